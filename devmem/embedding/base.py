@@ -1,0 +1,41 @@
+"""What an embedding provider is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from devmem.items import Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelIdentity:
+    """Which model makes the vectors; two models' vectors are never compared."""
+
+    name: str
+    """Provider, model and whatever else changes the vectors, as in `openai:text-embedding-3-small:512`."""
+    dimension: int | None = None
+    """Length of a vector; None when only the provider's first answer will tell."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors; safe to call from several threads."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Name the model without calling it."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts, each of them as it was written.
+
+        Returns:
+            float32 of shape (len(texts), dimension), each row of unit length.
+
+        Raises:
+            EmbeddingUnavailableError: the provider does not answer now; nothing was embedded.
+            EmbeddingError: it will never embed these texts.
+        """
+        ...

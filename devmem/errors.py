@@ -1,0 +1,177 @@
+"""Every error that devmem raises on purpose.
+
+    DevmemError
+    ├── ConfigError                  one or more `Problem`s in a workflow file
+    ├── StoreTypeError
+    │   ├── UnknownStoreTypeError
+    │   ├── StoreTypeClashError
+    │   └── StoreTypeLoadError
+    ├── CollectionError              knows the collection's location
+    │   ├── CollectionDamagedError
+    │   ├── CollectionBusyError
+    │   ├── CollectionUnwritableError
+    │   ├── CollectionClosedError
+    │   ├── CollectionInUseError     the file belongs to another type of store
+    │   └── EmbeddingMismatchError
+    ├── EmbeddingError
+    │   ├── ModelNotFoundError
+    │   ├── ModelDamagedError
+    │   └── EmbeddingUnavailableError  the provider does not answer; try again later
+    ├── ChatModelError
+    ├── MissingExtraError
+    └── DataFileError                a file given to `devmem import` or found beside a store
+
+An error keeps its facts as attributes and words its own message: what, which, and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class DevmemError(Exception):
+    """Base of every error that devmem raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong in a workflow, or a warning about it."""
+
+    message: str
+    """What is wrong, what was found and what is possible; no location."""
+    path: str = ""
+    """Where in the document, as in `memory[1].config.file_sources[0].path`; empty for the whole file."""
+    file: str = ""
+    """The file as the caller named it; empty when the document did not come from one."""
+    line: int | None = None
+    """1-based line, or None when the whole file is meant."""
+
+    def __str__(self) -> str:
+        place = self.file or "<workflow>"
+        if self.line is not None:
+            place += f":{self.line}"
+        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+
+
+class ConfigError(DevmemError, ValueError):
+    """A workflow that cannot be used; carries every problem found in it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class StoreTypeError(DevmemError):
+    """A store type cannot be found or loaded."""
+
+
+class UnknownStoreTypeError(StoreTypeError):
+    """No store type of this name is installed or registered."""
+
+    def __init__(self, name: str, known: Sequence[str], *, suggestion: str | None = None) -> None:
+        self.name, self.known, self.suggestion = name, tuple(known), suggestion
+        hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+        super().__init__(
+            f"unknown store type {name!r}{hint} Known types: {', '.join(known) or 'none'}. "
+            "A type from another package needs that package installed, or its module named under `plugins:`."
+        )
+
+
+class StoreTypeClashError(StoreTypeError):
+    """Two packages claim one store type's name; only that name is unusable."""
+
+    def __init__(self, name: str, owners: Sequence[str]) -> None:
+        self.name, self.owners = name, tuple(owners)
+        super().__init__(
+            f"store type {name!r} is claimed by {' and by '.join(self.owners)}. "
+            "Uninstall one of them, or rename its type; other types are not affected."
+        )
+
+
+class StoreTypeLoadError(StoreTypeError):
+    """A store type is registered but its code cannot be used."""
+
+    def __init__(self, name: str, owner: str, reason: str) -> None:
+        self.name, self.owner, self.reason = name, owner, reason
+        super().__init__(f"store type {name!r} of {owner} cannot be loaded: {reason}")
+
+
+class CollectionError(DevmemError):
+    """Something is wrong with the place where a store keeps its items."""
+
+    def __init__(self, location: Path | str, message: str) -> None:
+        self.location = str(location)
+        super().__init__(f"{self.location}: {message}")
+
+
+class CollectionDamagedError(CollectionError):
+    """The file is not what it should be; it was left as it is."""
+
+
+class CollectionBusyError(CollectionError):
+    """Another process held the write lock for too long; nothing was written."""
+
+
+class CollectionUnwritableError(CollectionError):
+    """The disk is full, the folder is missing or may not be written; nothing was written."""
+
+
+class CollectionClosedError(CollectionError):
+    """The collection was used after `close()`."""
+
+
+class CollectionInUseError(CollectionError):
+    """The file holds the items of another type of store."""
+
+
+class EmbeddingMismatchError(CollectionError):
+    """The vectors in the collection were made by another embedding model."""
+
+    def __init__(self, location: Path | str, *, recorded: str, wanted: str) -> None:
+        self.recorded, self.wanted = recorded, wanted
+        super().__init__(
+            location,
+            f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
+            "Vectors of different models are never mixed: put the old model back, "
+            "or run `devmem reindex FILE STORE` to embed every item anew.",
+        )
+
+
+class EmbeddingError(DevmemError):
+    """An embedding could not be made."""
+
+
+class ModelNotFoundError(EmbeddingError):
+    """The embedding model's files are not on this machine."""
+
+
+class ModelDamagedError(EmbeddingError):
+    """The embedding model's files are not the official ones."""
+
+
+class EmbeddingUnavailableError(EmbeddingError):
+    """The provider does not answer now; the same call may work later."""
+
+
+class ChatModelError(DevmemError):
+    """A chat model gave no usable answer."""
+
+
+class MissingExtraError(DevmemError, ImportError):
+    """A feature needs a package that is not installed."""
+
+    def __init__(self, *, feature: str, package: str, extra: str, advice: str = "") -> None:
+        self.feature, self.package, self.extra = feature, package, extra
+        more = f" {advice}" if advice else ""
+        super().__init__(f"{feature} needs the package {package!r}: pip install 'devmem[{extra}]'.{more}")
+
+
+class DataFileError(DevmemError):
+    """A data file cannot be read as what it should be; it was left as it is."""
+
+    def __init__(self, path: Path | str, message: str, *, line: int | None = None) -> None:
+        self.path, self.line = str(path), line
+        place = f"{self.path}:{line}" if line is not None else self.path
+        super().__init__(f"{place}: {message}")
