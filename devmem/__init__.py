@@ -1,0 +1,1 @@
+"""Declared memory for multi-agent workflows."""

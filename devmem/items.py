@@ -11,13 +11,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache
 from typing import Annotated, Any, Self, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+)
 
 from devmem.messages import KeepBlock, Message, MessageBlock, keep_unknown
 
@@ -54,9 +62,7 @@ class Scope:
 
     def admits(self, other: Scope) -> bool:
         """Say whether `other` has the same value wherever this scope has one."""
-        return all(
-            getattr(self, f.name) in (None, getattr(other, f.name)) for f in fields(self)
-        )
+        return all(getattr(self, f.name) in (None, getattr(other, f.name)) for f in fields(self))
 
 
 class SourceKind(StrEnum):
@@ -145,7 +151,9 @@ def content_hash(summary: str, *snapshots: MemoryContentSnapshot | None) -> str:
         digest.update(snapshot.text.encode("utf-8", "surrogatepass"))
         for kept in snapshot.blocks:
             ref = kept.block.attachment
-            known_by = (ref.sha256 or ref.data_uri or ref.remote_file_id or ref.attachment_id) if ref else kept.block.text
+            known_by = (
+                (ref.sha256 or ref.data_uri or ref.remote_file_id or ref.attachment_id) if ref else kept.block.text
+            )
             digest.update(f"\x00{kept.block.type}\x00{known_by or ''}".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
@@ -161,7 +169,8 @@ class MemoryItem:
     embedding: JsonVector = field(default=None, compare=False, repr=False)
     """Unit length; None when it was not made yet or was not asked for."""
     created_at: Annotated[
-        float, Field(validation_alias=AliasChoices("timestamp", "created_at"), serialization_alias="timestamp")
+        float,
+        Field(validation_alias=AliasChoices("timestamp", "created_at"), serialization_alias="timestamp"),
     ] = field(default_factory=time.time)
     """When it was stored: seconds since the epoch, UTC."""
     input_snapshot: MemoryContentSnapshot | None = None
@@ -189,10 +198,9 @@ class MemoryItem:
 
     def full_text(self) -> str:
         """Join the summary and those snapshot texts that it does not hold already: what full-text search sees."""
-        parts = [self.content_summary]
-        for snapshot in (self.input_snapshot, self.output_snapshot):
-            if snapshot is not None and snapshot.text and snapshot.text not in self.content_summary:
-                parts.append(snapshot.text)
+        snapshots = (self.input_snapshot, self.output_snapshot)
+        texts = [snapshot.text for snapshot in snapshots if snapshot is not None]
+        parts = [self.content_summary, *(text for text in texts if text and text not in self.content_summary)]
         return "\n".join(parts)
 
     def expired(self, now: float) -> bool:

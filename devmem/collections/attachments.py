@@ -1,0 +1,113 @@
+"""Large attachments live in files beside the store, named by their content, instead of inside its rows."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from devmem.errors import CollectionUnwritableError
+from devmem.items import MemoryContentSnapshot, MemoryItem
+from devmem.messages import AttachmentRef
+
+INLINE_LIMIT: Final = 64 * 1024
+"""Characters of a data URI that stay in the row."""
+
+_DATA_URI: Final = re.compile(r"data:[^,]*;base64,", re.IGNORECASE)
+
+
+class AttachmentFiles:
+    """The folder of a store's large attachments."""
+
+    def __init__(self, folder: Path, *, inline_limit: int = INLINE_LIMIT) -> None:
+        self.folder, self._inline_limit = folder, inline_limit
+        self._prefix = f"{folder.name}/"
+        self._reference = re.compile(re.escape(self._prefix) + r"([0-9a-f]{64})")
+
+    def put_away(self, item: MemoryItem) -> MemoryItem:
+        """Write the item's large inline attachments to files, and give the item with references to them.
+
+        Raises:
+            CollectionUnwritableError: a file cannot be written; nothing refers to it.
+        """
+        return _with_attachments(item, self._put_away)
+
+    def bring_back(self, item: MemoryItem) -> MemoryItem:
+        """Give the item with its references as absolute paths."""
+        return _with_attachments(item, self._absolute)
+
+    def named_in(self, body: str) -> set[str]:
+        """Give the names of the files that a stored item refers to."""
+        return set(self._reference.findall(body))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete files that no item refers to any more."""
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)
+
+    def size_bytes(self) -> int:
+        """Sum up the files' sizes."""
+        return sum(file.stat().st_size for file in self.folder.iterdir()) if self.folder.is_dir() else 0
+
+    def _put_away(self, ref: AttachmentRef) -> AttachmentRef:
+        uri = ref.data_uri
+        if uri is None or len(uri) <= self._inline_limit or not (head := _DATA_URI.match(uri)):
+            return ref
+        try:
+            content = base64.b64decode(uri[head.end() :], validate=True)
+        except binascii.Error:
+            # Not what it says it is: keep it as it came rather than lose it.
+            return ref
+        name = hashlib.sha256(content).hexdigest()
+        self._write(name, content)
+        return replace(ref, data_uri=None, sha256=name, size=len(content), local_path=self._prefix + name)
+
+    def _absolute(self, ref: AttachmentRef) -> AttachmentRef:
+        if ref.local_path is None or not ref.local_path.startswith(self._prefix):
+            return ref
+        return replace(ref, local_path=str(self.folder.parent / ref.local_path))
+
+    def _write(self, name: str, content: bytes) -> None:
+        target = self.folder / name
+        if target.exists():
+            return
+        part = self.folder / f"{name}.{uuid4().hex}.part"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(target)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise CollectionUnwritableError(target, f"an attachment cannot be written: {error}") from error
+
+
+def _with_attachments(item: MemoryItem, change: Callable[[AttachmentRef], AttachmentRef]) -> MemoryItem:
+    return replace(
+        item,
+        input_snapshot=_changed_snapshot(item.input_snapshot, change),
+        output_snapshot=_changed_snapshot(item.output_snapshot, change),
+    )
+
+
+def _changed_snapshot(
+    snapshot: MemoryContentSnapshot | None, change: Callable[[AttachmentRef], AttachmentRef]
+) -> MemoryContentSnapshot | None:
+    if snapshot is None or not snapshot.blocks:
+        return snapshot
+    blocks = tuple(
+        replace(kept, block=replace(kept.block, attachment=change(kept.block.attachment)))
+        if kept.block.attachment is not None
+        else kept
+        for kept in snapshot.blocks
+    )
+    return replace(snapshot, blocks=blocks)

@@ -1,0 +1,44 @@
+"""Putting the signals of a search together into one score."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.protocol import Weights
+
+Scores = NDArray[np.float64]
+
+
+def _spread(values: Scores, known: NDArray[np.bool_]) -> Scores:
+    """Stretch the known values to 0..1; unknown ones count as the lowest."""
+    if not known.any():
+        return np.zeros_like(values)
+    low, high = values[known].min(), values[known].max()
+    if high - low < 1e-12:
+        return known.astype(np.float64)
+    return np.where(known, (values - low) / (high - low), 0.0)
+
+
+def fuse(similarity: Scores, lexical: Scores, weights: Weights) -> Scores:
+    """Score candidates by a weighted sum of their signals, each stretched to 0..1 over the candidates.
+
+    Args:
+        similarity: cosine of each candidate, NaN where it has no embedding; shape (n,).
+        lexical: BM25 of each candidate, 0 where no word occurs; shape (n,).
+        weights: what each signal counts; only their ratio matters.
+
+    Returns:
+        Scores from 0 to 1, shape (n,).
+    """
+    known = ~np.isnan(similarity)
+    parts = []
+    if known.any():
+        parts.append((weights.similarity, _spread(similarity, known)))
+    if (lexical > 0).any():
+        # From 0, not from the lowest: a candidate without any of the words has nothing to be stretched from.
+        parts.append((weights.lexical, lexical / lexical.max()))
+    total = sum(weight for weight, _ in parts)
+    if not total:
+        return np.zeros_like(lexical)
+    return np.asarray(sum(weight * values for weight, values in parts) / total, dtype=np.float64)

@@ -1,0 +1,263 @@
+"""The JSON collection: DevAll's (ChatDev 2) memory file, a JSON list of items, read and written as it is there.
+
+The whole file is written on every change, by atomic replacement under a lock file, so it suits small memories and
+exchange with DevAll; larger ones belong into SQLite. Searching works on a copy in memory that follows the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+import numpy as np
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from devmem.collections.protocol import Collection, CollectionInfo, Filter, SearchQuery, Unique
+from devmem.collections.sqlite.collection import SqliteCollection
+from devmem.embedding.base import ModelIdentity
+from devmem.errors import (
+    CollectionBusyError,
+    CollectionClosedError,
+    CollectionDamagedError,
+    CollectionUnwritableError,
+    EmbeddingMismatchError,
+)
+from devmem.items import MemoryItem, Vector, dump_item, load_item
+from devmem.outcomes import Hit, WriteOutcome
+
+_MODEL_KEY: Final = "embedding_model"
+"""Our addition to an item in the file; DevAll ignores keys that it does not know."""
+
+T = TypeVar("T")
+Stamp = tuple[int, int, int]
+
+
+class JsonCollection:
+    """Items in one JSON file; see `Collection` for what the methods promise."""
+
+    def __init__(
+        self,
+        location: str | Path,
+        *,
+        model: ModelIdentity | None = None,
+        busy_timeout: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Open the file; it is made when the first item is stored.
+
+        Args:
+            location: path of the file.
+            model: what makes the embeddings; None searches by text alone.
+            busy_timeout: seconds to wait for another process's write.
+            clock: gives the time in seconds since the epoch, for expiry.
+
+        Raises:
+            CollectionDamagedError: the file is no list of items; it was left as it is.
+            EmbeddingMismatchError: its embeddings were made by another model.
+        """
+        self.location = str(location)
+        self._path = Path(location)
+        self._model = model
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout)
+        self._stamp: Stamp | None = None
+        self._closed = False
+        self._memory: Collection = self._empty()
+        self._refresh()
+
+    def _empty(self) -> Collection:
+        return SqliteCollection(model=self._model, clock=self._clock)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Collection]:
+        with self._lock:
+            self._check_open()
+            self._refresh()
+            yield self._memory
+
+    def _change(self, operation: Callable[[Collection], T]) -> T:
+        """Apply an operation to what is in the file now, and write the file."""
+        with self._lock:
+            self._check_open()
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with self._file_lock:
+                    self._refresh()
+                    result = operation(self._memory)
+                    self._write()
+            except Timeout as error:
+                raise CollectionBusyError(
+                    self.location, "another process held the lock file for too long; nothing was written."
+                ) from error
+            except OSError as error:
+                # What is in memory now is not in the file: go back to what is.
+                self._stamp = None
+                raise CollectionUnwritableError(self.location, f"cannot be written: {error}") from error
+            return result
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CollectionClosedError(self.location, "the collection was closed.")
+
+    def _refresh(self) -> None:
+        """Read the file if it is not the one that was read or written last."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            if self._stamp is not None:
+                self._memory, self._stamp = self._empty(), None
+            return
+        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if stamp == self._stamp:
+            return
+        memory = self._empty()
+        memory.add(_read_items(self._path, self._model))
+        self._memory, self._stamp = memory, stamp
+
+    def _write(self) -> None:
+        content = json.dumps([_dump(item, self._model) for item in self._memory.scan()], indent=2, ensure_ascii=False)
+        part = self._path.with_name(f"{self._path.name}.{uuid4().hex}.part")
+        try:
+            with part.open("w", encoding="utf-8", errors="surrogatepass") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self._path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        found = self._path.stat()
+        self._stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+        """Store the items, all or none of them."""
+        return self._change(lambda memory: memory.add(items, unique=unique)) if items else []
+
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Give the best items, best first."""
+        with self._reading() as memory:
+            return memory.search(query)
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Give the items that are there, in the order of `ids`."""
+        with self._reading() as memory:
+            return memory.get(ids)
+
+    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Give the items stored last, newest first."""
+        with self._reading() as memory:
+            return memory.recent(limit, where)
+
+    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Give every item in the order in which they were stored."""
+        with self._reading() as memory:
+            return memory.scan(where)
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items."""
+        if ids is None and where is None:
+            return 0
+        return self._change(lambda memory: memory.delete(ids=ids, where=where))
+
+    def clear(self) -> int:
+        """Delete everything."""
+        return self._change(lambda memory: memory.clear())
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest, and those that are too old."""
+        return self._change(lambda memory: memory.trim(keep=keep, stored_before=stored_before))
+
+    def count(self, where: Filter | None = None) -> int:
+        """Count the items that a search could find."""
+        with self._reading() as memory:
+            return memory.count(where)
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        """Give items whose embedding is still to be made, oldest first."""
+        with self._reading() as memory:
+            return memory.waiting(limit)
+
+    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
+        """Give waiting items their embedding."""
+        return self._change(lambda memory: memory.set_embeddings(vectors))
+
+    def replace_model(self, model: str, dimension: int | None) -> int:
+        """Forget every embedding and name the model of the new ones."""
+        self._model = ModelIdentity(name=model, dimension=dimension)
+        return self._change(lambda memory: memory.replace_model(model, dimension))
+
+    def info(self) -> CollectionInfo:
+        """Say what the collection is and how much it holds."""
+        with self._reading() as memory:
+            size = self._path.stat().st_size if self._path.exists() else 0
+            return replace(memory.info(), location=self.location, size_bytes=size)
+
+    def close(self) -> None:
+        """Release the memory; every change is in the file already."""
+        with self._lock:
+            self._closed = True
+            self._memory.close()
+
+
+def _dump(item: MemoryItem, model: ModelIdentity | None) -> dict[str, Any]:
+    raw = dump_item(item)
+    return raw | {_MODEL_KEY: model.name} if model and item.embedding is not None else raw
+
+
+def _read_items(path: Path, model: ModelIdentity | None) -> list[MemoryItem]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig", errors="strict"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CollectionDamagedError(
+            path, f"is not JSON ({error}) and was left as it is: repair it, or move it away to start anew."
+        ) from error
+    except OSError as error:
+        raise CollectionUnwritableError(path, f"cannot be read: {error}") from error
+    if not isinstance(content, list):
+        raise CollectionDamagedError(
+            path, f"holds {type(content).__name__}, not a list of items; it was left as it is."
+        )
+    return _with_usable_embeddings([_read_item(path, at, raw, model) for at, raw in enumerate(content)], model)
+
+
+def _read_item(path: Path, at: int, raw: object, model: ModelIdentity | None) -> MemoryItem:
+    if not isinstance(raw, Mapping):
+        raise CollectionDamagedError(path, f"entry [{at}] is {type(raw).__name__}, not an item; it was left as it is.")
+    made_by = raw.get(_MODEL_KEY)
+    if model and made_by and made_by != model.name:
+        raise EmbeddingMismatchError(path, recorded=str(made_by), wanted=model.name)
+    try:
+        return load_item({key: value for key, value in raw.items() if key != _MODEL_KEY})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise CollectionDamagedError(path, f"entry [{at}].{place}: {first['msg']}; it was left as it is.") from error
+
+
+def _with_usable_embeddings(items: list[MemoryItem], model: ModelIdentity | None) -> list[MemoryItem]:
+    """Normalise the embeddings, and drop those that cannot be of this model: their items are embedded again.
+
+    DevAll records no model, and it stored zeros where an embedding failed.
+    """
+    lengths = Counter(len(item.embedding) for item in items if item.embedding is not None)
+    wanted = model.dimension if model and model.dimension else next(iter(dict(lengths.most_common(1))), None)
+    usable = []
+    for item in items:
+        vector = item.embedding
+        if vector is not None:
+            norm = float(np.linalg.norm(vector))
+            good = len(vector) == wanted and np.isfinite(norm) and norm > 0
+            item = replace(item, embedding=(vector / np.float32(norm)) if good else None)
+        usable.append(item)
+    return usable

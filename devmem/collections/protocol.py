@@ -1,0 +1,150 @@
+"""What a place to keep items implements, and what one asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from devmem.items import MemoryItem, Scope, Vector
+from devmem.outcomes import Hit, WriteOutcome
+
+
+class Unique(StrEnum):
+    """What makes an item the same as one that is there already."""
+
+    ID = "id"
+    """Its id: the same id with other content supersedes the older item."""
+    CONTENT = "content"
+    """Its content, for the same agent and user: it is not stored again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which items are meant; a part that is None or empty does not restrict. Expired items never match."""
+
+    scope: Scope = field(default_factory=Scope)
+    """Every part of it that is set must be equal."""
+    after: float | None = None
+    """Event time, or creation where there is none, from then on (seconds since the epoch)."""
+    before: float | None = None
+    """Event time, or creation where there is none, before then (seconds since the epoch)."""
+    source_kind: str | None = None
+    source_name: str | None = None
+    min_trust: float = 0.0
+    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Top-level keys of the item's metadata and the values they must have."""
+
+    def everything(self) -> bool:
+        """Say whether the filter lets every item through."""
+        return self == Filter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """How much the signals count in a hit's score; each is normalised over the candidates first."""
+
+    similarity: float = 0.5
+    lexical: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchQuery:
+    """What to search for."""
+
+    text: str = ""
+    """Matched against the items' full text; blank means that words do not count."""
+    vector: Vector | None = None
+    """The query's embedding, unit length, shape (dimension,); None means that similarity does not count."""
+    limit: int = 10
+    """At most so many hits."""
+    min_similarity: float = -1.0
+    """Hits whose similarity is known and lower are left out."""
+    where: Filter = field(default_factory=Filter)
+    weights: Weights = field(default_factory=Weights)
+    candidates: int = 50
+    """So many of the best by each signal are looked at (at least `limit`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionInfo:
+    """What a collection is and how much it holds."""
+
+    location: str
+    items: int
+    waiting: int
+    """Items whose embedding is still to be made."""
+    size_bytes: int
+    """On disk, index snapshots and attachments included; 0 in memory."""
+    embedding: str | None
+    """Name of the model that made the vectors; None when there are none."""
+    dimension: int | None
+
+
+@runtime_checkable
+class Collection(Protocol):
+    """A durable, ordered, searchable set of items.
+
+    It is safe to use from several threads, and from several processes where it lives in a file or a server.
+    Every method raises `CollectionError` (damaged, busy, unwritable, closed) when it cannot do its work.
+    """
+
+    def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+        """Store the items, all or none of them; they are durable when it returns.
+
+        An item without an embedding is stored as waiting when the collection has an embedding model.
+        """
+        ...
+
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Give the best items, best first; without text and vector there is nothing to rank by and nothing is found."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Give the items that are there, in the order of `ids`, embeddings included."""
+        ...
+
+    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Give the items that were stored last, newest first."""
+        ...
+
+    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Give every item in the order in which they were stored, embeddings included, a few at a time."""
+        ...
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items; with neither, nothing. Gives how many there were."""
+        ...
+
+    def clear(self) -> int:
+        """Delete everything; gives how many items there were."""
+        ...
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the `keep` items stored last, and those stored before a time (seconds since the epoch)."""
+        ...
+
+    def count(self, where: Filter | None = None) -> int:
+        """Count the items that a search could find."""
+        ...
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        """Give items whose embedding is still to be made, oldest first."""
+        ...
+
+    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
+        """Give waiting items, named by id, their embedding; gives how many there were."""
+        ...
+
+    def replace_model(self, model: str, dimension: int | None) -> int:
+        """Forget every embedding and name the model that will make the new ones; gives how many items now wait."""
+        ...
+
+    def info(self) -> CollectionInfo:
+        """Say what the collection is and how much it holds."""
+        ...
+
+    def close(self) -> None:
+        """Release the files; the collection cannot be used afterwards. Closing twice is allowed."""
+        ...

@@ -1,0 +1,258 @@
+"""The SQLite collection: rows, full text and embeddings in one file, written in one transaction.
+
+Several processes may use the file at once (WAL). The search indexes are a cache in memory (`cache.py`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.protocol import CollectionInfo, Filter, SearchQuery, Unique
+from devmem.collections.sqlite import database, rows, writing
+from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.sqlite.database import MEMORY, Durability
+from devmem.collections.sqlite.searching import search
+from devmem.embedding.base import ModelIdentity
+from devmem.errors import CollectionClosedError, CollectionInUseError, EmbeddingMismatchError
+from devmem.items import MemoryItem, Vector
+from devmem.outcomes import Hit, WriteOutcome
+
+_SCAN_AT_ONCE: Final = 500
+
+
+class SqliteCollection:
+    """Items in a SQLite file, or in memory; see `Collection` for what the methods promise.
+
+    Reading and writing use a connection each, so a search does not wait for another process's write.
+    """
+
+    def __init__(
+        self,
+        location: str | Path = MEMORY,
+        *,
+        model: ModelIdentity | None = None,
+        store_type: str | None = None,
+        durability: Durability = "full",
+        busy_timeout: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Open the collection, and make it when it is not there.
+
+        Args:
+            location: path of the file, or `:memory:`.
+            model: what makes the embeddings; None searches by text alone and lets new items wait.
+            store_type: recorded in a new file; a file of another type of store is refused.
+            durability: `full` survives power loss, `normal` the death of the process.
+            busy_timeout: seconds to wait for another process's write.
+            clock: gives the time in seconds since the epoch, for expiry.
+
+        Raises:
+            CollectionDamagedError, CollectionUnwritableError, CollectionBusyError: the file cannot be used.
+            CollectionInUseError: it holds the items of another store type.
+            EmbeddingMismatchError: its embeddings were made by another model.
+        """
+        self.location = str(location)
+        self._clock = clock
+        self._closed = False
+        self._in_file = self.location != MEMORY
+        if self._in_file:
+            database.make_parent(self.location)
+        beside = Path(self.location + ".files") if self._in_file else None
+        self._attachments = AttachmentFiles(beside) if beside else None
+        self._cache = SearchCache(Path(self.location + ".faiss") if self._in_file else None)
+        with database.worded(self.location):
+            self._writer = database.open_connection(self.location, durability, busy_timeout)
+            try:
+                database.prepare(self._writer, self.location, store_type)
+                self._claim(model, store_type)
+                self._reader = (
+                    database.open_connection(self.location, durability, busy_timeout) if self._in_file else self._writer
+                )
+            except BaseException:
+                self._writer.close()
+                raise
+        self._write_lock = threading.RLock()
+        self._read_lock = threading.RLock() if self._in_file else self._write_lock
+
+    def _claim(self, model: ModelIdentity | None, store_type: str | None) -> None:
+        """Check that file, store type and model belong together, and record what was not known yet."""
+        meta = database.read_meta(self._writer)
+        owner = meta["store_type"]
+        if store_type and owner and owner != store_type:
+            raise CollectionInUseError(
+                self.location,
+                f"holds the items of a {owner!r} store; give the {store_type!r} store another path.",
+            )
+        with database.transaction(self._writer):
+            if store_type and not owner:
+                writing.set_meta(self._writer, "store_type", store_type)
+            writing.refresh_terms(self._writer)
+            self._has_model = writing.claim_model(self._writer, self.location, model)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._write_lock:
+            self._check_open()
+            with database.worded(self.location), database.transaction(self._writer):
+                yield self._writer
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._read_lock:
+            self._check_open()
+            with database.worded(self.location), database.snapshot(self._reader):
+                yield self._reader
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CollectionClosedError(self.location, "the collection was closed.")
+
+    def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+        """Store the items, all or none of them."""
+        if not items:
+            return []
+        with self._writing() as connection:
+            writing.purge_expired(connection, self._clock())
+            writing.check_dimensions(connection, self.location, [item.embedding for item in items])
+            batch = writing.Batch(connection, has_model=self._has_model, attachments=self._attachments)
+            return [batch.add(item, unique) for item in items]
+
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Give the best items, best first."""
+        if query.limit < 1 or (query.vector is None and not query.text.strip()):
+            return []
+        with self._reading() as connection:
+            self._cache.follow(connection)
+            if query.vector is not None:
+                self._check_query(connection, query.vector)
+            return [self._shown(hit) for hit in search(connection, self._cache, query, self._clock())]
+
+    def _shown(self, hit: Hit) -> Hit:
+        return replace(hit, item=self._brought_back(hit.item))
+
+    def _check_query(self, connection: sqlite3.Connection, vector: Vector) -> None:
+        recorded = database.read_meta(connection).get("dimension")
+        if recorded is not None and int(recorded) != len(vector):
+            raise EmbeddingMismatchError(
+                self.location, recorded=f"a model of {recorded} dimensions", wanted=f"one of {len(vector)}"
+            )
+
+    def _brought_back(self, item: MemoryItem) -> MemoryItem:
+        return self._attachments.bring_back(item) if self._attachments else item
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Give the items that are there, in the order of `ids`."""
+        found: dict[str, MemoryItem] = {}
+        with self._reading() as connection:
+            for wanted in ids:
+                row = connection.execute(f"{rows.SELECT_WHOLE} WHERE id = ?", (wanted,)).fetchone()
+                if row is not None:
+                    found[wanted] = self._brought_back(rows.from_row(*row[1:]))
+        return [found[wanted] for wanted in ids if wanted in found]
+
+    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Give the items stored last, newest first."""
+        condition, values = rows.where_sql(where or Filter(), self._clock())
+        query = f"{rows.SELECT_WHOLE} WHERE {condition} ORDER BY items.row DESC LIMIT ?"
+        with self._reading() as connection:
+            found = connection.execute(query, (*values, max(limit, 0))).fetchall()
+        return [self._brought_back(rows.from_row(*row[1:])) for row in found]
+
+    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Give every item in the order in which they were stored."""
+        condition, values = rows.where_sql(where or Filter(), self._clock())
+        query = f"{rows.SELECT_WHOLE} WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_SCAN_AT_ONCE}"
+        last = 0
+        while True:
+            # No lock is held between the parts: who reads slowly keeps nobody from writing.
+            with self._reading() as connection:
+                found = connection.execute(query, (last, *values)).fetchall()
+            if not found:
+                return
+            yield from (self._brought_back(rows.from_row(*row[1:])) for row in found)
+            last = found[-1][0]
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items."""
+        if ids is None and where is None:
+            return 0
+        with self._writing() as connection:
+            return writing.delete(connection, self._attachments, ids, where, self._clock())
+
+    def clear(self) -> int:
+        """Delete everything."""
+        with self._writing() as connection:
+            return writing.delete_rows(connection, self._attachments, "1", [])
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest, and those that are too old."""
+        with self._writing() as connection:
+            return writing.trim(connection, self._attachments, keep, stored_before)
+
+    def count(self, where: Filter | None = None) -> int:
+        """Count the items that a search could find."""
+        with self._reading() as connection:
+            now = self._clock()
+            if (where is None or where.everything()) and not writing.any_expired(connection, now):
+                return int(database.read_meta(connection)["count"] or 0)
+            condition, values = rows.where_sql(where or Filter(), now)
+            return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        """Give items whose embedding is still to be made, oldest first."""
+        query = f"{rows.SELECT_WHOLE} WHERE waiting ORDER BY items.row LIMIT ?"
+        with self._reading() as connection:
+            found = connection.execute(query, (limit,)).fetchall()
+        return [self._brought_back(rows.from_row(*row[1:])) for row in found]
+
+    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
+        """Give waiting items their embedding."""
+        with self._writing() as connection:
+            writing.check_dimensions(connection, self.location, list(vectors.values()))
+            return writing.set_embeddings(connection, vectors)
+
+    def replace_model(self, model: str, dimension: int | None) -> int:
+        """Forget every embedding and name the model of the new ones."""
+        with self._writing() as connection:
+            waiting = writing.replace_model(connection, model, dimension)
+        self._has_model = True
+        return waiting
+
+    def info(self) -> CollectionInfo:
+        """Say what the collection is and how much it holds."""
+        with self._reading() as connection:
+            meta = database.read_meta(connection)
+            waiting = connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()[0]
+        model, dimension = meta.get("model"), meta.get("dimension")
+        return CollectionInfo(
+            location=self.location,
+            items=int(meta["count"] or 0),
+            waiting=int(waiting) if model else 0,
+            size_bytes=self._size(),
+            embedding=str(model) if model else None,
+            dimension=int(dimension) if dimension else None,
+        )
+
+    def _size(self) -> int:
+        if not self._in_file or self._attachments is None:
+            return 0
+        beside = [Path(self.location + suffix) for suffix in ("", "-wal", ".faiss")]
+        return sum(file.stat().st_size for file in beside if file.exists()) + self._attachments.size_bytes()
+
+    def close(self) -> None:
+        """Write the index snapshot and release the files."""
+        with self._write_lock, self._read_lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._cache.save()
+            self._reader.close()
+            self._writer.close()

@@ -1,0 +1,205 @@
+"""The SQLite file: its schema, how it is opened, and how SQLite's errors are worded."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+from uuid import uuid4
+
+from devmem.errors import (
+    CollectionBusyError,
+    CollectionClosedError,
+    CollectionDamagedError,
+    CollectionError,
+    CollectionUnwritableError,
+)
+from devmem.text.analysis import ANALYSIS_VERSION
+
+MEMORY: Final = ":memory:"
+APPLICATION_ID: Final = 0x6D656D6F
+SCHEMA_VERSION: Final = 1
+
+Durability = Literal["full", "normal"]
+"""`full` survives power loss; `normal` may lose the last commits then, but never when only the process dies."""
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS items(
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    content_hash TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    event_time REAL,
+    expires_at REAL,
+    trust REAL NOT NULL,
+    agent TEXT, user TEXT, session TEXT, conversation TEXT, trace TEXT, run TEXT,
+    source_kind TEXT NOT NULL,
+    source_name TEXT NOT NULL,
+    waiting INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    term_hashes BLOB NOT NULL,
+    term_counts BLOB NOT NULL,
+    term_length INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS items_by_content ON items(content_hash);
+CREATE INDEX IF NOT EXISTS items_by_scope ON items(user, agent, conversation);
+CREATE INDEX IF NOT EXISTS items_by_session ON items(session) WHERE session IS NOT NULL;
+CREATE INDEX IF NOT EXISTS items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS items_waiting ON items(row) WHERE waiting;
+CREATE TABLE IF NOT EXISTS vectors(row INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
+CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
+    UPDATE meta SET value = value + 1 WHERE key = 'count';
+END;
+CREATE TRIGGER IF NOT EXISTS count_down AFTER DELETE ON items BEGIN
+    UPDATE meta SET value = value - 1 WHERE key = 'count';
+    DELETE FROM vectors WHERE row = old.row;
+    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+END;
+"""
+
+
+def open_connection(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:
+    """Open a connection in autocommit mode; `busy_timeout` is in seconds."""
+    connection = sqlite3.connect(
+        location, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute(f"PRAGMA synchronous = {durability.upper()}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
+    """Make the schema in a new file, or check that this one is ours and of a version we know."""
+    found = connection.execute("PRAGMA application_id").fetchone()[0]
+    if found not in (0, APPLICATION_ID) or (
+        found == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    ):
+        raise CollectionDamagedError(location, "this SQLite file was not made by devmem; give the store another path.")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise CollectionError(
+            location,
+            f"was written by a newer devmem (format {version}, known {SCHEMA_VERSION}): upgrade devmem.",
+        )
+    if version == SCHEMA_VERSION:
+        return
+    if location != MEMORY:
+        _enter_wal(connection)
+    with transaction(connection):
+        if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+            return
+        # executescript would commit the transaction that keeps a second process out.
+        for statement in _statements():
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        facts = {
+            "collection": uuid4().hex,
+            "store_type": store_type,
+            "analysis": ANALYSIS_VERSION,
+            "count": 0,
+            "generation": 0,
+            "changes_floor": 0,
+        }
+        connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(facts.items()))
+
+
+def _statements() -> Iterator[str]:
+    statement = ""
+    for line in _SCHEMA.strip().splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    # Changing the journal mode ignores the busy timeout, so two processes that make a file at once meet here.
+    for attempt in range(200):
+        try:
+            connection.execute("PRAGMA page_size = 8192")
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or attempt == 199:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Take the write lock, and commit everything or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read several things of one moment."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+@contextmanager
+def worded(location: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours, which say what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _reword(location, error) from error
+
+
+def _reword(location: str, error: sqlite3.Error) -> CollectionError:
+    text, code = str(error), getattr(error, "sqlite_errorname", "")
+    if code.startswith("SQLITE_FULL") or "disk is full" in text:
+        return CollectionUnwritableError(location, "the disk is full; nothing was written. Make room and try again.")
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return CollectionBusyError(
+            location, "another process held the write lock for too long; nothing was written. Try again."
+        )
+    if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        folder = Path(location).parent
+        return CollectionUnwritableError(
+            location, f"cannot be opened for writing ({text}); check {folder} and its rights."
+        )
+    if code.startswith("SQLITE_IOERR"):
+        return CollectionUnwritableError(location, f"the disk failed ({text}); nothing was written.")
+    if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return CollectionDamagedError(
+            location,
+            f"the file is damaged ({text}) and was left as it is: restore a backup, or move it away to start anew.",
+        )
+    if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
+        return CollectionClosedError(location, "the collection was closed.")
+    return CollectionError(location, f"SQLite says: {text}")
+
+
+def make_parent(location: str) -> None:
+    """Make the folder that the file will be in."""
+    try:
+        Path(location).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CollectionUnwritableError(location, f"its folder cannot be made: {error}") from error
+
+
+def read_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
+    """Read every recorded fact about the collection."""
+    return dict(connection.execute("SELECT key, value FROM meta"))

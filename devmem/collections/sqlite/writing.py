@@ -1,0 +1,219 @@
+"""What happens inside a write transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.postings import encode_terms
+from devmem.collections.protocol import Filter, Unique
+from devmem.collections.sqlite import database, rows
+from devmem.embedding.base import ModelIdentity
+from devmem.errors import EmbeddingMismatchError
+from devmem.items import MemoryItem, Vector
+from devmem.outcomes import WriteOutcome, WriteStatus
+from devmem.text.analysis import ANALYSIS_VERSION
+
+_CHANGES_KEPT: Final = 20_000
+"""A cache that missed more changes than about this many is built anew."""
+
+
+def set_meta(connection: sqlite3.Connection, key: str, value: str | int | None) -> None:
+    """Record a fact about the collection."""
+    connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (key, value))
+
+
+def claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
+    """Record the model of a collection that has none, or compare; say whether there is a model now."""
+    meta = database.read_meta(connection)
+    recorded = meta.get("model")
+    if model is None:
+        return recorded is not None
+    if recorded is None:
+        set_meta(connection, "model", model.name)
+        set_meta(connection, "dimension", model.dimension)
+        return True
+    dimension = meta.get("dimension")
+    if recorded != model.name or (model.dimension and dimension and model.dimension != dimension):
+        raise EmbeddingMismatchError(
+            location,
+            recorded=f"{recorded} ({dimension or 'unknown'} dimensions)",
+            wanted=f"{model.name} ({model.dimension or 'unknown'} dimensions)",
+        )
+    return True
+
+
+def check_dimensions(connection: sqlite3.Connection, location: str, vectors: Sequence[Vector | None]) -> None:
+    """Compare the embeddings' length with the recorded one; the first embedding of all sets it."""
+    lengths = {len(vector) for vector in vectors if vector is not None}
+    if not lengths:
+        return
+    recorded = database.read_meta(connection).get("dimension")
+    if recorded is None:
+        recorded = min(lengths)
+        set_meta(connection, "dimension", recorded)
+    for length in lengths - {int(recorded)}:
+        raise EmbeddingMismatchError(
+            location, recorded=f"a model of {recorded} dimensions", wanted=f"one of {length} dimensions"
+        )
+
+
+def refresh_terms(connection: sqlite3.Connection) -> None:
+    """Analyse every text again when another version of the analysis made the terms."""
+    if database.read_meta(connection)["analysis"] == ANALYSIS_VERSION:
+        return
+    for row, body in connection.execute("SELECT row, body FROM items").fetchall():
+        encoded = encode_terms(rows.from_row(body).full_text())
+        connection.execute(
+            "UPDATE items SET term_hashes = ?, term_counts = ?, term_length = ? WHERE row = ?",
+            (encoded.hashes, encoded.counts, encoded.length, row),
+        )
+    set_meta(connection, "analysis", ANALYSIS_VERSION)
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+
+
+class Batch:
+    """Adds items within one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, *, has_model: bool, attachments: AttachmentFiles | None) -> None:
+        self._connection, self._has_model, self._attachments = connection, has_model, attachments
+
+    def add(self, item: MemoryItem, unique: Unique) -> WriteOutcome:
+        """Store one item, unless it is there already."""
+        older = self._connection.execute("SELECT row, content_hash FROM items WHERE id = ?", (item.id,)).fetchone()
+        if older is not None and older[1] == item.content_hash:
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
+        if unique is Unique.CONTENT and (twin := self._twin(item)):
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
+        if older is not None:
+            delete_rows(self._connection, self._attachments, "row = ?", [older[0]])
+        waiting = self._insert(item)
+        return WriteOutcome(
+            status=WriteStatus.SUPERSEDED if older else WriteStatus.STORED,
+            item_id=item.id,
+            replaced=older[1] if older else None,
+            waiting=waiting,
+            reason="its embedding is still to be made" if waiting else "",
+        )
+
+    def _insert(self, item: MemoryItem) -> bool:
+        kept = self._attachments.put_away(item) if self._attachments else item
+        # Without a model the item is marked too: one may be added to the workflow later.
+        without_vector = item.embedding is None and bool(item.content_summary.strip())
+        cursor = self._connection.execute(rows.INSERT_ITEM, rows.to_row(kept, waiting=without_vector))
+        if item.embedding is not None:
+            self._connection.execute(rows.INSERT_VECTOR, (cursor.lastrowid, rows.vector_bytes(item.embedding)))
+        return without_vector and self._has_model
+
+    def _twin(self, item: MemoryItem) -> str | None:
+        found = self._connection.execute(
+            "SELECT id FROM items WHERE content_hash = ? AND agent IS ? AND user IS ?",
+            (item.content_hash, item.scope.agent, item.scope.user),
+        ).fetchone()
+        return found[0] if found else None
+
+
+def delete(
+    connection: sqlite3.Connection,
+    attachments: AttachmentFiles | None,
+    ids: Sequence[str] | None,
+    where: Filter | None,
+    now: float,
+) -> int:
+    """Delete the items that are named and, when a filter is given too, match it."""
+    condition, values = rows.where_sql(where, now) if where is not None else ("1", [])
+    if ids is None:
+        return delete_rows(connection, attachments, condition, values)
+    return sum(delete_rows(connection, attachments, f"id = ? AND {condition}", [one, *values]) for one in ids)
+
+
+def delete_rows(
+    connection: sqlite3.Connection,
+    attachments: AttachmentFiles | None,
+    condition: str,
+    values: Sequence[object],
+) -> int:
+    """Delete the rows that match a condition, and the attachments that nothing refers to afterwards."""
+    names: set[str] = set()
+    if attachments is not None:
+        found = connection.execute(
+            f"SELECT body FROM items WHERE ({condition}) AND instr(body, ?)", (*values, ".files/")
+        )
+        for (body,) in found:
+            names |= attachments.named_in(body)
+    deleted = connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
+    if attachments is not None and names:
+        attachments.remove(
+            name
+            for name in names
+            if not connection.execute("SELECT 1 FROM items WHERE instr(body, ?) LIMIT 1", (name,)).fetchone()
+        )
+    if deleted:
+        _prune_changes(connection)
+    return deleted
+
+
+def _prune_changes(connection: sqlite3.Connection) -> None:
+    newest, oldest = connection.execute("SELECT max(number), min(number) FROM changes").fetchone()
+    if newest is None or newest - oldest <= _CHANGES_KEPT:
+        return
+    floor = newest - _CHANGES_KEPT // 2
+    connection.execute("DELETE FROM changes WHERE number <= ?", (floor,))
+    set_meta(connection, "changes_floor", floor)
+
+
+def any_expired(connection: sqlite3.Connection, now: float) -> bool:
+    """Say whether an item is past its time."""
+    return connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None
+
+
+def purge_expired(connection: sqlite3.Connection, now: float) -> None:
+    """Delete the items that are past their time."""
+    if any_expired(connection, now):
+        delete_rows(connection, None, "expires_at <= ?", [now])
+
+
+def trim(
+    connection: sqlite3.Connection,
+    attachments: AttachmentFiles | None,
+    keep: int | None,
+    stored_before: float | None,
+) -> int:
+    """Delete all but the newest `keep`, and those stored before a time."""
+    deleted = 0
+    if stored_before is not None:
+        deleted += delete_rows(connection, attachments, "created_at < ?", [stored_before])
+    if keep is not None:
+        surplus = int(database.read_meta(connection)["count"] or 0) - keep
+        if surplus > 0:
+            oldest = "row IN (SELECT row FROM items ORDER BY row LIMIT ?)"
+            deleted += delete_rows(connection, attachments, oldest, [surplus])
+    return deleted
+
+
+def set_embeddings(connection: sqlite3.Connection, vectors: Mapping[str, Vector]) -> int:
+    """Give waiting items their embedding."""
+    done = 0
+    for item_id, vector in vectors.items():
+        found = connection.execute("SELECT row FROM items WHERE id = ? AND waiting", (item_id,)).fetchone()
+        if found is None:
+            continue
+        connection.execute(rows.INSERT_VECTOR, (found[0], rows.vector_bytes(vector)))
+        connection.execute("UPDATE items SET waiting = 0 WHERE row = ?", found)
+        connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", found)
+        done += 1
+    return done
+
+
+def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
+    """Forget every embedding; every item with a text waits for its new one."""
+    connection.execute("DELETE FROM vectors")
+    waiting = connection.execute(
+        "UPDATE items SET waiting = (trim(json_extract(body, '$.content_summary')) <> '')"
+    ).rowcount
+    set_meta(connection, "model", model)
+    set_meta(connection, "dimension", dimension)
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+    return waiting

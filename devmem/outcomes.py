@@ -1,0 +1,159 @@
+"""What the operations of a memory return: typed answers that hide no failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from devmem.items import MemoryContentSnapshot, MemoryItem, Scope
+
+
+class WriteStatus(StrEnum):
+    """What became of an item that was to be stored."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"
+    """The same content is there already."""
+    SUPERSEDED = "superseded"
+    """Stored in the place of an older item."""
+    SKIPPED = "skipped"
+    """Not stored, on purpose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOutcome:
+    """What became of one item."""
+
+    status: WriteStatus
+    item_id: str | None = None
+    """The item that now holds the content; None when nothing does."""
+    replaced: str | None = None
+    """Content hash of the older version, when the status is `superseded`."""
+    reason: str = ""
+    """Why an item was skipped, or what a person should know about the write."""
+    waiting: bool = False
+    """The item is stored and found by its text, but its embedding is still to be made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """An item that a search returned, with every signal that ranked it; None means that the signal does not apply."""
+
+    item: MemoryItem
+    score: float
+    """What the hits are ordered by, larger is better; comparable within one store."""
+    similarity: float | None = None
+    """Cosine of the query's and the item's embedding, from -1 to 1."""
+    lexical: float | None = None
+    """BM25 of the query's words in the item's text, 0 when none occurs."""
+    recency: float | None = None
+    """From 0 (old) to 1 (now), where a ranking uses the time."""
+    rerank: float | None = None
+    """Score of the second look that a ranking took at the best candidates."""
+    store: str = ""
+    """Name of the store that found it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryWritePayload:
+    """What a finished node gives to the stores it writes to."""
+
+    agent_role: str = ""
+    """The agent's name or system prompt; kept with the item, not searched."""
+    inputs_text: str = ""
+    """What the user or the previous nodes said."""
+    input_snapshot: MemoryContentSnapshot | None = None
+    output_snapshot: MemoryContentSnapshot | None = None
+    scope: Scope = field(default_factory=Scope)
+    source: str = ""
+    """Node, tool or user that the content comes from."""
+    event_time: float | None = None
+    """When it happened: seconds since the epoch, UTC; None means now."""
+    trust: float = 1.0
+    """From 0 to 1, see `MemoryItem.trust`."""
+    metadata: dict[str, JsonValue] = field(default_factory=dict)
+
+    def output_text(self) -> str:
+        """Give the output's text; empty when there is none."""
+        return self.output_snapshot.text if self.output_snapshot else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFailure:
+    """A store that could not do its part; the others did theirs."""
+
+    store: str
+    operation: str
+    """`retrieve` or `update`."""
+    error: Exception
+
+    def __str__(self) -> str:
+        return f"memory store {self.store!r} could not {self.operation}: {self.error}"
+
+
+class CutReason(StrEnum):
+    """Why a hit was left out of what an agent is shown."""
+
+    DUPLICATE = "the same content came from another store"
+    BUDGET = "the token budget was used up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutHit:
+    """A hit that was found but is not shown, and why."""
+
+    hit: Hit
+    reason: CutReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRetrievalResult:
+    """What a node's attachments found at one stage."""
+
+    formatted_text: str
+    """The block to put before the agent; empty when there is nothing to show."""
+    hits: tuple[Hit, ...] = ()
+    """What the block shows, in its order."""
+    cut: tuple[CutHit, ...] = ()
+    failures: tuple[StoreFailure, ...] = ()
+
+    @property
+    def items(self) -> list[MemoryItem]:
+        """The items that the block shows, in its order."""
+        return [hit.item for hit in self.hits]
+
+    def _snapshots(self) -> Iterator[MemoryContentSnapshot]:
+        for item in self.items:
+            yield from (snapshot for snapshot in (item.input_snapshot, item.output_snapshot) if snapshot is not None)
+
+    def has_multimodal(self) -> bool:
+        """Say whether an item carries more than text."""
+        return any(snapshot.has_multimodal() for snapshot in self._snapshots())
+
+    def attachment_overview(self) -> list[dict[str, JsonValue]]:
+        """List the attachments of all items without their bytes."""
+        return [entry for snapshot in self._snapshots() for entry in snapshot.attachment_overview()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreWrite:
+    """What one store did with a payload."""
+
+    store: str
+    outcome: WriteOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUpdateResult:
+    """What a node's attachments did with a payload."""
+
+    writes: tuple[StoreWrite, ...] = ()
+    failures: tuple[StoreFailure, ...] = ()
+
+
+def from_store(hit: Hit, store: str) -> Hit:
+    """Give the hit with the name of the store that found it."""
+    return replace(hit, store=store)

@@ -1,0 +1,1 @@
+"""Texts as search and budgets see them: terms, sentences, tokens."""

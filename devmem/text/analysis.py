@@ -1,0 +1,82 @@
+"""How a text becomes the terms that full-text search matches.
+
+Words are folded (Unicode NFKC, case), stemmed when they are English (Snowball), and an identifier gives itself and its
+parts, so that both `getUserName` and `user name` find it. Scripts written without spaces give single characters and
+pairs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import snowballstemmer
+
+ANALYSIS_VERSION: Final = "1"
+"""Recorded with every collection; terms made by another version are made anew."""
+
+# Kana, Han, Hangul, Thai, Lao, Myanmar and Khmer.
+_UNSPACED: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_TOKEN: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+(?:[.\-'’](?:(?![{_UNSPACED}])\w)+)*")
+_UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
+# A part of an identifier: an acronym, a word of a camel-cased name, a number.
+_PART: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z]|[\d\W_]|$)|[A-Z]?[^\W\d_A-Z]+|\d+|[A-Z]+")
+_CLITIC: Final = re.compile(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m)?)$", re.IGNORECASE)
+
+STOP_WORDS: Final = frozenset(
+    """a about after all also am an and any are as at be been before being but by can could did do does doing for from
+    had has have having he her hers him his how i if in into is it its just me more most my of on or our out over she so
+    some such than that the their them then there these they this those to too up us was we were what when where which
+    while who whom why will with would you your 's t""".split()
+)
+"""Words that carry no meaning of their own in a question; they are indexed but not searched for."""
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> snowballstemmer.stemmer:
+    return snowballstemmer.stemmer("english")
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    return _stemmer().stemWord(word) if word.isascii() and word.isalpha() and len(word) > 2 else word
+
+
+def _unspaced_terms(run: str) -> Iterator[str]:
+    yield from run
+    yield from (run[at : at + 2] for at in range(len(run) - 1))
+
+
+@lru_cache(maxsize=1 << 16)
+def _word_terms(word: str) -> tuple[str, ...]:
+    whole = _CLITIC.sub("", word)
+    parts = [_stem(part.lower()) for part in _PART.findall(whole)]
+    if len(parts) <= 1:
+        return (_stem(whole.lower()),)
+    return (whole.lower(), *parts)
+
+
+def terms(text: str) -> list[str]:
+    """Give every term of the text in order, repeats and stop words included."""
+    found: list[str] = []
+    for token in _TOKEN.findall(unicodedata.normalize("NFKC", text)):
+        found.extend(_unspaced_terms(token) if _UNSPACED_RUN.match(token) else _word_terms(token))
+    return found
+
+
+def query_terms(text: str) -> list[str]:
+    """Give the distinct terms to search for: without stop words, unless there is nothing else."""
+    distinct = list(dict.fromkeys(terms(text)))
+    return [term for term in distinct if term not in STOP_WORDS] or distinct
+
+
+def mostly_unspaced(text: str) -> bool:
+    """Say whether most letters of the text are of a script without spaces (Chinese, Japanese, Korean, Thai, ...)."""
+    letters = sum(char.isalpha() for char in text)
+    return letters > 0 and 2 * len(_UNSPACED_RUN.findall(text)) > letters
