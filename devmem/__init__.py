@@ -1,1 +1,130 @@
-"""Declared memory for multi-agent workflows."""
+"""Declared memory for multi-agent workflows: stores in YAML, attached to agents, found again in the next run."""
+
+from devmem.base import (
+    CollectionConfig,
+    CollectionMemory,
+    MemoryBase,
+    MemoryQuery,
+    PlaceConfig,
+    QueryEmbedding,
+    StoreSetup,
+    skipped,
+)
+from devmem.collections import (
+    Collection,
+    CollectionInfo,
+    Filter,
+    JsonCollection,
+    SearchQuery,
+    SqliteCollection,
+    Unique,
+    Weights,
+    open_collection,
+)
+from devmem.config import Attachment, ConfigModel, EmbeddingConfig, EmbeddingParams, MemoryOptions, Workflow
+from devmem.embedding import Embedder, ModelIdentity, open_embedder
+from devmem.errors import ConfigError, DevmemError, Problem
+from devmem.items import (
+    MemoryContentSnapshot,
+    MemoryItem,
+    Provenance,
+    Scope,
+    SnapshotBlock,
+    SourceKind,
+    content_hash,
+    dump_item,
+    load_item,
+)
+from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat_model
+from devmem.manager import MemoryManager
+from devmem.messages import AttachmentRef, Message, MessageBlock, Role
+from devmem.outcomes import (
+    CutHit,
+    Hit,
+    MemoryRetrievalResult,
+    MemoryUpdateResult,
+    MemoryWritePayload,
+    StoreFailure,
+    StoreWrite,
+    WriteOutcome,
+    WriteStatus,
+)
+from devmem.registry import StoreRegistry, StoreType, register_memory_store, registry
+from devmem.runtime import NodeResult, RunResult, WorkflowRunner, make_store, open_stores
+from devmem.runtime.loading import load_workflow
+from devmem.stages import Stage
+from devmem.text.frames import strip_frames
+from devmem.text.sentences import shorten, split_sentences
+
+__all__ = [
+    "Attachment",
+    "AttachmentRef",
+    "ChatModel",
+    "ChatReply",
+    "ChatRequest",
+    "Collection",
+    "CollectionConfig",
+    "CollectionInfo",
+    "CollectionMemory",
+    "ConfigError",
+    "ConfigModel",
+    "CutHit",
+    "DevmemError",
+    "Embedder",
+    "EmbeddingConfig",
+    "EmbeddingParams",
+    "Filter",
+    "Hit",
+    "JsonCollection",
+    "MemoryBase",
+    "MemoryContentSnapshot",
+    "MemoryItem",
+    "MemoryManager",
+    "MemoryOptions",
+    "MemoryQuery",
+    "MemoryRetrievalResult",
+    "MemoryUpdateResult",
+    "MemoryWritePayload",
+    "Message",
+    "MessageBlock",
+    "ModelIdentity",
+    "NodeResult",
+    "PlaceConfig",
+    "Problem",
+    "Provenance",
+    "QueryEmbedding",
+    "Role",
+    "RunResult",
+    "Scope",
+    "SearchQuery",
+    "SnapshotBlock",
+    "SourceKind",
+    "SqliteCollection",
+    "Stage",
+    "StoreFailure",
+    "StoreRegistry",
+    "StoreSetup",
+    "StoreType",
+    "StoreWrite",
+    "Unique",
+    "Weights",
+    "Workflow",
+    "WorkflowRunner",
+    "WriteOutcome",
+    "WriteStatus",
+    "content_hash",
+    "dump_item",
+    "load_item",
+    "load_workflow",
+    "make_store",
+    "open_chat_model",
+    "open_collection",
+    "open_embedder",
+    "open_stores",
+    "register_memory_store",
+    "registry",
+    "shorten",
+    "skipped",
+    "split_sentences",
+    "strip_frames",
+]

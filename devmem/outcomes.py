@@ -74,6 +74,8 @@ class MemoryWritePayload:
     """When it happened: seconds since the epoch, UTC; None means now."""
     trust: float = 1.0
     """From 0 to 1, see `MemoryItem.trust`."""
+    quoted: bool = False
+    """The output only quotes what was recalled."""
     metadata: dict[str, JsonValue] = field(default_factory=dict)
 
     def output_text(self) -> str:

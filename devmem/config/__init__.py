@@ -1,0 +1,35 @@
+"""Workflow files to validated models, and what the models give for free.
+
+`load_workflow` reads a file; everything that is wrong with it comes in one `ConfigError`, each problem with file, line
+and path.
+"""
+
+from devmem.config.agent import AgentConfig
+from devmem.config.attachment import Attachment
+from devmem.config.base import ConfigModel
+from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
+from devmem.config.loading import load_workflow, parse_workflow
+from devmem.config.options import MemoryOptions
+from devmem.config.place import Place
+from devmem.config.placeholders import Unresolved
+from devmem.config.store import StoreDeclaration
+from devmem.config.store_types import StoreTypes
+from devmem.config.workflow import Edge, NodeConfig, Workflow
+
+__all__ = [
+    "AgentConfig",
+    "Attachment",
+    "ConfigModel",
+    "Edge",
+    "EmbeddingConfig",
+    "EmbeddingParams",
+    "MemoryOptions",
+    "NodeConfig",
+    "Place",
+    "StoreDeclaration",
+    "StoreTypes",
+    "Unresolved",
+    "Workflow",
+    "load_workflow",
+    "parse_workflow",
+]

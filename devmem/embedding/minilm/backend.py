@@ -1,0 +1,19 @@
+"""What runs the model, and the sizes of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from devmem.items import Vector
+
+LAYERS, HEADS, WIDTH = 6, 12, 384
+LAYER_NORM_EPSILON = 1e-12
+
+
+class Backend(Protocol):
+    """Runs the model on token ids; safe to call from several threads."""
+
+    def forward(self, batch: Sequence[Sequence[int]]) -> Vector:
+        """Give the mean of each text's token vectors, shape (len(batch), 384); no text is empty."""
+        ...

@@ -1,0 +1,95 @@
+"""The `minilm` provider: all-MiniLM-L6-v2 on this machine, without network, torch or key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
+from devmem.embedding.base import ModelIdentity
+from devmem.embedding.minilm.backend import WIDTH, Backend
+from devmem.embedding.minilm.files import find_model, read_vocabulary, weights_path
+from devmem.embedding.minilm.safetensors import read_weights
+from devmem.embedding.minilm.wordpiece import WordPiece
+from devmem.embedding.rows import unit_rows
+from devmem.errors import EmbeddingError, ModelNotFoundError
+from devmem.items import Vector
+
+_NAME = "all-MiniLM-L6-v2"
+_NAMES = (None, _NAME, f"sentence-transformers/{_NAME}")
+_MAX_TOKENS = 256
+_TOKENS_AT_ONCE = 512
+"""Of all texts in one run of the model; with more, intermediate results leave the CPU's cache."""
+
+
+class Provider:
+    """Embeds with all-MiniLM-L6-v2; the files are looked for, checked and loaded at the first text."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        if config.model not in _NAMES:
+            raise EmbeddingError(
+                f"the provider 'minilm' has one model, {_NAME}, not {config.model!r}. "
+                "Leave `model` out, or use another one by `provider: local, params: {model_path: FOLDER}`."
+            )
+        self._params = config.params
+        self._loading = Lock()
+        self._loaded: tuple[WordPiece, Backend] | None = None
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Name the model; both backends make the same vectors."""
+        return ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts, shape (len(texts), 384); what goes beyond 256 tokens of a text is not seen.
+
+        Raises:
+            ModelNotFoundError: the model's files are not on this machine.
+            ModelDamagedError: they are not the official ones.
+            MissingExtraError: `backend: onnx` is asked for and onnxruntime is not installed.
+        """
+        words, backend = self._load()
+        tokens = [words.encode(text) for text in texts]
+        result = np.empty((len(tokens), WIDTH), dtype=np.float32)
+        for batch in self._batches([len(ids) for ids in tokens]):
+            result[batch] = backend.forward([tokens[number] for number in batch])
+        return unit_rows(result, source=_NAME)
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Give the texts' numbers in batches, the longest texts first, so that little is padded."""
+        batch: list[int] = []
+        for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+            longest = lengths[batch[0]] if batch else 0
+            if len(batch) == self._params.batch_size or longest * (len(batch) + 1) > _TOKENS_AT_ONCE:
+                yield batch
+                batch = []
+            batch.append(number)
+        yield batch
+
+    def _load(self) -> tuple[WordPiece, Backend]:
+        with self._loading:
+            if self._loaded is None:
+                words, weights = _read(find_model(self._params.model_path))
+                self._loaded = words, _open_backend(self._params, weights)
+            return self._loaded
+
+
+def _read(folder: Path) -> tuple[WordPiece, dict[str, Vector]]:
+    try:
+        return WordPiece(read_vocabulary(folder), max_tokens=_MAX_TOKENS), read_weights(weights_path(folder))
+    except OSError as error:
+        raise ModelNotFoundError(f"{folder}: the model's files cannot be read: {error}") from error
+
+
+def _open_backend(params: EmbeddingParams, weights: dict[str, Vector]) -> Backend:
+    if params.backend == "numpy" or (params.backend == "auto" and find_spec("onnxruntime") is None):
+        from devmem.embedding.minilm.numpy_backend import NumpyBackend
+
+        return NumpyBackend(weights, threads=params.threads)
+    from devmem.embedding.minilm.onnx_backend import OnnxBackend
+
+    return OnnxBackend(weights, threads=params.threads)

@@ -1,0 +1,38 @@
+"""Reads the weights of a model from a `.safetensors` file that is mapped into memory, not copied."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from pathlib import Path
+
+import numpy as np
+
+from devmem.embedding.minilm.files import WEIGHTS_SHA256, check_digest
+from devmem.items import Vector
+
+_LENGTH = 8
+"""Bytes at the start of the file that hold the length of its JSON header, little-endian."""
+
+
+def read_weights(path: Path) -> dict[str, Vector]:
+    """Map the official weights into memory and give each float32 tensor under its name, read-only.
+
+    What is checked is what is used: the digest is taken of the mapped bytes themselves.
+
+    Raises:
+        ModelDamagedError: the file is not the official one.
+    """
+    with path.open("rb") as file:
+        # An empty file cannot be mapped; reading it gives the same error as any other wrong content.
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b"")
+    check_digest(path, mapped, WEIGHTS_SHA256)
+    start = _LENGTH + int.from_bytes(mapped[:_LENGTH], "little")
+    header = json.loads(bytes(mapped[_LENGTH:start]))
+    weights: dict[str, Vector] = {}
+    for name, entry in header.items():
+        if entry.get("dtype") == "F32":
+            low, high = entry["data_offsets"]
+            flat = np.frombuffer(mapped[start + low : start + high], dtype="<f4")
+            weights[name] = flat.reshape(entry["shape"])
+    return weights

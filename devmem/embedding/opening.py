@@ -1,0 +1,64 @@
+"""From a store's `embedding:` block to an embedder that all stores with the same block share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from threading import RLock
+from typing import Final
+
+from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
+from devmem.embedding.base import Embedder
+from devmem.embedding.chunking import ChunkingEmbedder
+
+_PROVIDERS: Final = {
+    "minilm": "devmem.embedding.minilm",
+    "local": "devmem.embedding.local",
+    "openai": "devmem.embedding.openai_service",
+}
+"""Modules whose `Provider` is made from an `EmbeddingConfig`; imported when a configuration names them.
+
+A provider is an `Embedder` that gets at least one text, and no blank one: `ChunkingEmbedder` stands before it.
+"""
+
+_lock = RLock()
+_embedders: dict[EmbeddingConfig, Embedder] = {}
+_providers: dict[EmbeddingConfig, Embedder] = {}
+
+
+def open_embedder(config: EmbeddingConfig, *, shared: bool = True) -> Embedder:
+    """Give the embedder that `config` describes; nothing is loaded or asked before its first `embed`.
+
+    Equal configurations get the same instance in this process, and those that differ only in how they treat
+    long texts share one loaded model; it stays loaded until the process ends.
+
+    Args:
+        config: The `embedding:` block of a store.
+        shared: False makes a new instance that nobody else gets, as tests want it.
+
+    Raises:
+        EmbeddingError: the configuration cannot work, whatever is installed.
+    """
+    if not shared:
+        return ChunkingEmbedder(_make_provider(config), config.params)
+    with _lock:
+        plain = _without_chunking(config)
+        provider = _once(_providers, plain, lambda: _make_provider(plain))
+        return _once(_embedders, config, lambda: ChunkingEmbedder(provider, config.params))
+
+
+def _once(table: dict[EmbeddingConfig, Embedder], config: EmbeddingConfig, make: Callable[[], Embedder]) -> Embedder:
+    if config not in table:
+        table[config] = make()
+    return table[config]
+
+
+def _make_provider(config: EmbeddingConfig) -> Embedder:
+    provider: Embedder = import_module(_PROVIDERS[config.provider]).Provider(config)
+    return provider
+
+
+def _without_chunking(config: EmbeddingConfig) -> EmbeddingConfig:
+    usual = EmbeddingParams()
+    same = {name: getattr(usual, name) for name in ("use_chunking", "chunk_strategy", "max_length")}
+    return config.model_copy(update={"params": config.params.model_copy(update=same)})

@@ -1,0 +1,37 @@
+"""Choosing the chat model that an agent node names."""
+
+from __future__ import annotations
+
+from pydantic import SecretStr
+
+from devmem.errors import ChatModelError
+from devmem.llm.base import ChatModel
+from devmem.llm.extractive import ExtractiveChat
+from devmem.llm.openai_chat import OpenAIChat
+
+PROVIDERS = ("extractive", "openai")
+
+
+def open_chat_model(
+    provider: str,
+    *,
+    model: str | None = None,
+    api_key: SecretStr | None = None,
+    base_url: str | None = None,
+) -> ChatModel:
+    """Open a chat model; a provider that is not known is taken for OpenAI-compatible when it has a `base_url`.
+
+    Raises:
+        ChatModelError: the provider is not known, or the model has no name or no key.
+        MissingExtraError: the provider's package is not installed.
+    """
+    if provider == "extractive":
+        return ExtractiveChat()
+    if provider != "openai" and base_url is None:
+        raise ChatModelError(
+            f"unknown chat provider {provider!r}. Possible: {', '.join(PROVIDERS)}; a service that speaks OpenAI's "
+            "protocol works under any name with its `base_url`."
+        )
+    if not model:
+        raise ChatModelError(f"provider {provider!r} needs the model's name: set `name` (or `model`) on the node.")
+    return OpenAIChat(model, api_key=api_key, base_url=base_url)

@@ -1,0 +1,224 @@
+"""The memory of one agent node: its attachments, and what they retrieve and write at each stage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from devmem.base import MemoryBase, MemoryQuery
+from devmem.collections import Filter
+from devmem.config import Attachment, MemoryOptions
+from devmem.items import MemoryContentSnapshot
+from devmem.manager.recalls import Recalls
+from devmem.manager.rescue import UnsavedWrites
+from devmem.outcomes import (
+    Hit,
+    MemoryRetrievalResult,
+    MemoryUpdateResult,
+    MemoryWritePayload,
+    StoreFailure,
+    StoreWrite,
+    WriteOutcome,
+    WriteStatus,
+)
+from devmem.retrieval import MergePolicy, is_echo, merge, only_asks, rank_as_devall, strip_recalled
+from devmem.stages import RETRIEVING, Stage
+from devmem.text.frames import last_turn, strip_frames
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class MemoryManager:
+    """Retrieves from and writes to the stores that a node is attached to.
+
+    The stores are shared with other managers, and one manager may be called from several threads. A store that fails
+    is reported in the result and the log; it takes neither the node nor the other stores down.
+    """
+
+    def __init__(
+        self,
+        attachments: Sequence[Attachment],
+        stores: Mapping[str, MemoryBase],
+        *,
+        options: MemoryOptions | None = None,
+        rescue_dir: Path | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Attach a node to its stores.
+
+        Args:
+            attachments: what the node reads and writes, in the order in which that happens.
+            stores: every store by its name, loaded.
+            options: budget, language and ranking of what is shown.
+            rescue_dir: where `close` puts writes that failed to the end; None takes the folder for temporary files.
+            clock: gives the time in seconds since the epoch.
+
+        Raises:
+            ValueError: an attachment names a store that is not there.
+        """
+        for attachment in attachments:
+            if attachment.name not in stores:
+                raise ValueError(f"memory store {attachment.name} not found")
+        self._attachments = tuple(attachments)
+        self._stores = dict(stores)
+        self._options = options or MemoryOptions()
+        self._rescue_dir = rescue_dir
+        self._clock = clock
+        self._recalls = Recalls()
+        self._unsaved = UnsavedWrites()
+
+    @property
+    def policy(self) -> MergePolicy:
+        """How the hits of several stores are put together."""
+        options = self._options
+        return MergePolicy(token_budget=options.token_budget, language=options.language, dedupe=options.dedupe)
+
+    def retrieve(
+        self,
+        *,
+        agent_role: str = "",
+        query: MemoryContentSnapshot | str,
+        current_stage: Stage | str = Stage.GEN,
+        where: Filter | None = None,
+    ) -> MemoryRetrievalResult | None:
+        """Ask every attachment that reads at this stage; None when nothing was found and nothing failed.
+
+        Only the last turn of the query is searched for: what the user or the previous node said, not the frames
+        around it nor an earlier block of memories in it.
+        """
+        stage = Stage(current_stage)
+        snapshot = MemoryContentSnapshot(text=query) if isinstance(query, str) else query
+        text = _asked(snapshot.text)
+        found: list[list[Hit]] = []
+        failures: list[StoreFailure] = []
+        embedding = self._recalls.embedding(text)
+        for attachment in self._reading(stage):
+            asked = MemoryQuery(
+                text=text,
+                top_k=attachment.top_k,
+                similarity_threshold=attachment.similarity_threshold,
+                agent_role=agent_role,
+                snapshot=snapshot,
+                where=where or Filter(),
+                embedding=embedding,
+            )
+            try:
+                found.append(self._stores[attachment.name].search(asked))
+            except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
+                failures.append(_failure(attachment.name, "retrieve", error))
+        failures += [
+            StoreFailure(store=name, operation="embed the query", error=e) for name, e in embedding.failures.items()
+        ]
+        if self._options.ranking == "devall":
+            found = rank_as_devall(found, text, self._clock())
+        result = merge(found, self.policy, failures)
+        self._recalls.remember(text, result.hits)
+        return result if result.hits or failures else None
+
+    def update(self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED) -> MemoryUpdateResult:
+        """Give the payload to every attachment that writes at this stage; it is durable when this returns.
+
+        A write that fails is kept, and tried again before the next one to that store.
+        """
+        stage = Stage(current_stage)
+        writing = [entry for entry in self._attachments if entry.write and stage in entry.write_stage]
+        fresh = self._without_recalled(payload) if writing else None
+        writes: list[StoreWrite] = []
+        failures: list[StoreFailure] = []
+        for attachment in writing:
+            if fresh is None:
+                writes.append(StoreWrite(store=attachment.name, outcome=_ECHO))
+                continue
+            try:
+                outcome = self._write(attachment.name, fresh)
+            except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
+                failures.append(_failure(attachment.name, "update", error))
+            else:
+                writes.append(StoreWrite(store=attachment.name, outcome=outcome))
+        return MemoryUpdateResult(writes=tuple(writes), failures=tuple(failures))
+
+    def _write(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
+        """Write what is unsaved, then the payload; what fails is kept, in order."""
+        pending = [*self._unsaved.take(name), payload]
+        store = self._stores[name]
+        try:
+            while len(pending) > 1:
+                store.update(pending[0])
+                pending.pop(0)
+            outcome = store.update(payload)
+        except BaseException:
+            for unsaved in pending:
+                self._unsaved.keep(name, unsaved)
+            raise
+        store.save()
+        return outcome
+
+    def _reading(self, stage: Stage) -> list[Attachment]:
+        return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
+
+    def _without_recalled(self, payload: MemoryWritePayload) -> MemoryWritePayload | None:
+        """Take out of a payload what only repeats memory; None when that leaves nothing new."""
+        inputs = strip_recalled(payload.inputs_text)
+        fresh = replace(payload, inputs_text=inputs)
+        if not payload.quoted and not is_echo(payload.output_text(), self._recalls.texts(_asked(inputs))):
+            return fresh
+        said = strip_frames(inputs)
+        return None if not said.strip() or only_asks(said) else replace(fresh, output_snapshot=None)
+
+    @property
+    def unsaved(self) -> int:
+        """How many writes failed and wait for another try."""
+        return len(self._unsaved)
+
+    def close(self) -> list[Path]:
+        """Try once more to write what failed, and put the rest into files; gives these files. The stores stay open."""
+        for name in {entry.name for entry in self._attachments}:
+            pending = self._unsaved.take(name)
+            for at, payload in enumerate(pending):
+                try:
+                    self._stores[name].update(payload)
+                except Exception as error:  # noqa: BLE001 - as in `update`
+                    _failure(name, "update", error)
+                    for unsaved in pending[at:]:
+                        self._unsaved.keep(name, unsaved)
+                    break
+        return self._unsaved.rescue(self._rescue_dir)
+
+    async def aretrieve(
+        self,
+        *,
+        agent_role: str = "",
+        query: MemoryContentSnapshot | str,
+        current_stage: Stage | str = Stage.GEN,
+        where: Filter | None = None,
+    ) -> MemoryRetrievalResult | None:
+        """Do `retrieve` without blocking the event loop."""
+        return await asyncio.to_thread(
+            lambda: self.retrieve(agent_role=agent_role, query=query, current_stage=current_stage, where=where)
+        )
+
+    async def aupdate(
+        self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED
+    ) -> MemoryUpdateResult:
+        """Do `update` without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.update(payload, current_stage=current_stage))
+
+
+_ECHO: Final = WriteOutcome(
+    status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input only asks"
+)
+
+
+def _asked(text: str) -> str:
+    return last_turn(strip_recalled(text))
+
+
+def _failure(store: str, operation: str, error: Exception) -> StoreFailure:
+    failure = StoreFailure(store=store, operation=operation, error=error)
+    _LOG.error("%s", failure, exc_info=error)
+    return failure

@@ -1,0 +1,23 @@
+"""What is known about one store type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from devmem.base import MemoryBase, StoreSetup
+from devmem.config import ConfigModel
+
+StoreFactory = Callable[[StoreSetup], MemoryBase]
+"""Makes a store; a store class is its own factory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreType:
+    """A usable store type."""
+
+    name: str
+    config_model: type[ConfigModel]
+    factory: StoreFactory
+    summary: str = ""
+    """One line for people who choose."""

@@ -1,0 +1,19 @@
+"""What becomes of hits: merged over stores, cut to a budget, written for an agent, recognised when they come back."""
+
+from devmem.retrieval.devall import devall_score, rank_as_devall
+from devmem.retrieval.echo import is_echo, only_asks
+from devmem.retrieval.merging import MergePolicy, merge
+from devmem.retrieval.rendering import Language, render, shown_text, strip_recalled
+
+__all__ = [
+    "Language",
+    "MergePolicy",
+    "devall_score",
+    "is_echo",
+    "merge",
+    "only_asks",
+    "rank_as_devall",
+    "render",
+    "shown_text",
+    "strip_recalled",
+]

@@ -1,0 +1,18 @@
+"""Running workflows: stores opened, nodes ordered, stages gone through."""
+
+from devmem.runtime.results import NodeResult, RunResult
+from devmem.runtime.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_model
+from devmem.runtime.stores import DEFAULT_SESSION, make_store, open_stores, session_folder
+
+__all__ = [
+    "DEFAULT_SESSION",
+    "ChatModels",
+    "NodeResult",
+    "RunResult",
+    "WorkflowRunner",
+    "attached_stores",
+    "configured_chat_model",
+    "make_store",
+    "open_stores",
+    "session_folder",
+]

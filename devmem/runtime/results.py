@@ -1,0 +1,44 @@
+"""What running a workflow gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from devmem.outcomes import MemoryRetrievalResult, MemoryUpdateResult, StoreFailure
+from devmem.stages import Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeResult:
+    """What one node did."""
+
+    node: str
+    text: str
+    """What it passes on."""
+    recalled: Mapping[Stage, MemoryRetrievalResult] = field(default_factory=dict)
+    """What memory found at each stage at which it was asked and had something to say."""
+    context: MemoryRetrievalResult | None = None
+    """What the answer was made with: everything recalled up to then, each item once."""
+    written: Mapping[Stage, MemoryUpdateResult] = field(default_factory=dict)
+    """What the stores did with what was written, at each stage that writes."""
+
+    @property
+    def failures(self) -> tuple[StoreFailure, ...]:
+        """Every store that could not do its part."""
+        found = [failure for result in self.recalled.values() for failure in result.failures]
+        return (*found, *(failure for result in self.written.values() for failure in result.failures))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run of a workflow did."""
+
+    nodes: tuple[NodeResult, ...]
+    """In the order in which they ran."""
+    output: str
+    """What the last agent node said."""
+    warnings: tuple[str, ...] = ()
+    """What was passed over, such as nodes that are not agents."""
+    unsaved: tuple[str, ...] = ()
+    """Files that hold writes which failed to the end; `devmem import` reads them."""

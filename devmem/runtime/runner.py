@@ -1,0 +1,139 @@
+"""Running a workflow's agent nodes with their memories."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from devmem.base import MemoryBase
+from devmem.config import AgentConfig, NodeConfig, Workflow
+from devmem.items import Scope
+from devmem.llm import ChatModel, open_chat_model
+from devmem.manager import MemoryManager
+from devmem.messages import Message, Role
+from devmem.runtime.agent import AgentRun
+from devmem.runtime.order import order_nodes
+from devmem.runtime.results import NodeResult, RunResult
+
+_LOG: Final = logging.getLogger(__name__)
+
+ChatModels = Callable[[NodeConfig, AgentConfig], ChatModel]
+"""Chooses the chat model of an agent node."""
+
+
+def configured_chat_model(node: NodeConfig, config: AgentConfig) -> ChatModel:  # noqa: ARG001 - the node is for others
+    """Open the chat model that the node's configuration names; raises `ChatModelError` when it cannot be used."""
+    return open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)
+
+
+def attached_stores(workflow: Workflow, node: str | None = None) -> list[str]:
+    """Name the stores that the workflow's agents (or one of them) are attached to."""
+    nodes = [workflow.node(node)] if node is not None else list(workflow.nodes)
+    used = [entry.name for each in nodes if each.config is not None for entry in each.config.memories]
+    return list(dict.fromkeys(used))
+
+
+class WorkflowRunner:
+    """Runs the agent nodes of a workflow, in the order of its edges; other nodes pass their input on.
+
+    It may run several inputs one after another; the stores stay open between them and belong to the caller.
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        stores: Mapping[str, MemoryBase],
+        *,
+        chat_models: ChatModels = configured_chat_model,
+        scope: Scope | None = None,
+        rescue_dir: Path | None = None,
+    ) -> None:
+        """Prepare a workflow for running.
+
+        Args:
+            workflow: what to run.
+            stores: every store that an agent is attached to, loaded.
+            chat_models: chooses each node's chat model.
+            scope: whom the run is for; its `run` is set anew for each input.
+            rescue_dir: where writes go that failed to the end.
+        """
+        self._workflow = workflow
+        self._chat_models = chat_models
+        self._scope = scope or Scope()
+        self._managers = {
+            node.id: MemoryManager(node.config.memories, stores, options=workflow.options(node), rescue_dir=rescue_dir)
+            for node in workflow.nodes
+            if node.config is not None and all(entry.name in stores for entry in node.config.memories)
+        }
+        self._chats: dict[str, ChatModel] = {}
+
+    def run(self, text: str, *, node: str | None = None) -> RunResult:
+        """Give a text to the workflow, or to one of its nodes alone.
+
+        Raises:
+            KeyError: there is no such node.
+            ConfigError: a placeholder that a node needs has no value.
+            ChatModelError: a chat model gave no answer; what earlier nodes wrote is kept.
+        """
+        asked = Message(role=Role.USER, content=text, source="user")
+        scope = replace(self._scope, run=self._scope.run or uuid4().hex)
+        if node is not None:
+            chosen = self._workflow.node(node)
+            result = self._run_node(chosen, [asked], scope)
+            return RunResult(nodes=(result,), output=result.text, warnings=self._not_agent(chosen))
+        return self._run_all(asked, scope)
+
+    def _run_all(self, asked: Message, scope: Scope) -> RunResult:
+        order = order_nodes([each.id for each in self._workflow.nodes], self._workflow.edges)
+        warnings = [
+            f"the edge from {edge.source!r} to {edge.target!r} leads back and is not followed" for edge in order.ignored
+        ]
+        said: dict[str, NodeResult] = {}
+        for name in order.nodes:
+            node = self._workflow.node(name)
+            warnings += self._not_agent(node)
+            inputs = [_message_from(said[sender]) for sender in order.senders[name]] or [asked]
+            said[name] = self._run_node(node, inputs, scope)
+        results = tuple(said.values())
+        agents = [result for result in results if self._workflow.node(result.node).config is not None]
+        output = (agents or [*results])[-1].text if results else asked.content
+        for warning in warnings:
+            _LOG.warning("%s", warning)
+        return RunResult(nodes=results, output=output, warnings=tuple(warnings))
+
+    def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope) -> NodeResult:
+        if node.config is None:
+            return NodeResult(node=node.id, text="\n\n".join(message.text() for message in inputs))
+        if node.id not in self._managers:
+            raise KeyError(f"the stores of node {node.id!r} were not opened")
+        return AgentRun(
+            node=node.id,
+            config=node.config,
+            inputs=inputs,
+            manager=self._managers[node.id],
+            chat=self._chat(node, node.config),
+            scope=scope,
+        ).run()
+
+    def _chat(self, node: NodeConfig, config: AgentConfig) -> ChatModel:
+        if node.id not in self._chats:
+            self._chats[node.id] = self._chat_models(node, config)
+        return self._chats[node.id]
+
+    @staticmethod
+    def _not_agent(node: NodeConfig) -> tuple[str, ...]:
+        if node.config is not None:
+            return ()
+        return (f"node {node.id!r} is of type {node.type!r}, which devmem does not run; its input is passed on",)
+
+    def close(self) -> list[Path]:
+        """Try once more to write what failed, and put the rest into files; gives these files."""
+        return [file for manager in self._managers.values() for file in manager.close()]
+
+
+def _message_from(result: NodeResult) -> Message:
+    return Message(role=Role.ASSISTANT, content=result.text, source=result.node)

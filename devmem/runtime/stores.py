@@ -1,0 +1,91 @@
+"""Opening the stores that a workflow declares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from devmem.base import MemoryBase, StoreSetup
+from devmem.config import EmbeddingConfig, Workflow
+from devmem.embedding import Embedder, open_embedder
+from devmem.registry import StoreRegistry, registry
+
+DEFAULT_SESSION = "default"
+
+
+def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
+    """Give the folder of a session's `auto` files and rescued writes: `.devmem/SESSION` beside the workflow.
+
+    Raises:
+        ValueError: the session's name could leave that folder.
+    """
+    if not session or session in (".", "..") or any(char in session for char in "/\\\0:"):
+        raise ValueError(f"a session's name is one plain word, not {session!r}")
+    return workflow.base_dir / ".devmem" / session
+
+
+def make_store(
+    workflow: Workflow,
+    name: str,
+    *,
+    session: str = DEFAULT_SESSION,
+    types: StoreRegistry = registry,
+    embedders: Callable[[EmbeddingConfig], Embedder] = open_embedder,
+    clock: Callable[[], float] = time.time,
+) -> MemoryBase:
+    """Make the store of this name without opening its files; the workflow is not changed.
+
+    Args:
+        workflow: declares the store.
+        name: the store's name.
+        session: whose `auto` files are meant.
+        types: where store types are looked up.
+        embedders: opens embedding models.
+        clock: gives the time in seconds since the epoch.
+
+    Raises:
+        KeyError: the workflow declares no such store.
+        ConfigError: a placeholder in its configuration has no value.
+        StoreTypeError: its type cannot be used.
+    """
+    declaration = workflow.store(name)
+    workflow.require_resolved(*declaration.place.location)
+    setup = StoreSetup(
+        name=declaration.name,
+        store_type=declaration.type,
+        config=declaration.config,
+        base_dir=workflow.base_dir,
+        session_dir=session_folder(workflow, session),
+        open_embedder=embedders,
+        clock=clock,
+    )
+    return types.get(declaration.type).factory(setup)
+
+
+@contextmanager
+def open_stores(
+    workflow: Workflow,
+    names: Iterable[str] | None = None,
+    *,
+    session: str = DEFAULT_SESSION,
+    types: StoreRegistry = registry,
+    embedders: Callable[[EmbeddingConfig], Embedder] = open_embedder,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Mapping[str, MemoryBase]]:
+    """Open stores by name (None: all of the workflow), and save and close them at the end, also after an error.
+
+    Raises what `make_store` raises, and `DevmemError` when a store's files cannot be used.
+    """
+    wanted = [store.name for store in workflow.memory] if names is None else list(dict.fromkeys(names))
+    with ExitStack() as opened:
+        stores: dict[str, MemoryBase] = {}
+        for name in wanted:
+            store = make_store(workflow, name, session=session, types=types, embedders=embedders, clock=clock)
+            opened.callback(store.close)
+            store.load()
+            stores[name] = store
+        yield stores
+        for store in stores.values():
+            store.save()

@@ -1,0 +1,22 @@
+"""What a `simple` store can be told."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from devmem import CollectionConfig
+
+
+class SimpleConfig(CollectionConfig):
+    """Configuration of a `simple` store."""
+
+    max_content_length: int = Field(default=500, ge=50)
+    """Characters of the summary that is shown to an agent and embedded; the whole text is kept, searched by words."""
+    min_content_length: int = Field(default=20, ge=0)
+    """A shorter exchange, written as `Input: ... Output: ...`, is not stored."""
+    max_items: int | None = Field(default=None, ge=1)
+    """Items to keep; the oldest go first. Absent keeps everything."""
+    ranking: Literal["hybrid", "devall"] = Field(default="hybrid", json_schema_extra={"advanced": True})
+    """`hybrid` joins meaning and words; `devall` scores as DevAll does: 0.7 cosine + 0.3 text overlap."""

@@ -1,0 +1,84 @@
+"""The `simple` store: every exchange of a node becomes an item, found again by meaning and by words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from devmem import (
+    CollectionMemory,
+    ConfigModel,
+    Hit,
+    MemoryItem,
+    MemoryQuery,
+    MemoryWritePayload,
+    Provenance,
+    SourceKind,
+    StoreSetup,
+    Unique,
+    Weights,
+    WriteOutcome,
+    content_hash,
+    skipped,
+    strip_frames,
+)
+from devmem_stores.simple.config import SimpleConfig
+from devmem_stores.simple.overlap import text_overlap
+from devmem_stores.simple.summary import summarize_exchange
+
+
+class SimpleMemory(CollectionMemory):
+    """Keeps each exchange once: a summary to show and to embed, and both sides whole."""
+
+    config_model: ClassVar[type[ConfigModel]] = SimpleConfig
+    summary: ClassVar[str] = "Conversation memory: keeps every exchange, finds it by meaning and by words"
+    unique: ClassVar[Unique] = Unique.CONTENT
+
+    def __init__(self, setup: StoreSetup) -> None:
+        super().__init__(setup)
+        self.config = setup.config_as(SimpleConfig)
+
+    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        asked, answered = strip_frames(payload.inputs_text), payload.output_text()
+        if not asked.strip() and not answered.strip():
+            return skipped("neither the input nor the output has a text")
+        summary = summarize_exchange(asked, answered, self.config.max_content_length)
+        if len(summary) < self.config.min_content_length:
+            return skipped(f"shorter than min_content_length = {self.config.min_content_length} characters")
+        overview = payload.output_snapshot.attachment_overview() if payload.output_snapshot else []
+        return MemoryItem(
+            content_summary=summary,
+            # Over both texts whole, so that long inputs which start alike do not swallow each other's answers.
+            content_hash=content_hash(f"{asked.strip()}\x00{answered.strip()}", payload.output_snapshot),
+            metadata={
+                **payload.metadata,
+                "agent_role": payload.agent_role,
+                "input_preview": asked[:200],
+                "content_length": len(summary),
+                "attachments": list(overview),
+            },
+            created_at=self.setup.clock(),
+            event_time=payload.event_time,
+            input_snapshot=payload.input_snapshot,
+            output_snapshot=payload.output_snapshot,
+            scope=payload.scope,
+            provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
+            trust=payload.trust,
+        )
+
+    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        outcome = super()._update(payload)
+        if self.config.max_items is not None:
+            self.collection.trim(keep=self.config.max_items)
+        return outcome
+
+    def _search(self, query: MemoryQuery) -> list[Hit]:
+        if self.config.ranking == "hybrid":
+            return super()._search(query)
+        candidates = self._hybrid(query, 3 * query.top_k, Weights(similarity=1.0, lexical=0.0))
+        return sorted((_rescored(hit, query.text) for hit in candidates), key=lambda hit: -hit.score)[: query.top_k]
+
+
+def _rescored(hit: Hit, query: str) -> Hit:
+    overlap = text_overlap(query, hit.item.content_summary)
+    return replace(hit, rerank=overlap, score=0.7 * (hit.similarity or 0.0) + 0.3 * overlap)
