@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -17,8 +18,10 @@ from devmem.config import ConfigModel, EmbeddingConfig
 from devmem.errors import CollectionClosedError
 from devmem.items import MemoryItem
 from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome, WriteStatus
+from devmem.text.analysis import mostly_unspaced
 
-_BATCH = 256
+_BATCH: Final = 256
+_LOG: Final = logging.getLogger(__name__)
 
 
 class PlaceConfig(ConfigModel):
@@ -54,6 +57,7 @@ class CollectionMemory(MemoryBase):
         embedding = self._place.embedding if isinstance(self._place, CollectionConfig) else None
         self._embedder = setup.open_embedder(embedding) if embedding else None
         self._queue = EmbeddingQueue(self._embedder, setup.clock) if self._embedder else None
+        self._reads_english_only = embedding is not None and embedding.provider == "minilm"
         self._opened: Collection | None = None
         self._closed = False
 
@@ -114,8 +118,19 @@ class CollectionMemory(MemoryBase):
     def _store(self, items: Sequence[MemoryItem], unique: Unique) -> list[WriteOutcome]:
         if self._queue is None:
             return self.collection.add(items, unique=unique)
+        self._mention_language(items)
         self._queue.catch_up(self.collection)
         return self.collection.add(self._queue.embed(items), unique=unique)
+
+    def _mention_language(self, items: Sequence[MemoryItem]) -> None:
+        """Say once that the model cannot read what is stored."""
+        if self._reads_english_only and any(mostly_unspaced(item.content_summary) for item in items):
+            self._reads_english_only = False
+            _LOG.warning(
+                "memory store %r: minilm reads English only; texts in Chinese, Japanese, Korean or Thai are found by "
+                "their words. An `openai` or `local` multilingual model finds them by meaning too.",
+                self.name,
+            )
 
     def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
         """Store finished items, some hundreds at a time; each keeps its id and is stored once."""

@@ -26,6 +26,11 @@ class QueryEmbedding:
         self._vectors: dict[str, Vector] = {}
         self._lock = threading.Lock()
 
+    def known(self, model: str, vector: Vector) -> None:
+        """Give the embedding by a model, when it is known already."""
+        with self._lock:
+            self._vectors[model] = vector
+
     def by(self, embedder: Embedder) -> Vector | None:
         """Give the embedding, shape (dimension,); None for a blank text or when the provider failed."""
         if not self.text.strip():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import logging
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,11 @@ from devmem.messages import AttachmentRef
 INLINE_LIMIT: Final = 64 * 1024
 """Characters of a data URI that stay in the row."""
 
+# The store may have been renamed since, together with its folder.
+_STORED: Final = re.compile(r"[^/]*\.files/([0-9a-f]{64})")
+_NAMED: Final = re.compile(r"\.files/([0-9a-f]{64})")
+_LOG: Final = logging.getLogger(__name__)
+
 _DATA_URI: Final = re.compile(r"data:[^,]*;base64,", re.IGNORECASE)
 
 
@@ -29,7 +35,8 @@ class AttachmentFiles:
     def __init__(self, folder: Path, *, inline_limit: int = INLINE_LIMIT) -> None:
         self.folder, self._inline_limit = folder, inline_limit
         self._prefix = f"{folder.name}/"
-        self._reference = re.compile(re.escape(self._prefix) + r"([0-9a-f]{64})")
+        self.let_go_of: set[str] = set()
+        """Names of files that a deleted item referred to; the owner of the write lock clears it."""
 
     def put_away(self, item: MemoryItem) -> MemoryItem:
         """Write the item's large inline attachments to files, and give the item with references to them.
@@ -43,14 +50,27 @@ class AttachmentFiles:
         """Give the item with its references as absolute paths."""
         return _with_attachments(item, self._absolute)
 
-    def named_in(self, body: str) -> set[str]:
-        """Give the names of the files that a stored item refers to."""
-        return set(self._reference.findall(body))
+    def let_go(self, body: str) -> None:
+        """Note that a stored item is being deleted: its files may not be needed any more."""
+        self.let_go_of |= set(_NAMED.findall(body))
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Delete files that no item refers to any more."""
-        for name in names:
-            (self.folder / name).unlink(missing_ok=True)
+    def keep_all(self) -> None:
+        """Note that nothing was deleted after all."""
+        self.let_go_of.clear()
+
+    def remove_unless(self, needed: Callable[[str], bool]) -> None:
+        """Delete the files that were let go and are not needed by another item."""
+        for name in self.let_go_of:
+            if not needed(name):
+                self._remove(self.folder / name)
+        self.let_go_of.clear()
+
+    @staticmethod
+    def _remove(file: Path) -> None:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            _LOG.warning("%s: the attachment of a deleted item is still there: %s", file, error)
 
     def size_bytes(self) -> int:
         """Sum up the files' sizes."""
@@ -70,9 +90,9 @@ class AttachmentFiles:
         return replace(ref, data_uri=None, sha256=name, size=len(content), local_path=self._prefix + name)
 
     def _absolute(self, ref: AttachmentRef) -> AttachmentRef:
-        if ref.local_path is None or not ref.local_path.startswith(self._prefix):
+        if ref.local_path is None or not (stored := _STORED.fullmatch(ref.local_path)):
             return ref
-        return replace(ref, local_path=str(self.folder.parent / ref.local_path))
+        return replace(ref, local_path=str(self.folder / stored[1]))
 
     def _write(self, name: str, content: bytes) -> None:
         target = self.folder / name
@@ -92,6 +112,8 @@ class AttachmentFiles:
 
 
 def _with_attachments(item: MemoryItem, change: Callable[[AttachmentRef], AttachmentRef]) -> MemoryItem:
+    if not any(snapshot and snapshot.blocks for snapshot in (item.input_snapshot, item.output_snapshot)):
+        return item
     return replace(
         item,
         input_snapshot=_changed_snapshot(item.input_snapshot, change),

@@ -38,6 +38,8 @@ from devmem.outcomes import Hit, WriteOutcome
 _MODEL_KEY: Final = "embedding_model"
 """Our addition to an item in the file; DevAll ignores keys that it does not know."""
 
+_UNIT_ERROR: Final = 1e-5
+
 T = TypeVar("T")
 Stamp = tuple[int, int, int]
 
@@ -129,7 +131,7 @@ class JsonCollection:
         content = json.dumps([_dump(item, self._model) for item in self._memory.scan()], indent=2, ensure_ascii=False)
         part = self._path.with_name(f"{self._path.name}.{uuid4().hex}.part")
         try:
-            with part.open("w", encoding="utf-8", errors="surrogatepass") as file:
+            with part.open("w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -258,6 +260,8 @@ def _with_usable_embeddings(items: list[MemoryItem], model: ModelIdentity | None
         if vector is not None:
             norm = float(np.linalg.norm(vector))
             good = len(vector) == wanted and np.isfinite(norm) and norm > 0
-            item = replace(item, embedding=(vector / np.float32(norm)) if good else None)
+            # What is of unit length already is left as it is, bit for bit.
+            unit = vector if abs(norm - 1) < _UNIT_ERROR else vector / np.float32(norm or 1)
+            item = replace(item, embedding=unit if good else None)
         usable.append(item)
     return usable

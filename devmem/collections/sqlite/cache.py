@@ -6,17 +6,21 @@ missed too much (the table was pruned, the model was replaced) starts anew.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import numpy as np
 
 from devmem.collections.postings import EncodedTerms, PostingsIndex
-from devmem.collections.sqlite.database import read_meta
+from devmem.collections.sqlite.database import read_meta, transaction
 from devmem.collections.sqlite.snapshot import SnapshotState, load_snapshot, save_snapshot
+from devmem.collections.sqlite.writing import set_meta
 from devmem.collections.vectors import Rows, VectorIndex
 
+_LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 5000
 _SNAPSHOT_AFTER: Final = 256
 """A snapshot that lacks fewer rows than this is not worth writing again."""
@@ -27,8 +31,10 @@ class SearchCache:
 
     def __init__(self, snapshot_path: Path | None) -> None:
         self._snapshot_path = snapshot_path
-        self._collection: str | None = None
+        self._token: str | int | None = None
         self._generation = -1
+        self._version: tuple[int, int] | None = None
+        """Changes with every commit: of other connections, and of this one."""
         self._reset()
 
     def _reset(self) -> None:
@@ -42,8 +48,12 @@ class SearchCache:
 
     def follow(self, connection: sqlite3.Connection) -> None:
         """Take in everything that was committed since the last call; the connection is in a read transaction."""
+        version = (connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes)
+        if version == self._version:
+            return
+        self._version = None
         meta = read_meta(connection)
-        self._collection = str(meta["collection"])
+        self._token = meta.get("snapshot")
         if meta["generation"] != self._generation or self._last_change < int(meta["changes_floor"] or 0):
             first = self._generation == -1
             self._reset()
@@ -54,16 +64,24 @@ class SearchCache:
         self._follow_items(connection)
         self._follow_vectors(connection)
         self._follow_changes(connection)
+        self._version = version
 
-    def save(self) -> None:
+    def save(self, writer: sqlite3.Connection) -> None:
         """Write the vector snapshot, if it would save the next start some work."""
-        if self._snapshot_path is None or self.vectors is None or self._collection is None:
+        if self._snapshot_path is None or self.vectors is None:
             return
         unsaved = abs(len(self.vectors) - self._in_snapshot)
         if unsaved < _SNAPSHOT_AFTER or unsaved < self._in_snapshot // 10:
             return
+        token = uuid4().hex
+        try:
+            with transaction(writer):
+                set_meta(writer, "snapshot", token)
+        except sqlite3.Error as error:
+            _LOG.warning("%s: the index snapshot was not written (%s).", self._snapshot_path, error)
+            return
         state = SnapshotState(
-            collection=self._collection,
+            token=token,
             generation=self._generation,
             last_row=self._vectors_row,
             last_change=self._vectors_change,
@@ -76,8 +94,8 @@ class SearchCache:
         if found is None:
             return
         index, state = found
-        current = state.collection == self._collection and state.generation == self._generation
-        # A snapshot from the future belongs to a database that was since put back from a backup.
+        # A database that was put back from a backup has another token than the snapshot beside it, whatever it did since.
+        current = state.token == self._token and state.generation == self._generation
         if current and changes_floor <= state.last_change <= self._last_change:
             self.vectors = index
             self._vectors_row, self._vectors_change = state.last_row, state.last_change

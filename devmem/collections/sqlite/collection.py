@@ -101,7 +101,7 @@ class SqliteCollection:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._write_lock:
             self._check_open()
-            with database.worded(self.location), database.transaction(self._writer):
+            with database.worded(self.location), writing.letting_go(self._writer, self._attachments):
                 yield self._writer
 
     @contextmanager
@@ -120,7 +120,7 @@ class SqliteCollection:
         if not items:
             return []
         with self._writing() as connection:
-            writing.purge_expired(connection, self._clock())
+            writing.purge_expired(connection, self._attachments, self._clock())
             writing.check_dimensions(connection, self.location, [item.embedding for item in items])
             batch = writing.Batch(connection, has_model=self._has_model, attachments=self._attachments)
             return [batch.add(item, unique) for item in items]
@@ -132,17 +132,18 @@ class SqliteCollection:
         with self._reading() as connection:
             self._cache.follow(connection)
             if query.vector is not None:
-                self._check_query(connection, query.vector)
+                self._check_query(query.vector)
             return [self._shown(hit) for hit in search(connection, self._cache, query, self._clock())]
 
     def _shown(self, hit: Hit) -> Hit:
-        return replace(hit, item=self._brought_back(hit.item))
+        item = self._brought_back(hit.item)
+        return hit if item is hit.item else replace(hit, item=item)
 
-    def _check_query(self, connection: sqlite3.Connection, vector: Vector) -> None:
-        recorded = database.read_meta(connection).get("dimension")
-        if recorded is not None and int(recorded) != len(vector):
+    def _check_query(self, vector: Vector) -> None:
+        made = self._cache.vectors.dimension if self._cache.vectors is not None else len(vector)
+        if made != len(vector):
             raise EmbeddingMismatchError(
-                self.location, recorded=f"a model of {recorded} dimensions", wanted=f"one of {len(vector)}"
+                self.location, recorded=f"a model of {made} dimensions", wanted=f"one of {len(vector)} dimensions"
             )
 
     def _brought_back(self, item: MemoryItem) -> MemoryItem:
@@ -253,6 +254,6 @@ class SqliteCollection:
             if self._closed:
                 return
             self._closed = True
-            self._cache.save()
+            self._cache.save(self._writer)
             self._reader.close()
             self._writer.close()

@@ -75,12 +75,13 @@ def open_connection(location: str, durability: Durability, busy_timeout: float) 
 
 def prepare(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
     """Make the schema in a new file, or check that this one is ours and of a version we know."""
-    found = connection.execute("PRAGMA application_id").fetchone()[0]
-    if found not in (0, APPLICATION_ID) or (
-        found == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    ):
+    # In one transaction: another process may be making the file right now.
+    with snapshot(connection):
+        found = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if found not in (0, APPLICATION_ID) or (found == 0 and tables):
         raise CollectionDamagedError(location, "this SQLite file was not made by devmem; give the store another path.")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > SCHEMA_VERSION:
         raise CollectionError(
             location,

@@ -87,13 +87,25 @@ def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
             conditions.append(clause)
             values.append(value)
     for key, value in where.metadata.items():
-        conditions.append("json_extract(body, ?) IS ?")
-        values += [f"$.metadata.{_json_key(key)}", value]
+        # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
+        conditions.append(
+            "EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
+            f"WHERE entry.key = ? AND entry.type IN {_json_types(value)} AND entry.atom = ?)"
+        )
+        values += [key, _comparable(value)]
     return " AND ".join(conditions), values
 
 
-def _json_key(key: str) -> str:
-    return '"' + key.replace('"', '\\"') + '"'
+def _json_types(value: str | float) -> str:
+    """Name what JSON calls such a value: true is no number there."""
+    if isinstance(value, bool):
+        return "('true', 'false')"
+    return "('text')" if isinstance(value, str) else "('integer', 'real')"
+
+
+def _comparable(value: str | float) -> str | float:
+    """Give the value as SQLite reads it from JSON: an integer of more than 64 bits is a float there."""
+    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def fetch_items(connection: sqlite3.Connection, rows: list[int]) -> dict[int, MemoryItem]:

@@ -27,7 +27,8 @@ _LOG: Final = logging.getLogger(__name__)
 class SnapshotState:
     """The moment of the database that a snapshot shows."""
 
-    collection: str
+    token: str
+    """Recorded in the database too when the snapshot was written: a snapshot of another database has another one."""
     generation: int
     last_row: int
     last_change: int

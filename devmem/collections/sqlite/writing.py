@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from devmem.collections.attachments import AttachmentFiles
@@ -108,11 +109,32 @@ class Batch:
         return without_vector and self._has_model
 
     def _twin(self, item: MemoryItem) -> str | None:
+        # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
         found = self._connection.execute(
-            "SELECT id FROM items WHERE content_hash = ? AND agent IS ? AND user IS ?",
+            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ?",
             (item.content_hash, item.scope.agent, item.scope.user),
         ).fetchone()
         return found[0] if found else None
+
+
+@contextmanager
+def letting_go(connection: sqlite3.Connection, attachments: AttachmentFiles | None) -> Iterator[None]:
+    """Commit everything or nothing, and then remove the attachments that nothing refers to any more."""
+    try:
+        with database.transaction(connection):
+            yield
+    except BaseException:
+        if attachments is not None:
+            attachments.keep_all()
+        raise
+    if attachments is not None and attachments.let_go_of:
+        # The write lock again: nobody may begin to refer to a file while it is removed.
+        with database.transaction(connection):
+            attachments.remove_unless(lambda name: _is_named(connection, name))
+
+
+def _is_named(connection: sqlite3.Connection, name: str) -> bool:
+    return connection.execute("SELECT 1 FROM items WHERE instr(body, ?) LIMIT 1", (name,)).fetchone() is not None
 
 
 def delete(
@@ -135,21 +157,14 @@ def delete_rows(
     condition: str,
     values: Sequence[object],
 ) -> int:
-    """Delete the rows that match a condition, and the attachments that nothing refers to afterwards."""
-    names: set[str] = set()
+    """Delete the rows that match a condition, and let go of their attachments."""
     if attachments is not None:
         found = connection.execute(
             f"SELECT body FROM items WHERE ({condition}) AND instr(body, ?)", (*values, ".files/")
         )
         for (body,) in found:
-            names |= attachments.named_in(body)
+            attachments.let_go(body)
     deleted = connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
-    if attachments is not None and names:
-        attachments.remove(
-            name
-            for name in names
-            if not connection.execute("SELECT 1 FROM items WHERE instr(body, ?) LIMIT 1", (name,)).fetchone()
-        )
     if deleted:
         _prune_changes(connection)
     return deleted
@@ -169,10 +184,10 @@ def any_expired(connection: sqlite3.Connection, now: float) -> bool:
     return connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None
 
 
-def purge_expired(connection: sqlite3.Connection, now: float) -> None:
+def purge_expired(connection: sqlite3.Connection, attachments: AttachmentFiles | None, now: float) -> None:
     """Delete the items that are past their time."""
     if any_expired(connection, now):
-        delete_rows(connection, None, "expires_at <= ?", [now])
+        delete_rows(connection, attachments, "expires_at <= ?", [now])
 
 
 def trim(
@@ -204,16 +219,18 @@ def set_embeddings(connection: sqlite3.Connection, vectors: Mapping[str, Vector]
         connection.execute("UPDATE items SET waiting = 0 WHERE row = ?", found)
         connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", found)
         done += 1
+    if done:
+        _prune_changes(connection)
     return done
 
 
 def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
     """Forget every embedding; every item with a text waits for its new one."""
     connection.execute("DELETE FROM vectors")
-    waiting = connection.execute(
-        "UPDATE items SET waiting = (trim(json_extract(body, '$.content_summary')) <> '')"
-    ).rowcount
+    done = connection.execute("SELECT row, body FROM items WHERE NOT waiting")
+    with_text = [(row,) for row, body in done if rows.from_row(body).content_summary.strip()]
+    connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
     set_meta(connection, "model", model)
     set_meta(connection, "dimension", dimension)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-    return waiting
+    return int(connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()[0])

@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m tools.bench NAME ... [--json FILE]`."""

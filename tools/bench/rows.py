@@ -1,0 +1,46 @@
+"""The flat rows that every benchmark gives, and the table made from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One figure. Times are in ms, sizes in bytes, shares from 0 to 1; what does not apply is None and left out."""
+
+    bench: str
+    case: str
+    metric: str
+    value: float
+    unit: str
+    dataset: str | None = None
+    level: str | None = None
+    type: str | None = None
+
+
+def write_json(rows: Sequence[Row], path: Path) -> None:
+    """Write the rows as a JSON list."""
+    content = [{key: value for key, value in asdict(row).items() if value is not None} for row in rows]
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def print_table(rows: Iterable[Row], console: Console) -> None:
+    """Print a table a benchmark: metrics down, cases across."""
+    by_bench: dict[str, list[Row]] = {}
+    for row in rows:
+        by_bench.setdefault(row.bench, []).append(row)
+    for bench, found in by_bench.items():
+        cases = list(dict.fromkeys(row.case for row in found))
+        values = {(row.metric, row.case): row.value for row in found}
+        table = Table("metric", "unit", *cases, title=bench)
+        for metric, unit in dict.fromkeys((row.metric, row.unit) for row in found):
+            shown = [values.get((metric, case)) for case in cases]
+            table.add_row(metric, unit, *("" if value is None else f"{value:,.4g}" for value in shown))
+        console.print(table)

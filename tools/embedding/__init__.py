@@ -1,0 +1,1 @@
+"""Tools that make the files which the embedding code and its tests read."""

@@ -1,0 +1,142 @@
+"""Writes `devmem/embedding/minilm/graph.onnx`: MiniLM's computation without its weights.
+
+    python -m tools.embedding.build_minilm_graph
+
+The graph names each weight as the official safetensors file does and holds only its shape; the numbers are
+given to onnxruntime when it loads the graph. Needs the package `onnx`, which nothing needs at run time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+
+from devmem.embedding.minilm.backend import HEADS, LAYER_NORM_EPSILON, LAYERS, WIDTH
+
+TARGET = Path("devmem/embedding/minilm/graph.onnx")
+
+_WORDS, _PLACES, _WIDE = 30522, 512, 1536
+_FUSED = "com.microsoft"
+"""onnxruntime's own operators: one node where the standard ones need ten."""
+
+
+class _Graph:
+    """Collects nodes and weights."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeProto] = []
+        self.weights: list[TensorProto] = []
+
+    def add(self, kind: str, inputs: list[str], output: str, *, domain: str = "", **attributes: Any) -> str:  # noqa: ANN401 - as onnx takes them
+        self.nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **attributes))
+        return output
+
+    def weight(self, name: str, *shape: int) -> str:
+        """Declare a weight whose numbers are given at load; the location is a word that no file has."""
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape)
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="given-at-load")
+        self.weights.append(tensor)
+        return name
+
+    def matrix(self, name: str, wide: int, narrow: int) -> str:
+        """Declare a matrix (out, in) and give it transposed; onnxruntime does this once, at load."""
+        return self.add("Transpose", [self.weight(name, wide, narrow)], f"{name}.T", perm=[1, 0])
+
+    def norm(self, name: str) -> list[str]:
+        return [self.weight(f"{name}.LayerNorm.{part}", WIDTH) for part in ("weight", "bias")]
+
+
+def _embed(graph: _Graph) -> str:
+    tables = [
+        graph.weight(f"embeddings.{name}_embeddings.weight", rows, WIDTH)
+        for name, rows in (("word", _WORDS), ("position", _PLACES), ("token_type", 2))
+    ]
+    graph.nodes.append(
+        helper.make_node(
+            "EmbedLayerNormalization",
+            ["ids", "types", *tables, *graph.norm("embeddings")],
+            ["embedded", "unused"],
+            domain=_FUSED,
+            epsilon=LAYER_NORM_EPSILON,
+        )
+    )
+    return "embedded"
+
+
+def _attend(graph: _Graph, name: str, hidden: str) -> str:
+    parts = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
+    matrices = [graph.matrix(f"{part}.weight", WIDTH, WIDTH) for part in parts]
+    biases = [graph.weight(f"{part}.bias", WIDTH) for part in parts]
+    qkv = graph.add("Concat", matrices, f"{name}.qkv.weight", axis=1)
+    bias = graph.add("Concat", biases, f"{name}.qkv.bias", axis=0)
+    return graph.add("Attention", [hidden, qkv, bias, "lengths"], f"{name}.attended", domain=_FUSED, num_heads=HEADS)
+
+
+def _layer(graph: _Graph, name: str, hidden: str) -> str:
+    attended = _attend(graph, name, hidden)
+    mixed = _product(graph, f"{name}.attention.output", attended, WIDTH, WIDTH)
+    hidden = _add_and_norm(graph, f"{name}.attention.output", mixed, hidden)
+    wide = _product(graph, f"{name}.intermediate", hidden, _WIDE, WIDTH)
+    bias = graph.weight(f"{name}.intermediate.dense.bias", _WIDE)
+    active = graph.add("BiasGelu", [wide, bias], f"{name}.active", domain=_FUSED)
+    narrow = _product(graph, f"{name}.output", active, WIDTH, _WIDE)
+    return _add_and_norm(graph, f"{name}.output", narrow, hidden)
+
+
+def _product(graph: _Graph, name: str, rows: str, wide: int, narrow: int) -> str:
+    return graph.add("MatMul", [rows, graph.matrix(f"{name}.dense.weight", wide, narrow)], f"{name}.product")
+
+
+def _add_and_norm(graph: _Graph, name: str, rows: str, skipped: str) -> str:
+    bias = graph.weight(f"{name}.dense.bias", WIDTH)
+    inputs = [rows, skipped, *graph.norm(name), bias]
+    return graph.add("SkipLayerNormalization", inputs, f"{name}.sum", domain=_FUSED, epsilon=LAYER_NORM_EPSILON)
+
+
+def build() -> ModelProto:
+    """Make the model.
+
+    In: `ids` and `types`, shape (texts, tokens), and `lengths`, shape (texts,).
+    Out: `hidden`, shape (texts, tokens, 384).
+    """
+    graph = _Graph()
+    hidden = _embed(graph)
+    for number in range(LAYERS):
+        hidden = _layer(graph, f"encoder.layer.{number}", hidden)
+    graph.add("Identity", [hidden], "hidden")
+    model = helper.make_model(
+        _proto(graph),
+        producer_name="devmem",
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(_FUSED, 1)],
+    )
+    model.ir_version = 8
+    return model
+
+
+def _proto(graph: _Graph) -> GraphProto:
+    shape = ["texts", "tokens"]
+    return helper.make_graph(
+        graph.nodes,
+        "all-MiniLM-L6-v2",
+        [
+            helper.make_tensor_value_info("ids", TensorProto.INT32, shape),
+            helper.make_tensor_value_info("types", TensorProto.INT32, shape),
+            helper.make_tensor_value_info("lengths", TensorProto.INT32, shape[:1]),
+        ],
+        [helper.make_tensor_value_info("hidden", TensorProto.FLOAT, [*shape, WIDTH])],
+        initializer=graph.weights,
+    )
+
+
+def main() -> None:
+    """Write the file; run from the repository's root."""
+    content = build().SerializeToString(deterministic=True)
+    TARGET.write_bytes(content)
+    print(f"{TARGET}: {len(content)} bytes")
+
+
+if __name__ == "__main__":
+    main()
