@@ -55,7 +55,7 @@ class CollectionMemory(MemoryBase):
         super().__init__(setup)
         self._place = setup.config_as(PlaceConfig)
         embedding = self._place.embedding if isinstance(self._place, CollectionConfig) else None
-        self._embedder = setup.open_embedder(embedding) if embedding else None
+        self._embedder = setup.embedder(embedding) if embedding else None
         self._queue = EmbeddingQueue(self._embedder, setup.clock) if self._embedder else None
         self._reads_english_only = embedding is not None and embedding.provider == "minilm"
         self._opened: Collection | None = None

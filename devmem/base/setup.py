@@ -40,6 +40,18 @@ class StoreSetup:
             raise TypeError(f"store {self.name!r} expects {model.__name__}, not {type(self.config).__name__}")
         return self.config
 
+    def embedder(self, config: EmbeddingConfig) -> Embedder:
+        """Open the embedding model that the configuration names; a relative `model_path` starts at `base_dir`.
+
+        Raises:
+            EmbeddingError: the configuration cannot work.
+        """
+        folder = config.params.model_path
+        if folder is not None:
+            found = config.params.model_copy(update={"model_path": self.base_dir / folder.expanduser()})
+            config = config.model_copy(update={"params": found})
+        return self.open_embedder(config)
+
     def location(self, path: str | None) -> str | None:
         """Resolve a configured path: None is memory, `auto` a session's file, a relative path starts at `base_dir`.
 

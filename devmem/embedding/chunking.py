@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,11 +11,9 @@ from devmem.embedding.base import Embedder, ModelIdentity
 from devmem.embedding.rows import unit_rows
 from devmem.errors import EmbeddingError
 from devmem.items import Vector
+from devmem.text.sentences import split_sentences
 
 _USUAL_LENGTH: int = EmbeddingParams.model_fields["max_length"].default
-
-_SENTENCE_END = re.compile(r"(?:[。！？；\n]|[.!?](?=\s))[。！？；.!?”’」』）\"')\s]*")
-"""An end that numbers and addresses share (3.14, a.b/c?d) counts only before white space."""
 
 
 class ChunkingEmbedder:
@@ -81,21 +78,13 @@ def split_text(text: str, limit: int) -> list[str]:
     A sentence that is longer is cut at a space in its second half, or else wherever the limit falls.
     """
     pieces = [""]
-    for sentence in _sentences(text):
+    for sentence in split_sentences(text):
         for part in _hard_split(sentence, limit):
             if len(pieces[-1]) + len(part) <= limit:
                 pieces[-1] += part
             else:
                 pieces.append(part)
     return pieces
-
-
-def _sentences(text: str) -> Iterator[str]:
-    start = 0
-    for end in _SENTENCE_END.finditer(text):
-        yield text[start : end.end()]
-        start = end.end()
-    yield text[start:]
 
 
 def _hard_split(sentence: str, limit: int) -> Iterator[str]:

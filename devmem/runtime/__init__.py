@@ -1,7 +1,7 @@
 """Running workflows: stores opened, nodes ordered, stages gone through."""
 
 from devmem.runtime.results import NodeResult, RunResult
-from devmem.runtime.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_model
+from devmem.runtime.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
 from devmem.runtime.stores import DEFAULT_SESSION, make_store, open_stores, session_folder
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "RunResult",
     "WorkflowRunner",
     "attached_stores",
-    "configured_chat_model",
+    "configured_chat_models",
     "make_store",
     "open_stores",
     "session_folder",

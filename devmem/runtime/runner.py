@@ -25,9 +25,18 @@ ChatModels = Callable[[NodeConfig, AgentConfig], ChatModel]
 """Chooses the chat model of an agent node."""
 
 
-def configured_chat_model(node: NodeConfig, config: AgentConfig) -> ChatModel:  # noqa: ARG001 - the node is for others
-    """Open the chat model that the node's configuration names; raises `ChatModelError` when it cannot be used."""
-    return open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)
+def configured_chat_models(workflow: Workflow) -> ChatModels:
+    """Give the chooser that opens what each node's configuration names.
+
+    It raises `ConfigError` when a placeholder of the node has no value, `ChatModelError` when the model cannot be used.
+    """
+
+    def choose(node: NodeConfig, config: AgentConfig) -> ChatModel:
+        if config.provider != "extractive":
+            workflow.require_resolved(*node.place.location)
+        return open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)
+
+    return choose
 
 
 def attached_stores(workflow: Workflow, node: str | None = None) -> list[str]:
@@ -48,7 +57,7 @@ class WorkflowRunner:
         workflow: Workflow,
         stores: Mapping[str, MemoryBase],
         *,
-        chat_models: ChatModels = configured_chat_model,
+        chat_models: ChatModels | None = None,
         scope: Scope | None = None,
         rescue_dir: Path | None = None,
     ) -> None:
@@ -57,12 +66,12 @@ class WorkflowRunner:
         Args:
             workflow: what to run.
             stores: every store that an agent is attached to, loaded.
-            chat_models: chooses each node's chat model.
+            chat_models: chooses each node's chat model; None takes what the node's configuration names.
             scope: whom the run is for; its `run` is set anew for each input.
             rescue_dir: where writes go that failed to the end.
         """
         self._workflow = workflow
-        self._chat_models = chat_models
+        self._chat_models = chat_models or configured_chat_models(workflow)
         self._scope = scope or Scope()
         self._managers = {
             node.id: MemoryManager(node.config.memories, stores, options=workflow.options(node), rescue_dir=rescue_dir)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# A sentence ends after 。！？； or a line end, and after .!? when a space follows (so 3.14 and example.com stay whole).
-_END: Final = re.compile(r"(?<=[。！？；\n])|(?<=[.!?])(?=\s)|(?<=[.!?][\"')\]”’])(?=\s)")
+_END: Final = re.compile(r"(?:[。！？；\n]|[.!?](?=\s)|[.!?][”’」』）\"')\]]+(?=\s))[。！？；.!?”’」』）\"')\]\s]*")
+"""Full-width ends and line ends always count; .!? only before white space, so that 3.14 and a.b/c?d stay whole."""
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split the text at sentence ends; the pieces joined give the text back."""
-    return [piece for piece in _END.split(text) if piece]
+    """Split the text after its sentence ends and the white space behind them; the pieces joined give the text back."""
+    ends = [match.end() for match in _END.finditer(text)]
+    return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True) if start < end]
 
 
 def shorten(text: str, limit: int, *, mark: str = "…") -> str:
