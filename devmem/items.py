@@ -7,6 +7,7 @@ An item's JSON form (`dump_item`, `load_item`) is DevAll's (ChatDev 2) with more
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -25,7 +26,9 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     TypeAdapter,
+    ValidationError,
 )
+from pydantic_core import PydanticSerializationError
 
 from devmem.messages import KeepBlock, Message, MessageBlock, keep_unknown
 
@@ -237,7 +240,13 @@ def load_item(raw: Mapping[str, Any]) -> MemoryItem:
 
 def load_item_json(raw: str | bytes) -> MemoryItem:
     """Make an item from its JSON text; raises `pydantic.ValidationError` when it is not one."""
-    return _adapter().validate_json(raw)
+    try:
+        return _adapter().validate_json(raw)
+    except ValidationError:
+        # Half a surrogate pair, which a cut-off answer may end with, is refused by pydantic's parser.
+        if (b"\\ud" if isinstance(raw, bytes) else "\\ud") not in raw:  # type: ignore[operator]
+            raise
+    return load_item(json.loads(raw))
 
 
 def dump_item(item: MemoryItem) -> dict[str, Any]:
@@ -247,4 +256,9 @@ def dump_item(item: MemoryItem) -> dict[str, Any]:
 
 def dump_item_json(item: MemoryItem) -> bytes:
     """Give the item's JSON form as UTF-8 text, without its embedding and without defaults."""
-    return _adapter().dump_json(item, by_alias=True, exclude={"embedding"}, exclude_defaults=True)
+    try:
+        return _adapter().dump_json(item, by_alias=True, exclude={"embedding"}, exclude_defaults=True)
+    except PydanticSerializationError:
+        raw = _adapter().dump_python(item, mode="json", by_alias=True, exclude={"embedding"}, exclude_defaults=True)
+        # UTF-8 cannot hold half a surrogate pair; written as a backslash escape it is JSON.
+        return json.dumps(raw, ensure_ascii=False).encode("utf-8", "backslashreplace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from threading import Lock
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
@@ -59,6 +60,7 @@ class CollectionMemory(MemoryBase):
         self._queue = EmbeddingQueue(self._embedder, setup.clock) if self._embedder else None
         self._reads_english_only = embedding is not None and embedding.provider == "minilm"
         self._opened: Collection | None = None
+        self._opening = Lock()
         self._closed = False
 
     @abstractmethod
@@ -68,11 +70,12 @@ class CollectionMemory(MemoryBase):
     @property
     def collection(self) -> Collection:
         """The place where the items are; opened by `load`, or on first use."""
-        if self._opened is None:
-            if self._closed:
-                raise CollectionClosedError(self.name, "the store was closed.")
-            self._opened = self._open(claim=True)
-        return self._opened
+        with self._opening:
+            if self._opened is None:
+                if self._closed:
+                    raise CollectionClosedError(self.name, "the store was closed.")
+                self._opened = self._open(claim=True)
+            return self._opened
 
     def _open(self, *, claim: bool) -> Collection:
         return open_collection(

@@ -53,17 +53,27 @@ class EmbeddingQueue:
         """Embed the items that wait; gives how many. Stops where the provider stops answering."""
         if not self._may_wait or self._clock() < self._resume_at:
             return 0
-        caught_up = 0
         with self._lock:
-            while waiting := collection.waiting(_BATCH):
-                vectors = {item.id: item.embedding for item in self.embed(waiting) if item.embedding is not None}
-                if not vectors:
-                    return caught_up
-                caught_up += collection.set_embeddings(vectors)
-                if progress:
-                    progress(caught_up)
+            # Before looking: a write that fails meanwhile says so again.
             self._may_wait = False
+            done = False
+            try:
+                caught_up, done = self._embed_waiting(collection, progress)
+            finally:
+                self._may_wait = self._may_wait or not done
         return caught_up
+
+    def _embed_waiting(self, collection: Collection, progress: Callable[[int], None] | None) -> tuple[int, bool]:
+        """Embed what waits; gives how many, and whether nothing waits now."""
+        caught_up = 0
+        while waiting := collection.waiting(_BATCH):
+            vectors = {item.id: item.embedding for item in self.embed(waiting) if item.embedding is not None}
+            if not vectors:
+                return caught_up, False
+            caught_up += collection.set_embeddings(vectors)
+            if progress:
+                progress(caught_up)
+        return caught_up, True
 
     def _failed(self, error: EmbeddingError, count: int) -> None:
         _LOG.warning("%d item(s) wait for their embedding and are found by their text until then: %s", count, error)

@@ -6,6 +6,7 @@ exchange with DevAll; larger ones belong into SQLite. Searching works on a copy 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -120,6 +121,8 @@ class JsonCollection:
             if self._stamp is not None:
                 self._memory, self._stamp = self._empty(), None
             return
+        except OSError as error:
+            raise CollectionUnwritableError(self.location, f"cannot be read: {error}") from error
         stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         if stamp == self._stamp:
             return
@@ -230,7 +233,20 @@ def _read_items(path: Path, model: ModelIdentity | None) -> list[MemoryItem]:
         raise CollectionDamagedError(
             path, f"holds {type(content).__name__}, not a list of items; it was left as it is."
         )
-    return _with_usable_embeddings([_read_item(path, at, raw, model) for at, raw in enumerate(content)], model)
+    items = [_read_item(path, at, raw, model) for at, raw in enumerate(content)]
+    return _with_usable_embeddings(list(_with_own_ids(items)), model)
+
+
+def _with_own_ids(items: Sequence[MemoryItem]) -> Iterator[MemoryItem]:
+    """Rename the later ones of items that share an id, so that none takes another's place."""
+    taken = {item.id for item in items}
+    given: set[str] = set()
+    for item in items:
+        name = item.id
+        if name in given:
+            name = next(other for n in itertools.count(2) if (other := f"{item.id}#{n}") not in taken | given)
+        given.add(name)
+        yield item if name == item.id else replace(item, id=name)
 
 
 def _read_item(path: Path, at: int, raw: object, model: ModelIdentity | None) -> MemoryItem:

@@ -8,21 +8,27 @@ from devmem.config.agent import AgentConfig
 from devmem.config.attachment import Attachment
 from devmem.config.base import ConfigModel
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
+from devmem.config.fields import ChildRoute, EnumOption, FieldSpec, field_specs
 from devmem.config.loading import load_workflow, parse_workflow
 from devmem.config.options import MemoryOptions
 from devmem.config.place import Place
 from devmem.config.placeholders import Unresolved
+from devmem.config.schema import workflow_schema
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
+from devmem.config.template import design_template
 from devmem.config.workflow import Edge, NodeConfig, Workflow
 
 __all__ = [
     "AgentConfig",
     "Attachment",
+    "ChildRoute",
     "ConfigModel",
     "Edge",
     "EmbeddingConfig",
     "EmbeddingParams",
+    "EnumOption",
+    "FieldSpec",
     "MemoryOptions",
     "NodeConfig",
     "Place",
@@ -30,6 +36,9 @@ __all__ = [
     "StoreTypes",
     "Unresolved",
     "Workflow",
+    "design_template",
+    "field_specs",
     "load_workflow",
     "parse_workflow",
+    "workflow_schema",
 ]

@@ -24,9 +24,9 @@ class AgentConfig(ConfigModel):
     """The provider's name of the model."""
     role: str | None = Field(default=None, validation_alias=AliasChoices("role", "prompt_template"))
     """System prompt: who the agent is and what it does."""
-    base_url: str | None = None
+    base_url: str | None = Field(default=None, title="Base URL")
     """Address of the service."""
-    api_key: SecretStr | None = None
+    api_key: SecretStr | None = Field(default=None, title="API Key")
     """Key for the service."""
     params: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Details of a call, handed to the provider as they are: `temperature`, `max_tokens` and so on."""

@@ -233,7 +233,9 @@ def _syntax_message(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     character = row[mark.column : mark.column + 1]
     if character == "\t" or row[: len(row) - len(row.lstrip())].count("\t"):
         return mark.line + 1, "a tab stands where YAML wants spaces; indent with spaces"
-    if character and character in "@`%":
+    if character and character in "@`%" and mark.column > 0:
         return mark.line + 1, f"a text cannot begin with {character!r} unless it is quoted"
+    if "${" in row and character != "\n" and "flow" in str(error.context):
+        return mark.line + 1, 'this is not valid YAML; inside { } and [ ] a placeholder must be quoted: "${NAME}"'
     begun = f", {error.context} on line {error.context_mark.line + 1}" if error.context and error.context_mark else ""
     return mark.line + 1, f"this is not valid YAML: {error.problem}{begun}"

@@ -18,8 +18,8 @@ class EmbeddingParams(ConfigModel):
     use_chunking: bool = False
     """Embed a text longer than `max_length` in pieces and combine their vectors, instead of cutting it off."""
     chunk_strategy: ChunkStrategy = "average"
-    """How the pieces' vectors are combined: their mean, a mean in which earlier pieces weigh more (1, 1/2, 1/3, ...), or the
-    first piece alone."""
+    """How the pieces' vectors are combined: their mean, a mean in which earlier pieces weigh more (1, 1/2, 1/3, ...),
+    or the first piece alone."""
     max_length: int = Field(default=8191, ge=16)
     """Characters of a text that reach the model at once."""
     model_path: Path | None = None
@@ -44,8 +44,8 @@ class EmbeddingConfig(ConfigModel):
     """Which model makes the vectors; without this block a store is searched by its text alone."""
 
     provider: Literal["minilm", "local", "openai"] = "minilm"
-    """`minilm` needs no network and no key; `local` takes any sentence-transformers model; `openai` any service that speaks its
-    protocol."""
+    """`minilm` needs no network and no key; `local` takes any sentence-transformers model; `openai` any service that
+    speaks its protocol."""
     model: str | None = None
     """The provider's name of the model; None takes its usual one."""
     api_key: SecretStr | None = None

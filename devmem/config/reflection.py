@@ -26,6 +26,11 @@ def all_keys(models: Sequence[type[BaseModel]]) -> list[str]:
     return list(dict.fromkeys(keys))
 
 
+def one_line(text: str) -> str:
+    """Return a docstring's text without its line breaks."""
+    return " ".join(text.split())
+
+
 def models_in(annotation: Annotation) -> Iterator[type[BaseModel]]:
     """Yield the models that an annotation names, inside unions and containers too."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

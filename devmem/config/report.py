@@ -9,7 +9,7 @@ from devmem.config.place import Place
 from devmem.errors import ConfigError, Problem
 
 MAX_PROBLEMS: Final = 200
-"""How many problems of one document are worded; the rest are only counted."""
+"""How many problems of one document are shown."""
 
 
 class Report:
@@ -19,12 +19,11 @@ class Report:
         self.document = document
         self._problems: dict[Problem, None] = {}
         self._warnings: dict[Problem, None] = {}
-        self._unworded = 0
         self._spoiled: set[Path] = set()
 
     @property
     def is_full(self) -> bool:
-        """Whether further problems are only counted; wording them is then a waste."""
+        """Whether further problems are not shown, so that wording them is a waste."""
         return len(self._problems) >= MAX_PROBLEMS
 
     @property
@@ -40,9 +39,7 @@ class Report:
         """Note that something at `path` cannot be used."""
         if path in self._spoiled:
             return
-        if self.is_full:
-            self._unworded += 1
-        else:
+        if not self.is_full:
             self._problems[self._problem(path, message)] = None
 
     def spoil(self, path: Path, message: str) -> None:
@@ -55,10 +52,6 @@ class Report:
         if len(self._warnings) < MAX_PROBLEMS:
             self._warnings[self._problem(path, message)] = None
 
-    def count_unworded(self, count: int) -> None:
-        """Count problems that are not worded because the report is full."""
-        self._unworded += count
-
     def raise_problems(self) -> None:
         """Raise everything noted as wrong, by line.
 
@@ -68,8 +61,8 @@ class Report:
         if not self._problems:
             return
         problems = sorted(self._problems, key=_by_line)
-        if self._unworded:
-            message = f"there are {self._unworded:,} more problems; mend these first"
+        if self.is_full:
+            message = f"only the first {MAX_PROBLEMS} problems are shown; mend these first"
             problems.append(Problem(message=message, file=self.document.origin))
         raise ConfigError(problems)
 

@@ -19,7 +19,6 @@ _KINDS: Final = {
     f"{_PREFIX}int": "number",
     f"{_PREFIX}float": "number",
     f"{_PREFIX}timestamp": "date",
-    f"{_PREFIX}binary": "base64 text",
 }
 # Long numbers take quadratic time to read, in base 60 even from few characters; no real one comes near this.
 _NUMBER_CHARACTERS: Final = 300
@@ -38,7 +37,7 @@ def is_merge_key(event: yaml.ScalarEvent) -> bool:
 
 
 def scalar_value(event: yaml.ScalarEvent) -> Plain:
-    """Return the scalar's value: text, number, flag, date, bytes or None.
+    """Return the scalar's value: text, number, flag, date or None.
 
     Raises:
         ScalarError: the value does not fit its tag, is far too long a number, or holds characters that no text may.

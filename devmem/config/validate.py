@@ -72,9 +72,8 @@ class Validator:
             by_place.setdefault(_cleaned(finding, data), []).append(finding)
         for inner, here in by_place.items():
             if self._report.is_full:
-                self._report.count_unworded(1)
-            else:
-                self._report.error((*path, *inner), self._message(model, path, inner, here))
+                return
+            self._report.error((*path, *inner), self._message(model, path, inner, here))
 
     def _message(self, model: type[ConfigModel], path: Path, inner: Path, findings: list[ErrorDetails]) -> str:
         finding = findings[0]

@@ -41,7 +41,7 @@ def _kind(value: object) -> str:
         return "the date"
     if isinstance(value, dict):
         return "a mapping"
-    return "a list" if isinstance(value, (list, tuple)) else "binary data"
+    return "a list"
 
 
 def quoted(text: str) -> str:

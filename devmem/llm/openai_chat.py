@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr, ValidationError
 
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.llm.base import ChatReply, ChatRequest
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+
+
+class _Answer(BaseModel):
+    choices: list[_Choice]
 
 
 class OpenAIChat:
@@ -39,6 +51,8 @@ class OpenAIChat:
             import openai
         except ImportError as error:
             raise MissingExtraError(feature="provider: openai", package="openai", extra="openai") from error
+        if base_url is not None and not base_url.startswith(("http://", "https://")):
+            raise ChatModelError(f"the node's `base_url` begins with http:// or https://, unlike {base_url!r}")
         self._model = model
         self._errors = openai.OpenAIError
         try:
@@ -53,6 +67,7 @@ class OpenAIChat:
                 f"chat model {model!r} has no key: set `api_key` on the node, or OPENAI_API_KEY in the environment "
                 "(`provider: extractive` needs neither)."
             ) from error
+        self._secret = self._client.api_key
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Ask the service.
@@ -62,15 +77,28 @@ class OpenAIChat:
         """
         messages = cast("Any", [message.for_chat() for message in request.messages])
         params = cast("dict[str, Any]", dict(request.params))
+        completions = self._client.chat.completions.with_raw_response
         try:
-            answer = self._client.chat.completions.create(model=self._model, messages=messages, **params)
+            # The package gives whatever JSON it got as if it were right; the raw answer can be checked.
+            answer = completions.create(model=self._model, messages=messages, **params)
         except self._errors as error:
-            raise ChatModelError(f"chat model {self._model!r} gave no answer: {error}") from error
-        except TypeError as error:
-            raise ChatModelError(
-                f"chat model {self._model!r}: `params` has a key that the client refuses: {error}"
-            ) from error
-        text = answer.choices[0].message.content if answer.choices else None
-        if not isinstance(text, str) or not text:
+            # Without its cause: that one holds the service's own words, which may hold the key.
+            raise ChatModelError(self._worded(f"gave no answer: {error}")) from None
+        except (TypeError, ValueError) as error:
+            # A key of `params` that is no argument, or a text that cannot be sent.
+            raise ChatModelError(self._worded(f"cannot be asked this: {error}")) from None
+        return ChatReply(text=self._text(answer.http_response.content))
+
+    def _text(self, body: bytes) -> str:
+        try:
+            choices = _Answer.model_validate_json(body).choices
+        except ValidationError:
+            shown = body[:200].decode("utf-8", "replace")
+            raise ChatModelError(self._worded(f"gave no answer to a chat request: {shown!r}")) from None
+        text = choices[0].message.content if choices else None
+        if not text:
             raise ChatModelError(f"chat model {self._model!r} answered without a text")
-        return ChatReply(text=text)
+        return text
+
+    def _worded(self, what: str) -> str:
+        return f"chat model {self._model!r} {what.replace(self._secret, '***')}"

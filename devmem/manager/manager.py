@@ -7,13 +7,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Final
 
 from devmem.base import MemoryBase, MemoryQuery
 from devmem.collections import Filter
 from devmem.config import Attachment, MemoryOptions
-from devmem.items import MemoryContentSnapshot
+from devmem.items import MemoryContentSnapshot, MemoryItem
 from devmem.manager.recalls import Recalls
 from devmem.manager.rescue import UnsavedWrites
 from devmem.outcomes import (
@@ -108,11 +109,13 @@ class MemoryManager:
                 embedding=embedding,
             )
             try:
-                found.append(self._stores[attachment.name].search(asked))
+                found.append(_checked(self._stores[attachment.name].search(asked)))
             except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
                 failures.append(_failure(attachment.name, "retrieve", error))
+        # Copied first: another thread with the same query may be adding to it.
         failures += [
-            StoreFailure(store=name, operation="embed the query", error=e) for name, e in embedding.failures.items()
+            StoreFailure(store=name, operation="embed the query", error=e)
+            for name, e in list(embedding.failures.items())
         ]
         if self._options.ranking == "devall":
             found = rank_as_devall(found, text, self._clock())
@@ -134,29 +137,31 @@ class MemoryManager:
             if fresh is None:
                 writes.append(StoreWrite(store=attachment.name, outcome=_ECHO))
                 continue
+            operation = "update"
             try:
                 outcome = self._write(attachment.name, fresh)
-            except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
-                failures.append(_failure(attachment.name, "update", error))
-            else:
                 writes.append(StoreWrite(store=attachment.name, outcome=outcome))
+                operation = "save"
+                self._stores[attachment.name].save()
+            except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
+                failures.append(_failure(attachment.name, operation, error))
         return MemoryUpdateResult(writes=tuple(writes), failures=tuple(failures))
 
     def _write(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
         """Write what is unsaved, then the payload; what fails is kept, in order."""
         pending = [*self._unsaved.take(name), payload]
-        store = self._stores[name]
         try:
-            while len(pending) > 1:
-                store.update(pending[0])
-                pending.pop(0)
-            outcome = store.update(payload)
-        except BaseException:
-            for unsaved in pending:
-                self._unsaved.keep(name, unsaved)
-            raise
-        store.save()
-        return outcome
+            return self._drain(name, pending)[-1]
+        finally:
+            self._unsaved.put_back(name, pending)
+
+    def _drain(self, name: str, pending: list[MemoryWritePayload]) -> list[WriteOutcome]:
+        """Write the payloads in order; those that are written leave the list."""
+        outcomes: list[WriteOutcome] = []
+        while pending:
+            outcomes.append(self._stores[name].update(pending[0]))
+            del pending[0]
+        return outcomes
 
     def _reading(self, stage: Stage) -> list[Attachment]:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
@@ -164,8 +169,15 @@ class MemoryManager:
     def _without_recalled(self, payload: MemoryWritePayload) -> MemoryWritePayload | None:
         """Take out of a payload what only repeats memory; None when that leaves nothing new."""
         inputs = strip_recalled(payload.inputs_text)
-        fresh = replace(payload, inputs_text=inputs)
-        if not payload.quoted and not is_echo(payload.output_text(), self._recalls.texts(_asked(inputs))):
+        fresh = replace(
+            payload,
+            inputs_text=inputs,
+            input_snapshot=_without_block(payload.input_snapshot),
+            output_snapshot=_without_block(payload.output_snapshot),
+        )
+        answer = fresh.output_text()
+        only_block = bool(payload.output_text().strip()) and not answer.strip()
+        if not payload.quoted and not only_block and not is_echo(answer, self._recalls.texts(_asked(inputs))):
             return fresh
         said = strip_frames(inputs)
         return None if not said.strip() or only_asks(said) else replace(fresh, output_snapshot=None)
@@ -177,16 +189,14 @@ class MemoryManager:
 
     def close(self) -> list[Path]:
         """Try once more to write what failed, and put the rest into files; gives these files. The stores stay open."""
-        for name in {entry.name for entry in self._attachments}:
+        for name in dict.fromkeys(entry.name for entry in self._attachments):
             pending = self._unsaved.take(name)
-            for at, payload in enumerate(pending):
-                try:
-                    self._stores[name].update(payload)
-                except Exception as error:  # noqa: BLE001 - as in `update`
-                    _failure(name, "update", error)
-                    for unsaved in pending[at:]:
-                        self._unsaved.keep(name, unsaved)
-                    break
+            try:
+                self._drain(name, pending)
+            except Exception as error:  # noqa: BLE001 - as in `update`
+                _failure(name, "update", error)
+            finally:
+                self._unsaved.put_back(name, pending)
         return self._unsaved.rescue(self._rescue_dir)
 
     async def aretrieve(
@@ -216,6 +226,20 @@ _ECHO: Final = WriteOutcome(
 
 def _asked(text: str) -> str:
     return last_turn(strip_recalled(text))
+
+
+def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
+    return snapshot and replace(snapshot, text=strip_recalled(snapshot.text))
+
+
+def _checked(hits: Sequence[Hit]) -> list[Hit]:
+    """Give the hits if they can be merged and shown; raises `TypeError` otherwise."""
+    for hit in hits:
+        item: object = hit.item
+        score: object = hit.score
+        if not isinstance(item, MemoryItem) or not isinstance(score, Real):
+            raise TypeError(f"a hit needs a MemoryItem, and a number as its score: {hit!r}")
+    return [*hits]
 
 
 def _failure(store: str, operation: str, error: Exception) -> StoreFailure:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -24,8 +25,9 @@ def _adapter() -> TypeAdapter[MemoryWritePayload]:
 
 
 def dump_payload(payload: MemoryWritePayload) -> str:
-    """Give the payload as one line of JSON: `{"payload": {...}}`."""
-    return '{"payload": ' + _adapter().dump_json(payload).decode() + "}"
+    """Give the payload as one line of ASCII JSON: `{"payload": {...}}`; what JSON does not know becomes text."""
+    raw = _adapter().dump_python(payload, mode="json", fallback=str, warnings=False)
+    return json.dumps({"payload": raw})
 
 
 def load_payload(raw: object) -> MemoryWritePayload:
@@ -40,10 +42,11 @@ class UnsavedWrites:
         self._by_store: dict[str, list[MemoryWritePayload]] = {}
         self._lock = threading.Lock()
 
-    def keep(self, store: str, payload: MemoryWritePayload) -> None:
-        """Remember a write that failed."""
+    def put_back(self, store: str, payloads: Sequence[MemoryWritePayload]) -> None:
+        """Remember what could still not be written, before whatever else failed since it was taken."""
         with self._lock:
-            self._by_store.setdefault(store, []).append(payload)
+            if payloads:
+                self._by_store[store] = [*payloads, *self._by_store.get(store, [])]
 
     def take(self, store: str) -> list[MemoryWritePayload]:
         """Give and forget what a store could not take, oldest first."""

@@ -65,18 +65,24 @@ class StoreRegistry:
         with self._lock:
             claims = self._entry_points().get(name, [])
             own = self._registered.get(name)
-            if own is None and not claims:
-                known = self.names()
-                close = difflib.get_close_matches(name, known, n=1)
-                raise UnknownStoreTypeError(name, known, suggestion=close[0] if close else None)
-            owners = [_owner(claim) for claim in claims] + ([f"module {own[1]}"] if own else [])
-            if len(owners) > 1:
-                raise StoreTypeClashError(name, owners)
-            if own is not None:
-                return own[0]
-            if name not in self._loaded:
-                self._loaded[name] = _load(name, claims[0])
-            return self._loaded[name]
+            loaded = self._loaded.get(name)
+        if len(claims) > 1 or (own is not None and claims and not _is_same(own[0], claims[0])):
+            raise StoreTypeClashError(name, [*map(_owner, claims), *([f"module {own[1]}"] if own else [])])
+        if own is not None:
+            return own[0]
+        if loaded is not None:
+            return loaded
+        if not claims:
+            raise self._unknown(name)
+        # Without the lock: importing waits for other threads' imports, and these may register something.
+        loaded = _load(name, claims[0])
+        with self._lock:
+            return self._loaded.setdefault(name, loaded)
+
+    def _unknown(self, name: str) -> UnknownStoreTypeError:
+        known = self.names()
+        close = difflib.get_close_matches(name, known, n=1)
+        return UnknownStoreTypeError(name, known, suggestion=close[0] if close else None)
 
     def config_model(self, name: str) -> type[ConfigModel]:
         """Give the model of the type's `config:` block; raises as `get` does."""
@@ -121,6 +127,14 @@ class StoreRegistry:
 
 def _owner(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _is_same(registered: StoreType, claim: EntryPoint) -> bool:
+    """Say whether a package both registered a type and declares it as its entry point."""
+    try:
+        return _load(registered.name, claim).factory is registered.factory
+    except StoreTypeLoadError:
+        return False
 
 
 def _load(name: str, point: EntryPoint) -> StoreType:

@@ -18,14 +18,15 @@ def _words(text: str) -> str:
 
 def is_echo(answer: str, recalled: Iterable[str]) -> bool:
     """Say whether four fifths of the answer's sentences, by length, stand in the recalled texts word for word."""
-    known = " \n ".join(_words(text) for text in recalled)
+    # Between blanks, so that "yes" does not stand in "yesterday".
+    known = "".join(f" {_words(text)} \n" for text in recalled)
     if not known:
         return False
     total = repeated = 0
     for sentence in split_sentences(answer):
         words = _words(sentence)
         total += len(words)
-        repeated += len(words) if words and words in known else 0
+        repeated += len(words) if f" {words} " in known else 0
     return total > 0 and repeated >= _ECHO_SHARE * total
 
 

@@ -6,12 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from devmem.outcomes import CutHit, CutReason, Hit, MemoryRetrievalResult, StoreFailure
-from devmem.retrieval.rendering import Language, Shown, render, shown_text
+from devmem.retrieval.rendering import (
+    Language,
+    Shown,
+    entry_lines,
+    frame_lines,
+    render,
+    section_line,
+    shown_text,
+)
 from devmem.text.sentences import shorten
 from devmem.text.tokens import estimate_tokens
-
-_FRAME_TOKENS = 40
-"""About what the block's own lines cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,7 @@ def merge(
     Stores' scores cannot be compared, so the budget is filled rank by rank: the best of each store, then the second.
     """
     kept, cut = _without_twins(_by_rank(found)) if policy.dedupe else (list(_by_rank(found)), [])
-    shown, over = _within_budget(kept, policy.token_budget)
+    shown, over = _within_budget(kept, policy)
     grouped = _grouped(shown)
     return MemoryRetrievalResult(
         formatted_text=render(grouped, policy.language),
@@ -72,24 +77,42 @@ def _content_keys(hit: Hit) -> set[str]:
     return keys
 
 
-def _within_budget(hits: Sequence[Hit], budget: int | None) -> tuple[list[Shown], list[CutHit]]:
+def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown], list[CutHit]]:
     """Take what fits, in order of rank, passing over what is too long; the first is shortened rather than left out."""
-    if budget is None:
+    if policy.token_budget is None:
         return [Shown(hit=hit, text=shown_text(hit)) for hit in hits], []
-    left = max(budget - _FRAME_TOKENS, 0)
+    left = policy.token_budget - estimate_tokens(frame_lines(policy.language))
     shown: list[Shown] = []
     cut: list[CutHit] = []
+    numbers: dict[str, int] = {}
     for hit in hits:
-        text = shown_text(hit)
-        if not shown and estimate_tokens(text) > left:
-            text = shorten(text, max(left, 20))
-        cost = estimate_tokens(text)
+        store, text = hit.store, shown_text(hit)
+        section = 0 if store in numbers else estimate_tokens(section_line(store))
+        number = numbers.get(store, 0) + 1
+        if not shown:
+            text = _fitting(text, left - section)
+        cost = section + estimate_tokens(entry_lines(number, text))
         if cost <= left or not shown:
             shown.append(Shown(hit=hit, text=text))
+            numbers[store] = number
             left -= cost
         else:
             cut.append(CutHit(hit=hit, reason=CutReason.BUDGET))
     return shown, cut
+
+
+def _fitting(text: str, tokens: int) -> str:
+    """Give the text, or as many of its characters as cost so many tokens; at least 20."""
+    if estimate_tokens(entry_lines(1, text)) <= tokens:
+        return text
+    least, most = 20, len(text)
+    while least < most:
+        middle = (least + most + 1) // 2
+        if estimate_tokens(entry_lines(1, shorten(text, middle))) <= tokens:
+            least = middle
+        else:
+            most = middle - 1
+    return shorten(text, least)
 
 
 def _grouped(shown: Sequence[Shown]) -> list[Shown]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from devmem.config import AgentConfig
 from devmem.items import MemoryContentSnapshot, Scope
@@ -15,6 +16,9 @@ from devmem.retrieval import merge
 from devmem.runtime.results import NodeResult
 from devmem.stages import Stage
 from devmem.text.frames import frame
+
+QUOTED: Final = "quoted"
+"""Key in a message's metadata: the message only quotes what was recalled."""
 
 
 @dataclass(slots=True)
@@ -35,17 +39,23 @@ class AgentRun:
         """Go through the stages.
 
         Memory of `pre`, `plan` and `gen` reaches the answer, memory of `critique` the review. A plan or a review is
-        made when the node has a prompt for it. Retrieving at `finished` is for whoever reads the result.
+        made when the node has a prompt for it; without it there is no such stage. Retrieving at `finished` is for
+        whoever reads the result. Each stage writes what it made: `pre` the input alone, `plan` the plan, `gen` the
+        draft, `critique` and `finished` the final answer.
 
         Raises:
-            ChatModelError: the model gave no answer; nothing was written.
+            ChatModelError: the model gave no answer; only stages that were over have written.
         """
         self._retrieve(Stage.PRE)
-        self._retrieve(Stage.PLAN)
-        plan = self._ask(self.config.plan).text if self.config.plan else None
+        self._write(Stage.PRE, None)
+        plan: ChatReply | None = None
+        if self.config.plan:
+            self._retrieve(Stage.PLAN)
+            plan = self._ask(self.config.plan)
+            self._write(Stage.PLAN, plan)
         self._retrieve(Stage.GEN)
         context = self._context()
-        answer = self._answer(plan)
+        answer = self._answer(plan.text if plan else None)
         self._write(Stage.GEN, answer)
         if self.config.critique:
             self._retrieve(Stage.CRITIQUE)
@@ -54,16 +64,17 @@ class AgentRun:
         self._write(Stage.FINISHED, answer)
         self._retrieve(Stage.FINISHED)
         return NodeResult(
-            node=self.node, text=answer.text, recalled=self._recalled, context=context, written=self._written
+            node=self.node,
+            text=answer.text,
+            quoted=answer.quoted,
+            recalled=self._recalled,
+            context=context,
+            written=self._written,
         )
-
-    @property
-    def _inputs_text(self) -> str:
-        return "\n\n".join(frame(message.source, message.role.value, message.text()) for message in self.inputs)
 
     def _retrieve(self, stage: Stage) -> None:
         snapshot = MemoryContentSnapshot.from_messages(self.inputs)
-        query = MemoryContentSnapshot(text=self._inputs_text, blocks=snapshot.blocks if snapshot else ())
+        query = MemoryContentSnapshot(text=_framed(self.inputs), blocks=snapshot.blocks if snapshot else ())
         result = self.manager.retrieve(agent_role=self.config.role or "", query=query, current_stage=stage)
         if result is not None:
             self._recalled[stage] = result
@@ -86,11 +97,13 @@ class AgentRun:
         """Put the messages together; the block of memories stands right before what was said last."""
         context = self._context()
         messages = [Message(role=Role.SYSTEM, content=role)] if role else []
+        # To the model, what other nodes said is said by its user; its own words are only the draft and the plan.
+        said = [replace(message, role=Role.USER) for message in self.inputs]
         if context is not None and context.formatted_text:
             block = Message(role=Role.USER, content=context.formatted_text, source="memory")
-            messages += [*self.inputs[:-1], block, *self.inputs[-1:]]
+            messages += [*said[:-1], block, *said[-1:]]
         else:
-            messages += self.inputs
+            messages += said
         return (*messages, *after)
 
     def _complete(self, messages: tuple[Message, ...]) -> ChatReply:
@@ -110,16 +123,23 @@ class AgentRun:
         planned = [] if plan is None else [Message(role=Role.ASSISTANT, content=plan, source=self.node)]
         return self._complete(self._messages(*planned, role=self.config.role))
 
-    def _write(self, stage: Stage, answer: ChatReply) -> None:
+    def _write(self, stage: Stage, answer: ChatReply | None) -> None:
+        quoted = answer is not None and answer.quoted
+        # Beside an answer that only quotes memory, an input that does the same is nothing new either.
+        inputs = [each for each in self.inputs if not (quoted and each.metadata.get(QUOTED))]
         payload = MemoryWritePayload(
             agent_role=self.config.role or "",
-            inputs_text=self._inputs_text,
-            input_snapshot=MemoryContentSnapshot.from_messages(self.inputs),
-            output_snapshot=MemoryContentSnapshot(text=answer.text),
+            inputs_text=_framed(inputs),
+            input_snapshot=MemoryContentSnapshot.from_messages(inputs),
+            output_snapshot=MemoryContentSnapshot(text=answer.text) if answer is not None else None,
             scope=self.scope,
             source=self.node,
-            quoted=answer.quoted,
+            quoted=quoted,
         )
         result = self.manager.update(payload, current_stage=stage)
         if result.writes or result.failures:
             self._written[stage] = result
+
+
+def _framed(messages: Sequence[Message]) -> str:
+    return "\n\n".join(frame(message.source, message.role.value, message.text()) for message in messages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from devmem.config import Edge
@@ -24,8 +24,10 @@ def order_nodes(nodes: Sequence[str], edges: Sequence[Edge]) -> NodeOrder:
     waiting_for = {node: [edge.source for edge in edges if edge.target == node] for node in nodes}
     left, done = list(nodes), list[str]()
     while left:
-        # In a loop no node is ready: the first listed one of it starts, and the edges back to it are passed over.
-        ready = next((node for node in left if not set(waiting_for[node]) & set(left) - {node}), left[0])
+        before = {node: _before(node, waiting_for, left) for node in left}
+        # Ready is what waits for nothing but its own loop: of a loop that nothing leads into, the first listed node
+        # starts, and the edges back to it are passed over.
+        ready = next(node for node in left if all(node in before[sender] for sender in before[node]))
         left.remove(ready)
         done.append(ready)
     at = {node: number for number, node in enumerate(done)}
@@ -34,3 +36,14 @@ def order_nodes(nodes: Sequence[str], edges: Sequence[Edge]) -> NodeOrder:
         node: tuple(dict.fromkeys(sender for sender in waiting_for[node] if at[sender] < at[node])) for node in done
     }
     return NodeOrder(nodes=tuple(done), senders=senders, ignored=ignored)
+
+
+def _before(node: str, waiting_for: Mapping[str, Sequence[str]], left: Sequence[str]) -> set[str]:
+    """Give the nodes of those left that the node waits for, at any distance."""
+    found: set[str] = set()
+    ahead = [node]
+    while ahead:
+        new = {sender for sender in waiting_for[ahead.pop()] if sender in left} - found
+        found |= new
+        ahead += new
+    return found

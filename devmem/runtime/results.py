@@ -16,6 +16,8 @@ class NodeResult:
     node: str
     text: str
     """What it passes on."""
+    quoted: bool = False
+    """It only quotes what was recalled."""
     recalled: Mapping[Stage, MemoryRetrievalResult] = field(default_factory=dict)
     """What memory found at each stage at which it was asked and had something to say."""
     context: MemoryRetrievalResult | None = None

@@ -15,7 +15,7 @@ from devmem.items import Scope
 from devmem.llm import ChatModel, open_chat_model
 from devmem.manager import MemoryManager
 from devmem.messages import Message, Role
-from devmem.runtime.agent import AgentRun
+from devmem.runtime.agent import QUOTED, AgentRun
 from devmem.runtime.order import order_nodes
 from devmem.runtime.results import NodeResult, RunResult
 
@@ -116,7 +116,8 @@ class WorkflowRunner:
 
     def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope) -> NodeResult:
         if node.config is None:
-            return NodeResult(node=node.id, text="\n\n".join(message.text() for message in inputs))
+            text = "\n\n".join(message.text() for message in inputs)
+            return NodeResult(node=node.id, text=text, quoted=all(each.metadata.get(QUOTED) for each in inputs))
         if node.id not in self._managers:
             raise KeyError(f"the stores of node {node.id!r} were not opened")
         return AgentRun(
@@ -145,4 +146,5 @@ class WorkflowRunner:
 
 
 def _message_from(result: NodeResult) -> Message:
-    return Message(role=Role.ASSISTANT, content=result.text, source=result.node)
+    metadata = {QUOTED: True} if result.quoted else {}
+    return Message(role=Role.ASSISTANT, content=result.text, source=result.node, metadata=metadata)

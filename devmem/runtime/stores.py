@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from devmem.base import MemoryBase, StoreSetup
 from devmem.config import EmbeddingConfig, Workflow
 from devmem.embedding import Embedder, open_embedder
 from devmem.registry import StoreRegistry, registry
 
-DEFAULT_SESSION = "default"
+_LOG: Final = logging.getLogger(__name__)
+
+DEFAULT_SESSION: Final = "default"
 
 
 def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
@@ -85,7 +90,16 @@ def open_stores(
             store = make_store(workflow, name, session=session, types=types, embedders=embedders, clock=clock)
             opened.callback(store.close)
             store.load()
+            opened.push(partial(_save, store))
             stores[name] = store
         yield stores
-        for store in stores.values():
-            store.save()
+
+
+def _save(store: MemoryBase, _kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+    """Save a store at the end; after an error, which must not be hidden by another one, a failure is logged."""
+    try:
+        store.save()
+    except Exception:
+        if error is None:
+            raise
+        _LOG.exception("memory store %r could not save at the end", store.name)

@@ -94,7 +94,7 @@ class SearchCache:
         if found is None:
             return
         index, state = found
-        # A database that was put back from a backup has another token than the snapshot beside it, whatever it did since.
+        # A database that was put back from a backup has another token than the snapshot, whatever was done to it since.
         current = state.token == self._token and state.generation == self._generation
         if current and changes_floor <= state.last_change <= self._last_change:
             self.vectors = index

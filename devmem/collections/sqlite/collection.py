@@ -65,6 +65,7 @@ class SqliteCollection:
         self._in_file = self.location != MEMORY
         if self._in_file:
             database.make_parent(self.location)
+            database.check_length(self.location)
         beside = Path(self.location + ".files") if self._in_file else None
         self._attachments = AttachmentFiles(beside) if beside else None
         self._cache = SearchCache(Path(self.location + ".faiss") if self._in_file else None)

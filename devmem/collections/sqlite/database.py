@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -61,6 +62,30 @@ CREATE TRIGGER IF NOT EXISTS count_down AFTER DELETE ON items BEGIN
     INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
 END;
 """
+
+
+def check_length(location: str) -> None:
+    """Refuse a file that was cut off: SQLite itself would notice only where it reads, and write until then."""
+    # Twice: in the moment in which another process finishes a checkpoint the file looks too short.
+    if _is_cut_off(Path(location)) and _is_cut_off(Path(location)):
+        raise CollectionDamagedError(
+            location, "the file was cut off and was left as it is: restore a backup, or move it away to start anew."
+        )
+
+
+def _is_cut_off(path: Path) -> bool:
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return False
+    with path.open("rb") as file:
+        header = file.read(100)
+        size = file.seek(0, os.SEEK_END)
+    if not header.startswith(b"SQLite format 3\x00"):
+        return False
+    # https://www.sqlite.org/fileformat.html: the page size (1 means 65536), and the pages that there should be.
+    page_size, pages = int.from_bytes(header[16:18]), int.from_bytes(header[28:32])
+    there = size // (65536 if page_size == 1 else max(page_size, 512))
+    # The missing pages may still be in the log.
+    return there < pages and not Path(f"{path}-wal").exists()
 
 
 def open_connection(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from devmem.items import MemoryItem, Vector
 from devmem.outcomes import WriteOutcome, WriteStatus
 from devmem.text.analysis import ANALYSIS_VERSION
 
+_LOG: Final = logging.getLogger(__name__)
 _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this many is built anew."""
 
@@ -128,9 +130,18 @@ def letting_go(connection: sqlite3.Connection, attachments: AttachmentFiles | No
             attachments.keep_all()
         raise
     if attachments is not None and attachments.let_go_of:
+        _remove_let_go(connection, attachments)
+
+
+def _remove_let_go(connection: sqlite3.Connection, attachments: AttachmentFiles) -> None:
+    try:
         # The write lock again: nobody may begin to refer to a file while it is removed.
         with database.transaction(connection):
             attachments.remove_unless(lambda name: _is_named(connection, name))
+    except sqlite3.Error as error:
+        # The items are deleted all the same: what was asked for is done.
+        _LOG.warning("%s: attachments of deleted items are still there (%s).", attachments.folder, error)
+        attachments.keep_all()
 
 
 def _is_named(connection: sqlite3.Connection, name: str) -> bool:
@@ -171,7 +182,10 @@ def delete_rows(
 
 
 def _prune_changes(connection: sqlite3.Connection) -> None:
-    newest, oldest = connection.execute("SELECT max(number), min(number) FROM changes").fetchone()
+    # Asked for in one SELECT, SQLite would read the whole table for them.
+    newest, oldest = connection.execute(
+        "SELECT (SELECT max(number) FROM changes), (SELECT min(number) FROM changes)"
+    ).fetchone()
     if newest is None or newest - oldest <= _CHANGES_KEPT:
         return
     floor = newest - _CHANGES_KEPT // 2

@@ -1,0 +1,5 @@
+"""Lets `python -m devmem.cli` do what `devmem` does."""
+
+from devmem.cli import main
+
+main()

@@ -1,0 +1,80 @@
+"""What becomes of errors: one paragraph on stderr and an exit code, no traceback unless it is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import typer
+
+from devmem.cli.terminal import Terminal
+from devmem.errors import DevmemError
+
+EXIT_PARTLY: Final = 1
+"""Done, but a store could not do its part."""
+EXIT_FAILED: Final = 2
+EXIT_BUG: Final = 70
+EXIT_INTERRUPTED: Final = 130
+
+
+class CommandError(DevmemError):
+    """What the command was given cannot be used."""
+
+
+def unknown(kind: str, name: str, known: Sequence[str], *, file: str) -> CommandError:
+    """Word a name that is not in the workflow, with the one that was probably meant and all there are."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    there = f"It has: {', '.join(known)}." if known else "It has none."
+    return CommandError(f"{file}: there is no {kind} {name!r} in this workflow.{hint} {there}")
+
+
+@contextmanager
+def guarded(terminal: Callable[[], Terminal]) -> Iterator[None]:
+    """Turn errors into a message and `typer.Exit`; `terminal` is asked for when there is something to print."""
+    try:
+        yield
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        terminal().report("note", "interrupted")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:
+        _forget_stdout()
+        raise typer.Exit(EXIT_PARTLY) from None
+    except DevmemError as error:
+        raise _failed(terminal(), error, str(error), EXIT_FAILED) from None
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        raise _failed(terminal(), error, f"{name}{error.strerror or error}", EXIT_FAILED) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        if type(error).__module__.startswith(("typer.", "click.")):
+            raise  # a wrong option: typer shows how the command is used
+        text = f"devmem made a mistake: {type(error).__name__}: {error}. `devmem --debug ...` shows where."
+        raise _failed(terminal(), error, text, EXIT_BUG) from None
+
+
+def _failed(terminal: Terminal, error: Exception, text: str, code: int) -> typer.Exit:
+    if terminal.debug:
+        trace = "".join(traceback.format_exception(error))
+        terminal.report("note", trace)
+    terminal.report("error", text)
+    return typer.Exit(code)
+
+
+def _forget_stdout() -> None:
+    """Let what is still buffered go nowhere: the reader has left, and Python would complain at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # not a stream of the system, so nothing is left to go anywhere
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as the process
+    finally:
+        os.close(nowhere)

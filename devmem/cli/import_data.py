@@ -1,0 +1,82 @@
+"""`devmem import`: data files into a store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmem.cli.failing import CommandError
+from devmem.cli.filling import Filler
+from devmem.cli.opening import Session, StoreName, WorkflowFile, load, location_of, make, opened
+from devmem.cli.terminal import Terminal
+from devmem.errors import DataFileError
+from devmem.importing import DataFile, FileFormat, Record, open_data
+from devmem.runtime import DEFAULT_SESSION
+
+
+def import_data(
+    ctx: typer.Context,
+    file: WorkflowFile,
+    store: StoreName,
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="The data files; `.gz` is read too.")],
+    data_format: Annotated[FileFormat, typer.Option("--format", help="What the files are.")] = FileFormat.AUTO,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files; store nothing.")] = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Fill a store from data files: conversations, exports, and writes that a run could not store.
+
+    Files are JSON lines with `text` (or `content`) and, if known, `id`, `speaker`, `time`, `metadata`, `user`, `agent`,
+    `session`, `conversation`; DevAll's memory files; LoCoMo; or units. What is stored already is not stored twice.
+
+    Example: `devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo`
+    """
+    terminal: Terminal = ctx.obj
+    workflow = load(terminal, file)
+    memory = make(workflow, store, session)
+    if dry_run:
+        for path in data:
+            found = open_data(path, data_format)
+            _take(terminal, found, lambda _: None)
+            terminal.print(f"{path}: {found.format.value}: {found.total:,} records, all usable")
+        return
+    if location_of(memory) is None:
+        raise CommandError(
+            f"memory store {store!r} keeps its items for one process only, so an import would be lost; "
+            "give it a `memory_path` (a path, or `auto` for a file of the session)."
+        )
+    with opened(workflow, store, session) as target:
+        filler = Filler(target)
+        for path in data:
+            _fill(terminal, filler, path, data_format)
+        total = target.count_memories()
+    terminal.print(f"{store}: {_counted(filler.counts)}; the store has {total:,} items now")
+
+
+def _fill(terminal: Terminal, filler: Filler, path: Path, data_format: FileFormat) -> None:
+    before = Counter(filler.counts)
+    try:
+        _take(terminal, open_data(path, data_format), filler.put)
+        filler.flush()
+    except DataFileError as error:
+        filler.flush()
+        done = _counted(filler.counts - before)
+        raise CommandError(
+            f"{error} Of this file before that: {done}. Mend it and run the same command again: "
+            "what is stored already is not stored twice."
+        ) from error
+    terminal.print(f"{path}: {_counted(filler.counts - before)}")
+
+
+def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> None:
+    with terminal.progress(found.path.name, found.total) as bar:
+        for record in found.records:
+            put(record)
+            bar.advance(bar.task_ids[0])
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing"

@@ -1,0 +1,87 @@
+"""What `devmem run` is given: texts from the command line, a file, a pipe or the keyboard."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from devmem.cli.failing import CommandError
+from devmem.cli.terminal import Terminal
+from devmem.errors import DataFileError
+from devmem.importing.files import read_lines
+
+_KEYS: Final = ("text", "question", "input", "content")
+_STDIN: Final = Path("-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The texts to run, one after another."""
+
+    texts: Iterator[str]
+    total: int | None
+    """How many there are; None when only their end will tell."""
+
+
+def well_formed(text: str) -> str:
+    """Replace bytes of the command line that are not UTF-8: no store could keep them."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inputs:
+    """Choose where the texts come from.
+
+    Raises:
+        CommandError: nothing was given, or twice.
+        DataFileError: the file cannot be read; a line of it that is not usable raises it later.
+    """
+    if text is not None and file is not None:
+        raise CommandError("give either --input or --input-file, not both.")
+    if text is not None:
+        return Inputs(texts=iter([well_formed(text)]), total=1)
+    if file == _STDIN:
+        return Inputs(texts=_from_stdin(), total=None)
+    if file is not None:
+        texts = [_text(file, number, line) for number, line in read_lines(file)]
+        return Inputs(texts=iter(texts), total=len(texts))
+    if sys.stdin.isatty():
+        return Inputs(texts=_asked_for(terminal), total=None)
+    raise CommandError("nothing to run: give --input TEXT, --input-file FILE, or --input-file - to read a pipe.")
+
+
+def _from_stdin() -> Iterator[str]:
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        line = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip()
+        if line:
+            yield _text(_STDIN, number, line)
+
+
+def _asked_for(terminal: Terminal) -> Iterator[str]:
+    while True:
+        try:
+            line = terminal.err.input("> ").strip()
+        except EOFError:
+            terminal.err.print()
+            return
+        if line:
+            yield well_formed(line)
+
+
+def _text(file: Path, number: int, line: str) -> str:
+    """Give a line, or the text that the JSON object on it holds."""
+    if not line.startswith("{"):
+        return line
+    try:
+        raw = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        if file.name.removesuffix(".gz").endswith(".jsonl"):
+            raise DataFileError(file, "the line is not JSON", line=number) from error
+        return line
+    text = next((raw[key] for key in _KEYS if key in raw), None) if isinstance(raw, Mapping) else None
+    if not isinstance(text, str) or not text.strip():
+        raise DataFileError(file, f"no text: expected one of the keys {', '.join(_KEYS)}", line=number)
+    return text

@@ -1,0 +1,51 @@
+"""`devmem reindex`: every item's embedding anew."""
+
+from __future__ import annotations
+
+import typer
+
+from devmem.base import CollectionMemory, MemoryBase, PlaceConfig
+from devmem.cli.failing import EXIT_PARTLY, CommandError
+from devmem.cli.opening import Session, StoreName, WorkflowFile, load, location_of, make, why_empty
+from devmem.cli.terminal import Terminal
+from devmem.runtime import DEFAULT_SESSION
+
+
+def reindex(ctx: typer.Context, file: WorkflowFile, store: StoreName, session: Session = DEFAULT_SESSION) -> None:
+    """Embed every item of a store anew, with the model that the workflow names now.
+
+    Needed after the model was changed: vectors of different models cannot be compared. No item is lost; until it has
+    its new embedding it is found by its words.
+
+    Example: `devmem reindex configs/demo/team.yaml notes --session demo`
+    """
+    terminal: Terminal = ctx.obj
+    workflow = load(terminal, file)
+    memory = make(workflow, store, session)
+    if not isinstance(memory, CollectionMemory) or getattr(memory.setup.config, "embedding", None) is None:
+        raise CommandError(f"memory store {store!r} has no `embedding:`, so there is nothing to embed.")
+    if (reason := why_empty(memory)) is not None:
+        raise CommandError(f"{reason}; there is nothing to embed.")
+    total = _count(memory)
+    try:
+        with terminal.progress(f"embedding {store}", total) as bar:
+            done = memory.reindex(lambda so_far: bar.update(bar.task_ids[0], completed=so_far))
+        info = memory.info()
+    finally:
+        memory.close()
+    terminal.print(f"{store}: {done:,} of {info.items:,} items embedded by {info.embedding}")
+    if info.waiting:
+        terminal.report("error", f"{info.waiting:,} items still wait: the provider stopped answering. Run it again.")
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _count(memory: MemoryBase) -> int:
+    """Count the items without asking for the model that made their embeddings."""
+    from devmem.collections import open_collection
+
+    place = memory.setup.config_as(PlaceConfig)
+    collection = open_collection(location_of(memory), durability=place.durability)
+    try:
+        return collection.info().items
+    finally:
+        collection.close()

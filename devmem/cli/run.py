@@ -1,0 +1,157 @@
+"""`devmem run`: the workflow, once for each input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from devmem.cli.failing import EXIT_PARTLY, unknown
+from devmem.cli.inputs import Inputs, find_inputs
+from devmem.cli.opening import Session, WorkflowFile, check_session, load
+from devmem.cli.terminal import Terminal
+from devmem.config import Workflow
+from devmem.errors import DevmemError
+from devmem.runtime import DEFAULT_SESSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import ExitStack
+
+    from devmem.runtime import ChatModels, RunResult, WorkflowRunner
+
+_FEW = 3
+"""So many inputs need no progress bar."""
+
+
+def run(
+    ctx: typer.Context,
+    file: WorkflowFile,
+    text: Annotated[
+        str | None, typer.Option("--input", "-i", metavar="TEXT", help="What the workflow is told.")
+    ] = None,
+    input_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='One input a line, plain or as `{"text": ...}`; `-` reads a pipe.'),
+    ] = None,
+    node: Annotated[str | None, typer.Option(metavar="ID", help="Run this node alone.")] = None,
+    session: Session = DEFAULT_SESSION,
+    chat: Annotated[
+        str | None, typer.Option(metavar="PROVIDER", help="Answers for every node; `extractive` needs no key.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="Whom what is stored belongs to.")] = None,
+    show_memory: Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each input.")] = False,
+) -> None:
+    """Run a workflow's agents with their memories, once for each input.
+
+    The stores stay open between the inputs, so what one run stores the next one recalls.
+
+    Example: `devmem run configs/simple.yaml --input "When is the launch?" --show-memory`
+    """
+    from contextlib import ExitStack
+
+    terminal: Terminal = ctx.obj
+    workflow = load(terminal, file)
+    check_session(workflow, session)
+    _check_node(workflow, node)
+    inputs = find_inputs(terminal, text, input_file)
+    with ExitStack() as stack:
+        runner = _open(stack, terminal, workflow, node=node, session=session, user=user, chat=chat)
+        show = _json_shower(terminal) if as_json else _shower(terminal, with_memory=show_memory)
+        failed = _run_all(terminal, runner, inputs, node=node, show=show)
+    if failed:
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _check_node(workflow: Workflow, node: str | None) -> None:
+    nodes = [each.id for each in workflow.nodes]
+    if node is not None and node not in nodes:
+        raise unknown("node", node, nodes, file=str(workflow.file))
+
+
+def _open(
+    stack: ExitStack,
+    terminal: Terminal,
+    workflow: Workflow,
+    *,
+    node: str | None,
+    session: str,
+    user: str | None,
+    chat: str | None,
+) -> WorkflowRunner:
+    """Open the stores that are needed and the runner; closing the stack closes them and saves what is left."""
+    from devmem.items import Scope
+    from devmem.runtime import WorkflowRunner, attached_stores, open_stores, session_folder
+
+    stores = stack.enter_context(open_stores(workflow, attached_stores(workflow, node), session=session))
+    runner = WorkflowRunner(
+        workflow,
+        stores,
+        chat_models=_chat_models(workflow, chat),
+        scope=Scope(user=user, session=session),
+        rescue_dir=session_folder(workflow, session),
+    )
+
+    def close() -> None:
+        for unsaved in runner.close():
+            terminal.report("error", f"writes that failed are in {unsaved}; `devmem import` stores them")
+
+    stack.callback(close)
+    return runner
+
+
+def _chat_models(workflow: Workflow, provider: str | None) -> ChatModels:
+    """Choose each node's chat model; a provider that is given stands in for the configured one."""
+    from devmem.config import AgentConfig, NodeConfig
+    from devmem.llm import ChatModel, open_chat_model
+
+    def choose(node: NodeConfig, config: AgentConfig) -> ChatModel:
+        chosen = provider or config.provider
+        if chosen != "extractive":
+            workflow.require_resolved(*node.place.location)
+        return open_chat_model(chosen, model=config.model, api_key=config.api_key, base_url=config.base_url)
+
+    return choose
+
+
+def _run_all(
+    terminal: Terminal,
+    runner: WorkflowRunner,
+    inputs: Inputs,
+    *,
+    node: str | None,
+    show: Callable[[str, RunResult], None],
+) -> int:
+    """Run every input; gives in how many a store could not do its part."""
+    failed = done = 0
+    many = inputs.total is None or inputs.total > _FEW
+    with terminal.progress("running", inputs.total, shown=many and inputs.total is not None) as bar:
+        for text in inputs.texts:
+            try:
+                result = runner.run(text, node=node)
+            except DevmemError as error:
+                if done:
+                    terminal.report("note", f"{done} input(s) were answered before the one that failed.")
+                raise error from error.__cause__
+            show(text, result)
+            failures = [failure for each in result.nodes for failure in each.failures]
+            for failure in failures:
+                terminal.report("error", str(failure))
+            failed += bool(failures)
+            done += 1
+            bar.advance(bar.task_ids[0])
+    return failed
+
+
+def _shower(terminal: Terminal, *, with_memory: bool) -> Callable[[str, RunResult], None]:
+    from devmem.cli.showing import show_result
+
+    return lambda text, result: show_result(terminal, text, result, with_memory=with_memory)
+
+
+def _json_shower(terminal: Terminal) -> Callable[[str, RunResult], None]:
+    from devmem.cli.describing import run_json
+
+    return lambda text, result: terminal.json(run_json(text, result))

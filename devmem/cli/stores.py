@@ -1,0 +1,95 @@
+"""`devmem stores`: what types of store there are, and what a workflow's stores hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from devmem.cli.failing import EXIT_PARTLY
+from devmem.cli.opening import AsJson, Session, load, location_of, make, open_files, why_empty
+from devmem.cli.terminal import Terminal
+from devmem.config import Workflow
+from devmem.errors import DevmemError
+from devmem.runtime import DEFAULT_SESSION
+
+_TYPE_COLUMNS = ("type", "provided by", "summary")
+_STORE_COLUMNS = ("store", "type", "items", "waiting", "size", "embedding", "location")
+
+
+def stores(
+    ctx: typer.Context,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A workflow; none lists the types.")] = None,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """List the installed store types, or a workflow's stores and what they hold.
+
+    Items that wait have no embedding yet; they are found by their words. No file is made.
+
+    Example: `devmem stores configs/demo/team.yaml --session demo`
+    """
+    terminal: Terminal = ctx.obj
+    if file is None:
+        rows = _types()
+        columns: tuple[str, ...] = _TYPE_COLUMNS
+    else:
+        workflow = load(terminal, file)
+        rows = [_store(workflow, store.name, store.type, session) for store in workflow.memory]
+        columns = _STORE_COLUMNS
+    if as_json:
+        terminal.json(rows)
+    else:
+        shown = [[_shown(column, row) for column in columns] for row in rows]
+        terminal.table(columns, shown, numbers=("items", "waiting", "size"))
+    if any(row["error"] for row in rows):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _types() -> list[dict[str, Any]]:
+    from devmem.registry import registry
+
+    rows = []
+    for name in registry.names():
+        row: dict[str, Any] = {"type": name, "provided by": registry.owner(name), "summary": None, "error": None}
+        try:
+            row["summary"] = registry.summary(name)
+        except DevmemError as error:
+            row["error"] = str(error)
+        rows.append(row)
+    return rows
+
+
+def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"store": name, "type": store_type, **dict.fromkeys((*_STORE_COLUMNS[2:], "error"))}
+    try:
+        store = make(workflow, name, session)
+        if why_empty(store):
+            return row | {"items": 0, "waiting": 0, "size": 0, "location": location_of(store) or "this process"}
+        try:
+            open_files(store)
+            info = store.info()
+        finally:
+            store.close()
+    except DevmemError as error:
+        return row | {"error": str(error)}
+    return row | {
+        "items": info.items,
+        "waiting": info.waiting,
+        "size": info.size_bytes,
+        "embedding": info.embedding,
+        "location": info.location,
+    }
+
+
+def _shown(column: str, row: dict[str, Any]) -> str:
+    value = row[column]
+    if value is None:
+        return f"cannot be used: {row['error']}" if row["error"] and column in ("summary", "location") else ""
+    return size_text(value) if column == "size" else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def size_text(size: int) -> str:
+    """Write a size in bytes the way people read it."""
+    return f"{size} B" if size < 1000 else f"{size / 1000:,.1f} kB" if size < 1_000_000 else f"{size / 1e6:,.1f} MB"

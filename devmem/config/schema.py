@@ -1,0 +1,161 @@
+"""The JSON Schema of a workflow document, so that an editor completes and checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from devmem.config.agent import AgentConfig
+from devmem.config.base import ConfigModel
+from devmem.config.layout import ROOT_ONLY
+from devmem.config.reflection import keys_of, one_line
+from devmem.config.store import StoreDeclaration
+from devmem.config.store_types import StoreTypes
+from devmem.config.variants import Variant, variants
+from devmem.config.workflow import NodeConfig, WorkflowDocument
+
+Schema: TypeAlias = dict[str, Any]
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_PLACEHOLDER: Final[Schema] = {
+    "title": "Placeholder",
+    "description": "A variable from `vars` or the environment.",
+    "type": "string",
+    "pattern": r"\$\{[A-Za-z0-9_]+(:-[^}]*)?\}",
+}
+_PLACEHOLDER_REF: Final[Schema] = {"$ref": "#/$defs/placeholder"}
+_NULL: Final[Schema] = {"type": "null"}
+_SAID_OUTSIDE: Final = ("title", "description", "default", "examples", "deprecated", "advanced")
+
+
+def workflow_schema(store_types: StoreTypes) -> Schema:
+    """Return the JSON Schema (2020-12) of workflow documents, ours and DevAll's, with every installed store type."""
+    stores = variants(StoreDeclaration, store_types)
+    agents = variants(NodeConfig, store_types)
+    definitions = _Definitions([WorkflowDocument, *(one.model for one in (*stores, *agents) if one.model)])
+    _add_aliases(AgentConfig, definitions.of(AgentConfig))
+    _route(definitions, StoreDeclaration, stores)
+    _route(definitions, NodeConfig, agents)
+    _list_types(definitions.of(StoreDeclaration), stores)
+    definitions.make_lenient()
+    root = definitions.of(WorkflowDocument)
+    _also_one(root["properties"]["memory"], definitions.reference(StoreDeclaration))
+    _also_one(root["properties"]["plugins"], {"type": "string"})
+    inside_graph = {key: value for key, value in root["properties"].items() if key not in ROOT_ONLY}
+    graph = {"description": "Where DevAll's workflows stand.", "type": "object", "properties": inside_graph}
+    return {
+        "$schema": _DIALECT,
+        "title": "devmem workflow",
+        "description": root["description"],
+        "type": "object",
+        "properties": {**root["properties"], "graph": graph},
+        "$defs": definitions.without(WorkflowDocument, ConfigModel),
+    }
+
+
+class _Definitions:
+    """The schemas of models, as pydantic makes them, under the names by which they refer to one another."""
+
+    def __init__(self, models: Sequence[type[BaseModel]]) -> None:
+        # The models that these contain have definitions too, but only those that are asked for have known names.
+        inner: list[type[BaseModel]] = [StoreDeclaration, NodeConfig, ConfigModel]
+        wanted: list[type[BaseModel]] = list(dict.fromkeys([*models, *inner]))
+        self._references, generated = models_json_schema(
+            [(model, "validation") for model in wanted], ref_template="#/$defs/{model}"
+        )
+        self._schemas: dict[str, Schema] = generated["$defs"]
+
+    def reference(self, model: type[BaseModel]) -> Schema:
+        return dict(self._references[model, "validation"])
+
+    def of(self, model: type[BaseModel]) -> Schema:
+        return self._schemas[self._name(model)]
+
+    def make_lenient(self) -> None:
+        for schema in (one for one in self._schemas.values() if "properties" in one):
+            properties, required = schema["properties"], schema.get("required", ())
+            schema["properties"] = {
+                key: _lenient(value, nullable=key not in required) for key, value in properties.items()
+            }
+
+    def without(self, *models: type[BaseModel]) -> dict[str, Schema]:
+        left_out = {self._name(model) for model in models}
+        kept = {name: schema for name, schema in self._schemas.items() if name not in left_out}
+        return dict(sorted({**kept, "placeholder": dict(_PLACEHOLDER)}.items()))
+
+    def _name(self, model: type[BaseModel]) -> str:
+        return str(self.reference(model)["$ref"]).removeprefix("#/$defs/")
+
+
+def _add_aliases(model: type[BaseModel], definition: Schema) -> None:
+    properties = definition["properties"]
+    for name, field in model.model_fields.items():
+        first, *others = keys_of(name, field)
+        for other in others:
+            properties[other] = {**properties[first], "description": f"The same as `{first}`."}
+
+
+def _route(definitions: _Definitions, model: type[BaseModel], types: Sequence[Variant]) -> None:
+    """Make a model's `config` depend on its `type`."""
+    schema = definitions.of(model)
+    schema["properties"]["config"] = _outside(schema["properties"]["config"])
+    rules = [_when(one, definitions) for one in types if one.model]
+    if rules:
+        schema["allOf"] = rules
+
+
+def _when(variant: Variant, definitions: _Definitions) -> Schema:
+    if variant.model is None:
+        return {}
+    is_optional = not any(field.is_required() for field in variant.model.model_fields.values())
+    config = _lenient(definitions.reference(variant.model), nullable=is_optional)
+    then: Schema = {"properties": {"config": config}}
+    if not is_optional:
+        then["required"] = ["config"]
+    return {"if": {"required": ["type"], "properties": {"type": {"const": variant.value}}}, "then": then}
+
+
+def _list_types(schema: Schema, types: Sequence[Variant]) -> None:
+    if not types:
+        return
+    options = [{"const": one.value, "description": one.summary} for one in types]
+    schema["properties"]["type"] = {**_outside(schema["properties"]["type"]), "oneOf": options}
+
+
+def _outside(schema: Schema) -> Schema:
+    about = {key: value for key, value in schema.items() if key in _SAID_OUTSIDE}
+    if "description" in about:
+        about["description"] = one_line(about["description"])
+    return about
+
+
+def _lenient(schema: Schema, *, nullable: bool) -> Schema:
+    """Also allow a placeholder, and nothing where a block may be left out, because reading does."""
+    about = _outside(schema)
+    inner = {key: value for key, value in schema.items() if key not in _SAID_OUTSIDE}
+    if not inner or _takes_text(inner):
+        return {**about, **inner}
+    branches = list(inner["anyOf"]) if set(inner) == {"anyOf"} else [inner]
+    branches = [_lenient_elements(branch) for branch in branches]
+    is_block = any("$ref" in branch or branch.get("type") in ("array", "object") for branch in branches)
+    more = [_NULL] if nullable and is_block and _NULL not in branches else []
+    return {**about, "anyOf": [*branches, *more, _PLACEHOLDER_REF]}
+
+
+def _lenient_elements(schema: Schema) -> Schema:
+    items = schema.get("items")
+    return {**schema, "items": _lenient(items, nullable=False)} if isinstance(items, dict) else schema
+
+
+def _takes_text(schema: Schema) -> bool:
+    if "anyOf" in schema:
+        return any(_takes_text(branch) for branch in schema["anyOf"])
+    return schema.get("type") == "string" and not schema.keys() & {"enum", "const", "pattern"}
+
+
+def _also_one(schema: Schema, single: Schema) -> None:
+    """Also allow a single element in place of a list of it."""
+    schema["anyOf"].append(single)

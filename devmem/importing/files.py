@@ -1,0 +1,88 @@
+"""Reading a data file, gzipped or not: line by line, or as one JSON document."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from devmem.errors import DataFileError
+
+_GZIP: Final = b"\x1f\x8b"
+_MARK: Final = b"\xef\xbb\xbf"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open the file for reading its bytes, unpacked.
+
+    Raises:
+        DataFileError: it cannot be read, now or while it is read.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == _GZIP
+            file.seek(0)
+            if not packed:
+                yield file
+                return
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield cast("BinaryIO", unpacked)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataFileError(path, f"the gzip file is damaged or cut off: {error}") from error
+    except OSError as error:
+        raise DataFileError(path, f"the file cannot be read: {error.strerror or error}") from error
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Give the lines that are not blank, each with its 1-based number.
+
+    Raises:
+        DataFileError: the file cannot be read, or a line is not UTF-8.
+    """
+    with _opened(path) as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                line = raw.removeprefix(_MARK).decode("utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise DataFileError(path, f"the line is not UTF-8: {error.reason}", line=number) from error
+            if line:
+                yield number, line
+
+
+def count_lines(path: Path) -> int:
+    """Count the lines that are not blank; raises as `read_lines` does, but for text that is not UTF-8."""
+    with _opened(path) as file:
+        return sum(1 for raw in file if raw.strip())
+
+
+def read_document(path: Path) -> object:
+    """Read the whole file as one JSON document.
+
+    Raises:
+        DataFileError: the file cannot be read, or is not JSON.
+    """
+    with _opened(path) as file:
+        raw = file.read()
+    try:
+        return json.loads(raw.removeprefix(_MARK))
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataFileError(path, f"the file is not UTF-8: {error.reason}", line=line) from error
+    except json.JSONDecodeError as error:
+        raise DataFileError(path, f"the file is not JSON: {error.msg}", line=error.lineno) from error
+    except RecursionError as error:
+        raise DataFileError(path, "the file is not usable JSON: it is nested too deeply") from error
+
+
+def parse_line(path: Path, number: int, line: str) -> object:
+    """Parse one line as JSON; raises `DataFileError` when it is none."""
+    try:
+        return json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+        raise DataFileError(path, f"the line is not JSON: {reason}", line=number) from error

@@ -1,0 +1,125 @@
+"""Telling the formats of data files apart, and reading each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from devmem.errors import DataFileError
+from devmem.importing.files import count_lines, parse_line, read_document, read_lines
+from devmem.importing.locomo import count_turns, is_locomo, read_locomo
+from devmem.importing.origin import Origin
+from devmem.importing.records import Record, read_record
+from devmem.importing.units import count_units, is_units, read_units
+
+
+class FileFormat(StrEnum):
+    """What a data file can be."""
+
+    AUTO = "auto"
+    """Whatever the file looks like."""
+    JSONL = "jsonl"
+    """One JSON object a line: a text, an item, or a rescued write."""
+    DEVALL = "devall"
+    """A JSON list of items, as DevAll (ChatDev 2) keeps them, or of texts."""
+    LOCOMO = "locomo"
+    """LoCoMo's conversations, a list of them or one."""
+    UNITS = "units"
+    """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """An opened data file; its records can be taken once."""
+
+    path: Path
+    format: FileFormat
+    total: int
+    """How many records it has."""
+    records: Iterator[Record]
+
+
+def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> DataFile:  # noqa: A002 - the option's word
+    """Find out what a file is and how many records it has; they are read and checked as they are taken.
+
+    Raises:
+        DataFileError: it cannot be read, or is of no known format. Taking the records raises it too.
+    """
+    file = Path(path)
+    wanted = FileFormat(format)
+    if wanted is FileFormat.JSONL or (wanted is FileFormat.AUTO and _has_lines(file)):
+        return DataFile(path=file, format=FileFormat.JSONL, total=count_lines(file), records=_from_lines(file))
+    document = read_document(file)
+    found = _format_of(document, file) if wanted is FileFormat.AUTO else wanted
+    elements: list[object] = document if isinstance(document, list) else [document]
+    origin = Origin(path=file)
+    match found:
+        case FileFormat.LOCOMO:
+            return DataFile(path=file, format=found, total=count_turns(elements), records=read_locomo(elements, origin))
+        case FileFormat.UNITS:
+            return DataFile(path=file, format=found, total=count_units(elements), records=read_units(elements, origin))
+        case _:
+            return DataFile(path=file, format=found, total=len(elements), records=_from_list(elements, origin))
+
+
+def detect_format(path: str | Path) -> FileFormat:
+    """Say what a file is; raises `DataFileError` when it cannot be read or is of no known format."""
+    return open_data(path).format
+
+
+def read_records(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> Iterator[Record]:  # noqa: A002
+    """Give the records of a file one after another; raises `DataFileError` at the first that is not usable."""
+    yield from open_data(path, format).records
+
+
+def _has_lines(path: Path) -> bool:
+    """Say whether the first line is a JSON object of its own, and not a whole conversation."""
+    _, first = next(iter(read_lines(path)), (0, ""))
+    if not first.startswith("{"):
+        return not first
+    try:
+        raw = json.loads(first)
+    except (json.JSONDecodeError, RecursionError):
+        return _more_lines_are_objects(path)
+    return not (is_locomo(raw) or is_units(raw))
+
+
+def _more_lines_are_objects(path: Path) -> bool:
+    """Tell a damaged first line from a document that is written over several."""
+    lines = read_lines(path)
+    next(lines)
+    _, second = next(lines, (0, ""))
+    return second.startswith("{")
+
+
+def _format_of(document: object, path: Path) -> FileFormat:
+    first = document[0] if isinstance(document, list) and document else document
+    if is_locomo(first):
+        return FileFormat.LOCOMO
+    if is_units(first):
+        return FileFormat.UNITS
+    if isinstance(document, list) and (not document or isinstance(first, Mapping)):
+        return FileFormat.DEVALL
+    known = ", ".join(one.value for one in FileFormat if one is not FileFormat.AUTO)
+    raise DataFileError(path, f"of no known format ({known}): the document is {_looks(document)}")
+
+
+def _looks(document: object) -> str:
+    if isinstance(document, list):
+        return f"a list whose first element is of type {type(document[0]).__name__}"
+    if isinstance(document, Mapping):
+        return f"an object with the keys {', '.join(repr(str(key)[:40]) for key in list(document)[:8]) or 'none'}"
+    return f"of type {type(document).__name__}"
+
+
+def _from_lines(path: Path) -> Iterator[Record]:
+    for number, line in read_lines(path):
+        yield read_record(parse_line(path, number, line), Origin(path=path, line=number))
+
+
+def _from_list(elements: list[object], origin: Origin) -> Iterator[Record]:
+    for at, raw in enumerate(elements):
+        yield read_record(raw, replace(origin, entry=f"[{at}]"))

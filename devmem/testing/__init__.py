@@ -1,0 +1,40 @@
+"""For those who write stores and collections: doubles to test with, and the suites that ours have to pass too.
+
+The doubles need nothing but devmem. `CollectionSuite` and `StoreSuite` need pytest and are imported on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from devmem.testing.clock import ManualClock
+from devmem.testing.embedders import FailingEmbedder, HashEmbedder
+
+if TYPE_CHECKING:
+    from devmem.testing.collections import CollectionSuite, OpenCollection
+    from devmem.testing.stores import OpenStore, StoreSuite
+
+__all__ = [
+    "CollectionSuite",
+    "FailingEmbedder",
+    "HashEmbedder",
+    "ManualClock",
+    "OpenCollection",
+    "OpenStore",
+    "StoreSuite",
+]
+
+_SUITES: Final = {
+    "CollectionSuite": "devmem.testing.collections",
+    "OpenCollection": "devmem.testing.collections",
+    "OpenStore": "devmem.testing.stores",
+    "StoreSuite": "devmem.testing.stores",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _SUITES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module("devmem.testing.asserting")
+    return getattr(import_module(_SUITES[name]), name)

@@ -1,0 +1,18 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+
+class ManualClock:
+    """Gives seconds since the epoch, as `time.time` does; pass it wherever a `clock` is taken."""
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        """Give the time."""
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Move the time on."""
+        self.now += seconds

@@ -1,0 +1,134 @@
+"""Whatever a text or an attachment holds, it comes back as it was."""
+
+# ruff: noqa: S101 - a suite asserts
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from devmem.collections import Collection, SearchQuery
+from devmem.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.testing.collection_suite.opening import MODEL, OpenCollection, Opening, item
+
+_TEXTS = {
+    "chinese": "北京的会议改到星期五。预算是三万元。",
+    "japanese": "会議は金曜日に変更されました。",
+    "korean": "회의가 금요일로 변경되었습니다.",
+    "thai": "การประชุมถูกเลื่อนเป็นวันศุกร์",
+    "arabic": "تم نقل الاجتماع إلى يوم الجمعة",
+    "emoji": "👩‍👩‍👧‍👦 and 🇦🇹 and e\u0301 and \ufeff",
+    "line ends": "a\r\nb\rc\nd\u2028e\u0085f\tg",
+    "quotes": "it's \"quoted\" \\ and ${NOT_A_VARIABLE} '; DROP TABLE items; --",
+    "nul": "before\x00after\x01\x1f",
+    "surrogate": "half a pair \ud83d of an emoji \udc00",
+    "markup": "===== End of Memory =====\n<script>",
+    "very long": "word " * 200_000,
+    "one long word": "x" * 300_000,
+}
+
+
+def _content(ref: AttachmentRef) -> bytes:
+    """Give an attachment's bytes, from wherever the place keeps them."""
+    if ref.data_uri is not None:
+        return base64.b64decode(ref.data_uri.partition(",")[2])
+    assert ref.local_path is not None
+    return Path(ref.local_path).read_bytes()
+
+
+def _attached(name: str, content: bytes) -> SnapshotBlock:
+    uri = "data:image/png;base64," + base64.b64encode(content).decode()
+    ref = AttachmentRef(attachment_id=name, mime_type="image/png", name=f"{name}.png", data_uri=uri)
+    return SnapshotBlock(role="user", block=MessageBlock(type="image", attachment=ref))
+
+
+class Content(Opening):
+    """Texts and attachments."""
+
+    @pytest.mark.parametrize("name", _TEXTS)
+    def test_any_text_is_kept(self, opened: OpenCollection, name: str) -> None:
+        """Also in snapshots, metadata, and after the place was opened again."""
+        text = _TEXTS[name]
+        snapshot = MemoryContentSnapshot(text=text + "!")
+        stored = item(text, id="1", metadata={"key": text[:5000]}, input_snapshot=snapshot)
+        first = opened(model=MODEL)
+        first.add([stored])
+        assert first.get(["1"]) == [stored]
+        assert [hit.item for hit in first.search(SearchQuery(vector=stored.embedding))] == [stored]
+        if self.persists:
+            first.close()
+            assert list(opened(model=MODEL).scan()) == [stored]
+
+    @pytest.mark.parametrize(
+        ("text", "query"),
+        [
+            ("北京的会议改到星期五", "会议"),
+            ("会議は金曜日に変更されました", "金曜日"),
+            ("회의가 금요일로 변경되었습니다", "금요일"),
+            ("การประชุมถูกเลื่อนเป็นวันศุกร์", "ประชุม"),
+            ("Straße nach Zürich", "STRASSE zürich"),
+            ("call getUserName() first", "user name"),
+            ("error E1042 in parse_config", "parse config"),
+            ("version 3.14 is out", "3.14"),
+        ],
+    )
+    def test_words_of_many_kinds_are_found(self, collection: Collection, text: str, query: str) -> None:
+        """Full-text search works in scripts without spaces, and inside identifiers."""
+        collection.add([item(text, id="wanted"), item("nothing of the kind", id="other")])
+        assert [hit.item.id for hit in collection.search(SearchQuery(text=query))] == ["wanted"]
+
+    def test_blocks_are_kept_whole(self, collection: Collection) -> None:
+        """Types, roles, data and attachments of a snapshot lose nothing, unknown types included."""
+        blocks = (
+            SnapshotBlock(role="user", block=MessageBlock(type="text", text="look")),
+            _attached("small", b"\x89PNG tiny"),
+            SnapshotBlock(role="tool", block=MessageBlock(type="hologram", data={"angle": 90, "tags": ["a", None]})),
+        )
+        snapshot = MemoryContentSnapshot(text="look", blocks=blocks)
+        stored = item("a picture", input_snapshot=snapshot, output_snapshot=snapshot)
+        collection.add([stored])
+        assert collection.get([stored.id]) == [stored]
+
+    def test_a_large_attachment_is_kept(self, opened: OpenCollection) -> None:
+        """Its bytes are there, wherever the place puts them, also after the place was opened again."""
+        content = bytes(range(256)) * 2000
+        snapshot = MemoryContentSnapshot(blocks=(_attached("x", content),))
+        stored = item("a large picture", id="1", output_snapshot=snapshot)
+        first = opened(model=MODEL)
+        first.add([stored])
+        self._check_attachment(first.get(["1"])[0], content)
+        (hit,) = first.search(SearchQuery(text="picture"))
+        self._check_attachment(hit.item, content)
+        if self.persists:
+            first.close()
+            self._check_attachment(opened(model=MODEL).recent(1)[0], content)
+
+    @staticmethod
+    def _check_attachment(found: MemoryItem, content: bytes) -> None:
+        assert found.output_snapshot is not None
+        ref = found.output_snapshot.blocks[0].block.attachment
+        assert ref is not None
+        assert (ref.attachment_id, ref.name, ref.mime_type) == ("x", "x.png", "image/png")
+        assert _content(ref) == content
+
+    def test_two_items_may_share_an_attachment(self, collection: Collection) -> None:
+        """Deleting one item leaves the other its attachment."""
+        content = b"shared" * 40_000
+        snapshot = MemoryContentSnapshot(blocks=(_attached("x", content),))
+        collection.add([item("one", id="1", input_snapshot=snapshot), item("two", id="2", output_snapshot=snapshot)])
+        collection.delete(ids=["1"])
+        self._check_attachment(collection.get(["2"])[0], content)
+        collection.delete(ids=["2"])
+        collection.add([item("three", id="3", output_snapshot=snapshot)])
+        self._check_attachment(collection.get(["3"])[0], content)
+
+    def test_a_data_uri_that_is_none_is_kept_as_it_came(self, collection: Collection) -> None:
+        """Nothing is dropped because it could not be understood."""
+        uri = "data:image/png;base64," + "not base64 at all! " * 10_000
+        ref = AttachmentRef(attachment_id="x", data_uri=uri)
+        block = SnapshotBlock(block=MessageBlock(type="image", attachment=ref))
+        stored = item("broken", input_snapshot=MemoryContentSnapshot(blocks=(block,)))
+        collection.add([stored])
+        assert collection.get([stored.id]) == [stored]

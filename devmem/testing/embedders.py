@@ -1,0 +1,93 @@
+"""Embedders for tests: no model, no network, the same vector for the same text in every process."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from hashlib import shake_256
+from typing import Final
+
+import numpy as np
+
+from devmem.embedding.base import ModelIdentity
+from devmem.errors import EmbeddingUnavailableError
+from devmem.items import Vector
+
+# Words in ASCII; of other scripts each letter, so that texts without spaces share words too.
+_WORD: Final = re.compile(r"[a-z0-9]+|[^\W_]")
+_OWN_SHARE: Final = 0.1
+"""How much a text's own direction counts beside that of each of its words: enough to tell "a b" from "b a"."""
+
+
+class HashEmbedder:
+    """Texts that share words are similar, different texts differ, and no text gives zeros."""
+
+    def __init__(self, dimension: int = 64, *, name: str = "") -> None:
+        """Make an embedder.
+
+        Args:
+            dimension: length of a vector.
+            name: the model's name, where a test needs two models; empty takes one that names the dimension.
+        """
+        self._identity = ModelIdentity(name=name or f"testing:hash:{dimension}", dimension=dimension)
+        self._dimension = dimension
+        self._lock = threading.Lock()
+        self.calls = 0
+        """How often `embed` was called."""
+        self.texts: list[str] = []
+        """Every text that was embedded, in order."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Name the model."""
+        return self._identity
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts: float32 of shape (len(texts), dimension), rows of unit length."""
+        with self._lock:
+            self.calls += 1
+            self.texts.extend(texts)
+        return np.array([self.vector(text) for text in texts], dtype=np.float32).reshape(-1, self._dimension)
+
+    def vector(self, text: str) -> Vector:
+        """Give the vector of one text, shape (dimension,), without counting a call."""
+        total = _OWN_SHARE * self._direction(f"text {text}")
+        for word in _WORD.findall(text.casefold()):
+            total += self._direction(f"word {word}")
+        return (total / np.linalg.norm(total)).astype(np.float32)
+
+    def _direction(self, key: str) -> Vector:
+        """Give a row of -1 and 1 that looks random; those of two keys are almost at right angles."""
+        digest = shake_256(key.encode("utf-8", "surrogatepass")).digest((self._dimension + 7) // 8)
+        bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[: self._dimension]
+        return bits.astype(np.float32) * np.float32(2) - np.float32(1)
+
+
+class FailingEmbedder(HashEmbedder):
+    """A `HashEmbedder` whose provider is down until `recover` is called."""
+
+    def __init__(self, dimension: int = 64, *, name: str = "") -> None:
+        super().__init__(dimension, name=name)
+        self._down = True
+        self.refused = 0
+        """How often `embed` was called while the provider was down."""
+
+    def recover(self) -> None:
+        """Let the provider answer from now on."""
+        self._down = False
+
+    def fail(self) -> None:
+        """Let the provider be down from now on."""
+        self._down = True
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts as `HashEmbedder` does.
+
+        Raises:
+            EmbeddingUnavailableError: the provider is down.
+        """
+        if self._down:
+            self.refused += 1
+            raise EmbeddingUnavailableError("the embedding provider of this test is down")
+        return super().embed(texts)
