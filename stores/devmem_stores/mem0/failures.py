@@ -1,0 +1,120 @@
+"""From what mem0 and its HTTP client raise to our errors.
+
+The client (mem0ai 2.2.1) wraps `httpx` errors in `mem0/client/utils.py:api_error_handler`, keeping the original as
+their context; its constructor raises a bare `ValueError` for an HTTP status (`mem0/client/main.py:_validate_api_key`),
+and an answer that is no JSON raises `ValueError` everywhere. So what counts is the first `httpx` error in the chain.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpx
+
+from devmem import DevmemError, MissingExtraError
+from devmem_stores.mem0.errors import (
+    Mem0AnswerError,
+    Mem0AuthError,
+    Mem0ConnectionError,
+    Mem0Error,
+    Mem0ModelError,
+    Mem0RateLimitError,
+    Mem0RejectedError,
+    Mem0ServerError,
+    Mem0TimeoutError,
+)
+
+_LONGEST_DETAIL: Final = 300
+_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""With these, the request never reached the server."""
+
+
+@contextmanager
+def failing(operation: str, *secrets: str) -> Iterator[None]:
+    """Raise our error for whatever mem0 raises; secrets are blotted out of its text.
+
+    The original is not chained: the server's answer, which may repeat the key, is part of its text.
+    """
+    try:
+        yield
+    except (Mem0Error, MissingExtraError):
+        raise
+    except DevmemError as error:
+        raise Mem0ModelError(operation, masked(str(error), secrets)) from error
+    except Exception as error:  # noqa: BLE001 - a stranger's code, with libraries of its own behind it
+        raise _translated(error, operation, secrets) from None
+
+
+def _translated(error: Exception, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
+    for cause in _chain(error):
+        if isinstance(cause, httpx.HTTPStatusError):
+            return _by_status(cause.response, operation, secrets)
+        if isinstance(cause, httpx.TimeoutException):
+            return Mem0TimeoutError(operation, "no answer in time", maybe_done=not isinstance(cause, _NOT_SENT))
+        if isinstance(cause, httpx.RequestError):
+            detail = masked(f"the connection failed ({cause})", secrets)
+            return Mem0ConnectionError(operation, detail, maybe_done=not isinstance(cause, _NOT_SENT))
+    text = masked(f"{type(error).__name__}: {error}", secrets)
+    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+        return Mem0AnswerError(operation, f"the answer is malformed: {text}", maybe_done=True)
+    # What mem0 refuses to send, it will refuse the next time too; anything else may pass.
+    return Mem0RejectedError(operation, text) if isinstance(error, ValueError) else Mem0Error(operation, text)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    step: BaseException | None = error
+    while step is not None and id(step) not in seen:
+        yield step
+        seen.add(id(step))
+        step = step.__cause__ or step.__context__
+
+
+def _by_status(response: httpx.Response, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
+    status = response.status_code
+    detail = masked(f"HTTP {status}: {_detail(response)}", secrets)
+    if status in (401, 403):
+        return Mem0AuthError(operation, detail)
+    if status == 429:
+        return Mem0RateLimitError(operation, detail, retry_after=_retry_after(response.headers))
+    if status in (408, 425) or status >= 500:
+        return Mem0ServerError(operation, detail, status=status)
+    return Mem0RejectedError(operation, detail, status=status)
+
+
+def _detail(response: httpx.Response) -> str:
+    """Give what the server says of the error: `detail`, or whatever it answered."""
+    try:
+        raw = response.json()
+    except ValueError:
+        raw = response.text
+    said = raw.get("detail", raw) if isinstance(raw, dict) else raw
+    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    return " ".join(text.split()) or response.reason_phrase
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Read `Retry-After`, seconds or a date, as seconds from now; None when it says nothing usable."""
+    raw = headers.get("Retry-After", "").strip()
+    if not raw:
+        return None
+    try:
+        return max(float(raw), 0.0)
+    except ValueError:
+        pass  # then it is a date
+    try:
+        return max(parsedate_to_datetime(raw).timestamp() - time.time(), 0.0)
+    except ValueError:
+        return None
+
+
+def masked(text: str, secrets: tuple[str, ...]) -> str:
+    """Blot secrets out of a text, and cut it short."""
+    for secret in secrets:
+        text = text.replace(secret, "***") if secret else text
+    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
