@@ -8,6 +8,8 @@ and an answer that is no JSON raises `ValueError` everywhere. So what counts is 
 from __future__ import annotations
 
 import json
+import re
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,8 +30,9 @@ from devmem_stores.mem0.errors import (
     Mem0ServerError,
     Mem0TimeoutError,
 )
+from devmem_stores.mem0.masking import masked
 
-_LONGEST_DETAIL: Final = 300
+_SECONDS: Final = re.compile(r"\d+(\.\d+)?")
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """With these, the request never reached the server."""
 
@@ -40,6 +43,8 @@ def failing(operation: str, *secrets: str) -> Iterator[None]:
 
     The original is not chained: the server's answer, which may repeat the key, is part of its text.
     """
+    # What the caller is dealing with while it calls is the context of our exceptions, but not their cause.
+    outside = sys.exception()
     try:
         yield
     except (Mem0Error, MissingExtraError):
@@ -47,13 +52,18 @@ def failing(operation: str, *secrets: str) -> Iterator[None]:
     except DevmemError as error:
         raise Mem0ModelError(operation, masked(str(error), secrets)) from error
     except Exception as error:  # noqa: BLE001 - a stranger's code, with libraries of its own behind it
-        raise _translated(error, operation, secrets) from None
+        raise _translated(error, outside, operation, secrets) from None
 
 
-def _translated(error: Exception, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
-    for cause in _chain(error):
+def _translated(
+    error: Exception, outside: BaseException | None, operation: str, secrets: tuple[str, ...]
+) -> Mem0Error:
+    for cause in _chain(error, outside):
         if isinstance(cause, httpx.HTTPStatusError):
-            return _by_status(cause.response, operation, secrets)
+            response = cause.response
+            return _by_status(response.status_code, response.headers, _detail(response), operation, secrets)
+        if isinstance(status := getattr(cause, "status_code", None), int):
+            return _by_model(status, cause, operation, secrets)
         if isinstance(cause, httpx.TimeoutException):
             return Mem0TimeoutError(operation, "no answer in time", maybe_done=not isinstance(cause, _NOT_SENT))
         if isinstance(cause, httpx.RequestError):
@@ -66,25 +76,34 @@ def _translated(error: Exception, operation: str, secrets: tuple[str, ...]) -> M
     return Mem0RejectedError(operation, text) if isinstance(error, ValueError) else Mem0Error(operation, text)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _chain(error: BaseException, outside: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     step: BaseException | None = error
-    while step is not None and id(step) not in seen:
+    while step is not None and step is not outside and id(step) not in seen:
         yield step
         seen.add(id(step))
         step = step.__cause__ or step.__context__
 
 
-def _by_status(response: httpx.Response, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
-    status = response.status_code
-    detail = masked(f"HTTP {status}: {_detail(response)}", secrets)
+def _by_status(
+    status: int, headers: Mapping[str, str], said: str, operation: str, secrets: tuple[str, ...]
+) -> Mem0Error:
+    detail = masked(f"HTTP {status}: {said}", secrets)
     if status in (401, 403):
         return Mem0AuthError(operation, detail)
     if status == 429:
-        return Mem0RateLimitError(operation, detail, retry_after=_retry_after(response.headers))
+        return Mem0RateLimitError(operation, detail, retry_after=_retry_after(headers))
     if status in (408, 425) or status >= 500:
         return Mem0ServerError(operation, detail, status=status)
     return Mem0RejectedError(operation, detail, status=status)
+
+
+def _by_model(status: int, cause: BaseException, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
+    """Read the failure of a language model's client, as openai's, in `mode: oss`."""
+    headers = getattr(getattr(cause, "response", None), "headers", None) or {}
+    found = _by_status(status, headers, f"the language model's service: {cause}", operation, secrets)
+    # Not mem0 refused the text, but a service that may be set up wrongly: the write is worth keeping in its place.
+    return Mem0ModelError(operation, found.detail) if isinstance(found, Mem0RejectedError) else found
 
 
 def _detail(response: httpx.Response) -> str:
@@ -101,20 +120,9 @@ def _detail(response: httpx.Response) -> str:
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Read `Retry-After`, seconds or a date, as seconds from now; None when it says nothing usable."""
     raw = headers.get("Retry-After", "").strip()
-    if not raw:
-        return None
-    try:
-        return max(float(raw), 0.0)
-    except ValueError:
-        pass  # then it is a date
+    if _SECONDS.fullmatch(raw):
+        return float(raw)
     try:
         return max(parsedate_to_datetime(raw).timestamp() - time.time(), 0.0)
     except ValueError:
         return None
-
-
-def masked(text: str, secrets: tuple[str, ...]) -> str:
-    """Blot secrets out of a text, and cut it short."""
-    for secret in secrets:
-        text = text.replace(secret, "***") if secret else text
-    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"

@@ -43,7 +43,7 @@ class HostedMem0:
         """Give the client; the first call opens it, which asks the server whether the key is good."""
         with self._lock:
             if self._opened is None:
-                mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder)
+                mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=(self._key,))
                 wire = open_wire(self._config.timeout)
                 try:
                     client = self._make_client(mem0, wire, operation)
@@ -63,9 +63,9 @@ class HostedMem0:
                     # `_validate_api_key` takes the ping's answer for a mapping without looking.
                     raise Mem0AnswerError(operation, f"the answer to the ping is malformed: {error}") from None
         except Mem0RejectedError as error:
+            # A `ValueError` too: `Project` wants the two ids that the ping of the platform tells.
             raise Mem0SetupError(
-                operation,
-                f"{self.location} refuses GET /v1/ping/ ({error.detail}): it does not speak the mem0 platform's API",
+                operation, f"{self.location} does not answer GET /v1/ping/ as the mem0 platform does ({error.detail})"
             ) from None
 
     def _check_project(self, client: Any, operation: str) -> None:  # noqa: ANN401 - see `_client`
@@ -76,11 +76,10 @@ class HostedMem0:
         for name in ("org_id", "project_id"):
             wanted, actual = getattr(self._config, name), getattr(client, name, None)
             if wanted is not None and wanted != actual:
-                is_of = f"belongs to {actual!r}" if actual else "does not say which one it belongs to"
                 raise Mem0SetupError(
                     operation,
-                    f"`{name}` is {wanted!r}, but the key {is_of}. The mem0 client 2.x finds organisation and project "
-                    f"by the key alone: take the key of that project, or take `{name}` out",
+                    f"`{name}` is {wanted!r}, but the key belongs to {actual!r}. The mem0 client 2.x finds organisation "
+                    f"and project by the key alone: take the key of that project, or take `{name}` out",
                 )
 
     def _ask(self, operation: str, verb: str, *arguments: object, **options: object) -> Any:  # noqa: ANN401 - JSON

@@ -54,7 +54,7 @@ class InProcessMem0:
 
     def _memory(self, operation: str) -> Any:  # noqa: ANN401 - mem0 is imported when it is needed
         if self._opened is None:
-            mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder)
+            mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=self._secrets)
             register_parts()
             try:
                 with failing(operation, *self._secrets):
@@ -103,9 +103,12 @@ class InProcessMem0:
         """Give mem0's memory; a failure that mem0 keeps to itself is raised at the end."""
         with self._lock, failing(operation, *self._secrets):
             self._watch.take()
-            yield self._memory(operation)
-            hidden = self._watch.take()
-            if hidden is not None:
+            try:
+                yield self._memory(operation)
+            except Exception as error:
+                # What our parts saw says more than what mem0 made of it.
+                raise self._watch.take() or error  # noqa: B904 - `failing` words it anew
+            if (hidden := self._watch.take()) is not None:
                 raise hidden
 
     def search(self, text: str, ids: Ids, top_k: int, threshold: float | None) -> list[Record]:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import warnings
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Final
 
 from devmem import MissingExtraError
 from devmem_stores.mem0.errors import Mem0SetupError
+from devmem_stores.mem0.masking import hide_in_logs
 
 _LOCK: Final = threading.Lock()
 _OPERATION: Final = "start"
@@ -44,8 +46,9 @@ def check_package() -> None:
         raise Mem0SetupError(_OPERATION, f"mem0ai {installed} is installed, and devmem works with 2.x")
 
 
-def load_mem0(*, telemetry: bool, folder: Path | None) -> ModuleType:
-    """Import mem0; `folder` takes the files that it keeps about itself (None: a temporary folder).
+def load_mem0(*, telemetry: bool, folder: Path | None, secrets: Sequence[str]) -> ModuleType:
+    """Import mem0; `folder` takes the files that it keeps about itself (None: a temporary folder), and `secrets` stay
+    out of its logs.
 
     Raises:
         MissingExtraError, Mem0SetupError: see `check_package`; or its telemetry cannot be switched any more.
@@ -60,6 +63,7 @@ def load_mem0(*, telemetry: bool, folder: Path | None) -> ModuleType:
             warnings.simplefilter("ignore")
             mem0 = importlib.import_module("mem0")
             reporting = importlib.import_module("mem0.memory.telemetry").MEM0_TELEMETRY
+    hide_in_logs(secrets)
     if reporting and not telemetry:
         raise Mem0SetupError(
             _OPERATION,
