@@ -55,9 +55,7 @@ def failing(operation: str, *secrets: str) -> Iterator[None]:
         raise _translated(error, outside, operation, secrets) from None
 
 
-def _translated(
-    error: Exception, outside: BaseException | None, operation: str, secrets: tuple[str, ...]
-) -> Mem0Error:
+def _translated(error: Exception, outside: BaseException | None, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
     for cause in _chain(error, outside):
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response

@@ -78,8 +78,8 @@ class HostedMem0:
             if wanted is not None and wanted != actual:
                 raise Mem0SetupError(
                     operation,
-                    f"`{name}` is {wanted!r}, but the key belongs to {actual!r}. The mem0 client 2.x finds organisation "
-                    f"and project by the key alone: take the key of that project, or take `{name}` out",
+                    f"`{name}` is {wanted!r}, but the key belongs to {actual!r}. The mem0 client 2.x finds both by "
+                    f"the key alone: take the key of that project, or take `{name}` out",
                 )
 
     def _ask(self, operation: str, verb: str, *arguments: object, **options: object) -> Any:  # noqa: ANN401 - JSON

@@ -105,9 +105,9 @@ class InProcessMem0:
             self._watch.take()
             try:
                 yield self._memory(operation)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a stranger's code; `failing` words it anew
                 # What our parts saw says more than what mem0 made of it.
-                raise self._watch.take() or error  # noqa: B904 - `failing` words it anew
+                raise self._watch.take() or error  # noqa: B904 - as above
             if (hidden := self._watch.take()) is not None:
                 raise hidden
 

@@ -164,7 +164,9 @@ def carried_metadata(item: MemoryItem, *, marks: Mapping[str, str], keep_time: b
     plain = dump_item(MemoryItem(content_summary="", id=item.id))
     dumped = dump_item(item)
     wanted = [key for key in _CARRIED if key != "timestamp" or keep_time]
-    carried = {key: dumped[key] for key in wanted if key in dumped and dumped[key] != plain.get(key)}
+    carried = {
+        key: dumped[key] for key in wanted if key in dumped and (key == "provenance" or dumped[key] != plain.get(key))
+    }
     own = {key: value for key, value in item.metadata.items() if not _is_of_mem0(item, key)}
     return {**own, **({_CARRIED_KEY: carried} if carried else {}), **marks}
 

@@ -47,8 +47,12 @@ def check_package() -> None:
 
 
 def load_mem0(*, telemetry: bool, folder: Path | None, secrets: Sequence[str]) -> ModuleType:
-    """Import mem0; `folder` takes the files that it keeps about itself (None: a temporary folder), and `secrets` stay
-    out of its logs.
+    """Import mem0.
+
+    Args:
+        telemetry: whether it may report its use.
+        folder: takes the files that it keeps about itself; None makes a temporary one.
+        secrets: stay out of its logs.
 
     Raises:
         MissingExtraError, Mem0SetupError: see `check_package`; or its telemetry cannot be switched any more.

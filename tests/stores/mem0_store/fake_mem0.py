@@ -51,7 +51,9 @@ class Fault:
         return seen.path.startswith(self.path) if self.path else seen.path != "/v1/ping/"
 
 
-def failure(status: int, detail: str = "not today", *, after_work: bool = False, path: str = "", **headers: str) -> Fault:
+def failure(
+    status: int, detail: str = "not today", *, after_work: bool = False, path: str = "", **headers: str
+) -> Fault:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     body = json.dumps({"detail": detail}).encode()
     return Fault("status", status, named, body, path=path, after_work=after_work)
@@ -162,7 +164,7 @@ class FakeMem0:
         if "unstorable" in text:
             return 422, {"detail": "this text is refused"}
         said = re.split(r"(?<=[.!?])\s+", text) if body.get("infer", True) else [text]
-        ids = {name: body[name] for name in ("user_id", "agent_id", "run_id") if name in body}
+        ids: JsonObject = {name: body[name] for name in ("user_id", "agent_id", "run_id") if name in body}
         more: JsonObject = {**ids, "metadata": body.get("metadata")}
         if "timestamp" in body:
             more["created_at"] = datetime.fromtimestamp(body["timestamp"], UTC).isoformat()
@@ -211,7 +213,7 @@ class FakeMem0:
             self.faults.remove(fault)
         return fault
 
-    def _handler(fake: Self) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's, below
+    def _handler(fake: Self) -> type[BaseHTTPRequestHandler]:  # noqa: C901, N805 - small methods; `self` is the handler's, below
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 

@@ -52,7 +52,8 @@ class LlmServer:
                 choice = {"index": 0, "message": message, "finish_reason": "stop"}
                 raw = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
                 said = json.dumps(raw if status == 200 else {"error": {"message": self.headers["Authorization"]}})
-                head = f"HTTP/1.1 {status} Because\r\nContent-Type: application/json\r\nContent-Length: {len(said)}\r\n\r\n"
+                kind = "Content-Type: application/json"
+                head = f"HTTP/1.1 {status} Because\r\n{kind}\r\nContent-Length: {len(said)}\r\n\r\n"
                 self.wfile.write(head.encode() + said.encode())
 
             def log_message(self, *_: object) -> None:

