@@ -38,6 +38,7 @@ def check_whole(path: Path, embedder: HashEmbedder, wanted: set[str], *, exactly
     return ids
 
 
+@pytest.mark.slow
 def test_processes_that_make_the_file_at_once(
     tmp_path: Path, start_script: Start, workers: Path, embedder: HashEmbedder
 ) -> None:

@@ -29,7 +29,7 @@ def test_nodes_run_by_their_edges_and_the_last_one_answers(tmp_path: Path) -> No
     assert [node.node for node in result.nodes] == ["first", "second"]
     assert result.output == "second says so"
     assert chats.chats["second"].heard() == [("user", "first says so")]
-    assert (result.warnings, result.unsaved) == ((), ())
+    assert result.warnings == ()
 
 
 def test_a_loop_runs_once_and_the_edge_back_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
