@@ -38,7 +38,7 @@ def _attached(attachment: str, agent: str = "") -> str:
             "{name: notes, retrieve_stage: finished}",
             "",
             "retrieve_stage",
-            "reaches no prompt, only the result of the run",
+            "what is found at the stage 'finished' reaches no prompt",
         ),
         (
             "{name: notes, write_stage: critique}",
