@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -66,25 +66,30 @@ def role_id(role: str) -> str:
 
 def platform_filters(ids: Ids, metadata: Mapping[str, str] | None = None) -> Filters:
     """Write the filter as the platform takes it: one id, `OR` of user and agent, `AND` with anything more."""
-    alternatives: list[JsonValue] = [{name: value} for name, value in ids.given().items() if name != "run_id"]
-    conditions: list[JsonValue] = [{"OR": alternatives}] if len(alternatives) > 1 else alternatives
+    conditions: list[JsonValue] = [{name: value} for name, value in ids.given().items() if name != "run_id"]
+    if len(conditions) > 1:
+        conditions = [{"OR": conditions}]
     if ids.run_id is not None:
-        conditions = [{"run_id": ids.run_id}, *conditions]
-    conditions += [{"metadata": {key: value}} for key, value in (metadata or {}).items()]
+        conditions.insert(0, {"run_id": ids.run_id})
+    for key, value in (metadata or {}).items():
+        conditions.append({"metadata": {key: value}})
     only = conditions[0] if len(conditions) == 1 else None
     return only if isinstance(only, dict) else {"AND": conditions}
 
 
-def restricts_more(where: Filter) -> bool:
-    """Say whether a filter asks for more than whose memories these are."""
-    return where != Filter(scope=Scope(user=where.scope.user, agent=where.scope.agent))
+def restricts_more(where: Filter, ids: Ids) -> bool:
+    """Say whether a filter asks for more than what mem0 finds by the ids."""
+    if where.everything():
+        return False
+    by_user = Filter(scope=Scope(user=ids.user_id), or_unbound=where.or_unbound)
+    return where != by_user or ids.agent_id is not None or ids.run_id is not None
 
 
 def matches(item: MemoryItem, where: Filter) -> bool:
     """Say whether an item passes a filter."""
     when = item.created_at if item.event_time is None else item.event_time
     return (
-        where.scope.admits(item.scope)
+        _admits(where, item.scope)
         and (where.after is None or when >= where.after)
         and (where.before is None or when < where.before)
         and where.source_kind in (None, item.provenance.kind.value)
@@ -92,3 +97,8 @@ def matches(item: MemoryItem, where: Filter) -> bool:
         and item.trust >= where.min_trust
         and all(item.metadata.get(key) == value for key, value in where.metadata.items())
     )
+
+
+def _admits(where: Filter, scope: Scope) -> bool:
+    parts = ((getattr(where.scope, part.name), getattr(scope, part.name)) for part in fields(Scope))
+    return all(asked in (None, actual) or (where.or_unbound and actual is None) for asked, actual in parts)

@@ -139,7 +139,7 @@ class Mem0Memory(MemoryBase):
         if not text:
             return []
         ids = find_ids(self.config, query.where.scope, query.agent_role, operation="search")
-        narrow = restricts_more(query.where)
+        narrow = restricts_more(query.where, ids)
         limit = query.top_k * _WIDER if narrow else query.top_k
         threshold = query.similarity_threshold if query.similarity_threshold >= 0 else None
         found = self._guard.call("search", lambda: self.backend.search(text, ids, limit, threshold))
