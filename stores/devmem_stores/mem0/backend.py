@@ -57,7 +57,7 @@ class Backend(Protocol):
         ...
 
     def get(self, memory_id: str) -> Record | None:
-        """Give one memory by mem0's id; None when there is none."""
+        """Give one memory by mem0's id (a UUID, which can stand in a path); None when there is none."""
         ...
 
     def delete(self, memory_id: str) -> bool:

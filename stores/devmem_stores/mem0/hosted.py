@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from devmem_stores.mem0.backend import Page, Write
 from devmem_stores.mem0.config import Mem0Config
@@ -135,8 +134,7 @@ class HostedMem0:
 
     def _unless_missing(self, verb: str, memory_id: str) -> Any:  # noqa: ANN401 - JSON
         try:
-            # 2.0.0 puts the id into the path as it is.
-            return self._ask(verb, verb, memory_id if memory_id == quote(memory_id, safe="") else _unusable(memory_id))
+            return self._ask(verb, verb, memory_id)
         except Mem0RejectedError as error:
             if error.status == 404:
                 return None
@@ -154,7 +152,3 @@ class HostedMem0:
             if self._opened is not None:
                 self._opened.client.close()
                 self._opened = None
-
-
-def _unusable(memory_id: str) -> str:
-    raise Mem0RejectedError("find", f"{memory_id[:60]!r} is no id of mem0's", status=404)

@@ -68,6 +68,10 @@ class InProcessMem0:
 
     def _mem0_config(self) -> Any:  # noqa: ANN401 - mem0's MemoryConfig
         base = importlib.import_module("mem0.configs.base")
+        unknown = sorted(self._config.oss.keys() - base.MemoryConfig.model_fields.keys())
+        if unknown:  # mem0 would not mention them
+            known = ", ".join(sorted(base.MemoryConfig.model_fields))
+            raise Mem0SetupError("start", f"`oss` has the unknown key {unknown[0]!r}; mem0 knows {known}")
         parts: dict[str, Any] = {"history_db_path": str(self._folder / "history.db"), **self._config.oss}
         dimension = 0
         if self._embedder is not None:

@@ -15,17 +15,19 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from devmem import MemoryWritePayload, StoreSetup, WriteOutcome, WriteStatus
+from devmem import MemoryWritePayload, ModelIdentity, StoreSetup, WriteOutcome, WriteStatus
 from devmem.embedding.base import Embedder
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
 from devmem_stores.mem0.errors import (
     Mem0AnswerError,
+    Mem0AuthError,
     Mem0Error,
     Mem0ModelError,
     Mem0ServerError,
     Mem0SetupError,
 )
+from devmem_stores.mem0.oss_parts import NoLlm
 
 from .conftest import Allowed
 from .llm_server import LlmServer, facts
@@ -229,3 +231,37 @@ def test_configuration_that_mem0_refuses_is_named(make_oss: MakeOss) -> None:
 def test_a_language_model_on_the_platform_is_refused() -> None:
     with pytest.raises(ValidationError, match="mode: oss"):
         Mem0Config.model_validate({"api_key": "k-123", "oss": {"llm": {}}})
+
+
+def test_mem0_s_own_embedding_model(make_oss: MakeOss, llm: LlmServer) -> None:
+    """Its service refuses here; what counts is that mem0 asks it, and that its keys stay secret."""
+    base = f"http://127.0.0.1:{llm.port}/v1"
+    embedder = {"provider": "openai", "config": {"openai_base_url": base, "api_key": LLM_KEY, "model": "m"}}
+    llm.answer = lambda _: 401
+    store = make_oss(infer=False, retries=0, oss={"embedder": embedder, "custom": [{"token": LLM_KEY}]})
+    with pytest.raises(Mem0SetupError, match="unknown key 'custom'"):
+        store.retrieve("", "tea")
+    store = make_oss(infer=False, retries=0, oss={"embedder": embedder})
+    with pytest.raises(Mem0AuthError) as caught:
+        store.retrieve("", "tea")
+    assert LLM_KEY not in str(caught.value)
+    assert llm.requests[0]["model"] == "m"
+
+
+class Shy(HashEmbedder):
+    """Does not say how long its vectors are."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity(name="shy")
+
+
+def test_model_that_hides_its_dimension_is_asked(make_oss: MakeOss) -> None:
+    store = make_oss(Shy(32))
+    say(store, FACTS[0])
+    assert store.retrieve("", FACTS[0])[0].content_summary == FACTS[0]
+
+
+def test_language_model_that_is_not_there_says_so() -> None:
+    with pytest.raises(Mem0SetupError, match=r"oss\.llm"):
+        NoLlm().generate_response([])

@@ -121,6 +121,14 @@ def test_items_that_are_made_later_are_named(workflow: Path, devmem: Run, fake: 
     assert "taken but are not there yet (i1)" in devmem("mem0", "archive", "hosted", code=1).stderr
 
 
+def test_items_that_are_not_taken_are_named(workflow: Path, devmem: Run) -> None:
+    with open_stores(load_workflow(workflow), ["archive"]) as stores:
+        stores["archive"].add([MemoryItem(id=f"i{n}", content_summary=" ") for n in range(8)])
+    shown = devmem("mem0", "archive", "hosted", code=1).stderr
+    assert "i0 was not taken: the item has no text" in shown
+    assert "and 3 more were not taken" in shown
+
+
 def test_stores_of_other_types_are_copied_by_copy_alone(devmem: Run) -> None:
     assert "neither store is of type `mem0`" in devmem("mem0", "archive", "board", code=2).stderr
     devmem("copy", "archive", "board")

@@ -182,6 +182,34 @@ def test_threads_send_each_write_once_while_the_server_fails_now_and_then(
     assert sorted(fake.texts()) == sorted(f"Fact {n}." for n in range(12))
 
 
+def test_long_search_for_a_write_goes_through_every_page(store: Mem0Memory, fake: FakeMem0) -> None:
+    fake.knows_metadata_filters = False
+    for number in range(120):
+        fake.remember(f"Fact {number}.", user_id="ann")
+    fake.faults.append(Fault("drop", path="/v3/memories/add/", after_work=True))
+    assert say(store, "One.").item_id == fake.memories[-1]["id"]
+    assert len(fake.memories) == 121
+
+
+def test_write_while_another_process_sends_waits(make_store: MakeStore, fake: FakeMem0, tmp_path: Path) -> None:
+    store = make_store(timeout=0.05)
+    other = Outbox(tmp_path / "session" / "mem0_outbox_notes.db")
+    with other.turn(1):
+        outcome = say(store, "One.")
+        assert outcome.status is WriteStatus.QUEUED
+        assert "another process is sending" in outcome.reason
+        store.save()
+        assert store.unsent == 1
+    store.save()
+    assert fake.texts() == ["One."]
+
+
+def test_answer_to_a_write_that_is_none_is_not_taken_for_one(store: Mem0Memory, fake: FakeMem0) -> None:
+    fake.faults.append(Fault("body", 200, body=b'"fine"', path="/v3/memories/add/", after_work=True))
+    assert say(store, "One.").status is WriteStatus.STORED
+    assert fake.texts() == ["One."]
+
+
 @pytest.fixture
 def box(tmp_path: Path) -> Callable[[], Outbox]:
     return lambda: Outbox(tmp_path / "box.db")
@@ -191,8 +219,8 @@ def test_one_process_sends_at_a_time(box: Callable[[], Outbox]) -> None:
     one, other = box(), box()
     with one.turn(1) as mine, other.turn(0) as too:
         assert (mine, too) == (True, False)
-    with other.turn(0) as mine:
-        assert mine
+    with other.turn(0) as mine, other.turn(0) as again:
+        assert (mine, again) == (True, False)
 
 
 def test_file_of_the_outbox_is_private_and_keeps_the_order(box: Callable[[], Outbox]) -> None:
