@@ -8,6 +8,7 @@ from devmem.base import (
     PlaceConfig,
     QueryEmbedding,
     StoreSetup,
+    item_from,
     skipped,
 )
 from devmem.collections import (
@@ -117,6 +118,7 @@ __all__ = [
     "WriteStatus",
     "content_hash",
     "dump_item",
+    "item_from",
     "load_item",
     "load_workflow",
     "make_store",
