@@ -24,7 +24,7 @@ from devmem.collections import (
 )
 from devmem.config import Attachment, ConfigModel, EmbeddingConfig, EmbeddingParams, MemoryOptions, Workflow
 from devmem.embedding import Embedder, ModelIdentity, open_embedder
-from devmem.errors import ConfigError, DevmemError, Problem
+from devmem.errors import ConfigError, DevmemError, MissingExtraError, Problem
 from devmem.items import (
     MemoryContentSnapshot,
     MemoryItem,
@@ -89,6 +89,7 @@ __all__ = [
     "MemoryWritePayload",
     "Message",
     "MessageBlock",
+    "MissingExtraError",
     "ModelIdentity",
     "NodeResult",
     "PlaceConfig",

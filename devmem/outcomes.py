@@ -21,6 +21,8 @@ class WriteStatus(StrEnum):
     """Stored in the place of an older item."""
     SKIPPED = "skipped"
     """Not stored, on purpose."""
+    QUEUED = "queued"
+    """Kept durably by the store and sent on later, because the service behind it failed; not found until then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class WriteOutcome:
     """Why an item was skipped, or what a person should know about the write."""
     waiting: bool = False
     """The item is stored and found by its text, but its embedding is still to be made."""
+    failure: Exception | None = None
+    """What went wrong, where the store dealt with it itself: nobody needs to write the payload again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

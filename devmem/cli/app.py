@@ -8,14 +8,25 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from devmem.cli import import_data, reindex, run, schema, search, show, stores, validate
+from devmem.cli import copy, import_data, reindex, run, schema, search, show, stores, validate
 from devmem.cli.failing import EXIT_INTERRUPTED, guarded
 from devmem.cli.logs import show_logs
 from devmem.cli.terminal import Terminal
 
 
 class _Commands(TyperGroup):
-    """Runs a command so that whatever goes wrong ends in one clear paragraph and an exit code."""
+    """Runs a command so that whatever goes wrong ends in one clear paragraph and an exit code.
+
+    Beside the commands below, each installed store type has its own: `devmem TYPE migrate`.
+    """
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - see `invoke`
+        known = super().get_command(ctx, cmd_name)
+        if known is not None:
+            return known
+        from devmem.registry import registry
+
+        return typer.main.get_command(copy.commands_of(cmd_name)) if cmd_name in registry.names() else None
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer keeps the class of its contexts to itself
         with guarded(lambda: ctx.obj if isinstance(ctx.obj, Terminal) else Terminal()):
@@ -62,5 +73,6 @@ app.command("stores")(stores.stores)
 app.command("search")(search.search)
 app.command("show")(show.show)
 app.command("import")(import_data.import_data)
+app.command("copy")(copy.copy)
 app.command("reindex")(reindex.reindex)
 app.command("schema")(schema.schema)

@@ -142,6 +142,8 @@ class MemoryManager:
             try:
                 outcome = self._write(attachment.name, fresh)
                 writes.append(StoreWrite(store=attachment.name, outcome=outcome))
+                if outcome.failure is not None:
+                    failures.append(_failure(attachment.name, operation, outcome.failure))
                 operation = "save"
                 self._stores[attachment.name].save()
             except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down

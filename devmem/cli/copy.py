@@ -1,0 +1,122 @@
+"""`devmem copy`, and `devmem TYPE migrate`: every item of one store into another."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+
+from devmem.base import MemoryBase, PlaceConfig
+from devmem.cli.copying import CopyReport, copy_items
+from devmem.cli.failing import EXIT_PARTLY, CommandError
+from devmem.cli.opening import AsJson, Session, WorkflowFile, load, location_of, opened
+from devmem.cli.terminal import Terminal
+from devmem.config import Workflow
+from devmem.runtime import DEFAULT_SESSION
+
+Source: TypeAlias = Annotated[str, typer.Argument(metavar="FROM", help="Name of the store whose items are copied.")]
+Target: TypeAlias = Annotated[str, typer.Argument(metavar="TO", help="Name of the store that takes them.")]
+
+_SHOWN: Final = 5
+
+
+def copy(
+    ctx: typer.Context,
+    file: WorkflowFile,
+    source: Source,
+    target: Target,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """Copy every item of one store into another of the same workflow, and say what the other could not keep.
+
+    Interrupted, it goes on when it is run again: what is in the other store already is not stored twice. Each item is
+    read back from there and compared.
+
+    Example: `devmem copy configs/mem0.yaml hosted archive`
+    """
+    terminal: Terminal = ctx.obj
+    workflow = load(terminal, file)
+    if source == target:
+        raise CommandError(f"memory store {source!r} cannot be copied into itself.")
+    with opened(workflow, source, session) as origin, opened(workflow, target, session) as place:
+        _check_lasting(place)
+        with terminal.progress(f"{source} -> {target}", origin.count_memories()) as bar:
+            report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))
+        total = place.count_memories()
+    if as_json:
+        terminal.json(_as_json(report, total))
+    else:
+        _show(terminal, report, f"{source} -> {target}", f"{target} has {total:,} items now")
+    if not report.complete:
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _check_lasting(store: MemoryBase) -> None:
+    if isinstance(store.setup.config, PlaceConfig) and location_of(store) is None:
+        raise CommandError(
+            f"memory store {store.name!r} keeps its items for one process only, so a copy would be lost; "
+            "give it a `memory_path`."
+        )
+
+
+def _show(terminal: Terminal, report: CopyReport, what: str, now: str) -> None:
+    counted = ", ".join(f"{count:,} {name}" for name, count in report.counts.items() if count) or "nothing to copy"
+    terminal.print(f"{what}: {counted}; {now}")
+    for part, count in sorted(report.lost.items()):
+        terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
+    if report.unseen:
+        some = ", ".join(report.unseen[:_SHOWN])
+        terminal.report(
+            "error", f"{len(report.unseen):,} item(s) were taken but are not there yet ({some}); run it again"
+        )
+    for item_id, reason in list(report.skipped.items())[:_SHOWN]:
+        terminal.report("error", f"{item_id} was not taken: {reason}")
+    if len(report.skipped) > _SHOWN:
+        terminal.report("error", f"and {len(report.skipped) - _SHOWN:,} more were not taken; `--json` names them all")
+
+
+def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
+    return {
+        "counts": {name: count for name, count in report.counts.items() if count},
+        "not_carried_over": dict(sorted(report.lost.items())),
+        "not_there_yet": report.unseen,
+        "not_taken": report.skipped,
+        "items": total,
+    }
+
+
+def commands_of(store_type: str) -> typer.Typer:
+    """Give the commands of one store type: `migrate`, a `copy` into or out of a store of this type."""
+
+    def migrate(
+        ctx: typer.Context,
+        file: WorkflowFile,
+        source: Source,
+        target: Target,
+        session: Session = DEFAULT_SESSION,
+        as_json: AsJson = False,
+    ) -> None:
+        terminal: Terminal = ctx.obj
+        _check_type(load(terminal, file), store_type, source, target)
+        copy(ctx, file, source, target, session, as_json)
+
+    migrate.__doc__ = f"""Copy every item out of a `{store_type}` store into another store, or the other way.
+
+    It is `devmem copy`, and makes sure that one of the two is of this type.
+    """
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=f"Commands for `{store_type}` stores.")
+
+    @group.callback()
+    def _group() -> None:
+        """Make typer keep the group: it would take the only command for it."""
+
+    group.command("migrate")(migrate)
+    return group
+
+
+def _check_type(workflow: Workflow, store_type: str, *names: str) -> None:
+    types = {store.name: store.type for store in workflow.memory}
+    if all(name in types for name in names) and store_type not in [types[name] for name in names]:
+        told = " and ".join(f"{name!r} is `{types[name]}`" for name in names)
+        raise CommandError(f"neither store is of type `{store_type}`: {told}; `devmem copy` copies any store.")

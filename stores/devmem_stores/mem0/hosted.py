@@ -1,0 +1,154 @@
+"""mem0's service, or a server that speaks its API, through mem0's own client.
+
+Requests as `mem0/client/main.py` of mem0ai 2.0.0 to 2.2.1 makes them: `GET /v1/ping/` when it is constructed,
+`POST /v3/memories/add/`, `POST /v3/memories/search/`, `POST /v3/memories/?page=&page_size=`, `GET` and `DELETE
+/v1/memories/{id}/`, `GET /v1/memories/{id}/history/`, `DELETE /v1/memories/?user_id=`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from devmem_stores.mem0.backend import Page, Write
+from devmem_stores.mem0.config import Mem0Config
+from devmem_stores.mem0.errors import Mem0AnswerError, Mem0RejectedError, Mem0SetupError
+from devmem_stores.mem0.failures import failing
+from devmem_stores.mem0.filters import Ids, platform_filters
+from devmem_stores.mem0.items import Change, Record, read_history, read_record, read_records
+from devmem_stores.mem0.package import load_mem0
+from devmem_stores.mem0.wire import open_wire
+
+_SERVICE: Final = "https://api.mem0.ai"
+
+
+class HostedMem0:
+    """A `Backend` behind HTTP; safe to use from several threads."""
+
+    def __init__(self, config: Mem0Config, folder: Path | None) -> None:
+        self._config, self._folder = config, folder
+        self._key = config.api_key.get_secret_value() if config.api_key else ""
+        self._lock = threading.Lock()
+        self._opened: Any = None
+
+    @property
+    def location(self) -> str:
+        """Give the server's address."""
+        return self._config.host or _SERVICE
+
+    def _client(self, operation: str) -> Any:  # noqa: ANN401 - mem0 is imported when it is needed
+        """Give the client; the first call opens it, which asks the server whether the key is good."""
+        with self._lock:
+            if self._opened is None:
+                mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=(self._key,))
+                wire = open_wire(self._config.timeout)
+                try:
+                    client = self._make_client(mem0, wire, operation)
+                    self._check_project(client, operation)
+                except BaseException:
+                    wire.close()
+                    raise
+                self._opened = client
+            return self._opened
+
+    def _make_client(self, mem0: Any, wire: Any, operation: str) -> Any:  # noqa: ANN401 - see `_client`
+        try:
+            with failing(operation, self._key):
+                try:
+                    return mem0.MemoryClient(api_key=self._key, host=self.location, client=wire)
+                except (AttributeError, TypeError) as error:
+                    # `_validate_api_key` takes the ping's answer for a mapping without looking.
+                    raise Mem0AnswerError(operation, f"the answer to the ping is malformed: {error}") from None
+        except Mem0RejectedError as error:
+            # A `ValueError` too: `Project` wants the two ids that the ping of the platform tells.
+            raise Mem0SetupError(
+                operation, f"{self.location} does not answer GET /v1/ping/ as the mem0 platform does ({error.detail})"
+            ) from None
+
+    def _check_project(self, client: Any, operation: str) -> None:  # noqa: ANN401 - see `_client`
+        """Compare the project that the key leads to with the one that the configuration names.
+
+        mem0 2.x takes neither id any more: the server knows them by the key, and the ping tells them.
+        """
+        for name in ("org_id", "project_id"):
+            wanted, actual = getattr(self._config, name), getattr(client, name, None)
+            if wanted is not None and wanted != actual:
+                raise Mem0SetupError(
+                    operation,
+                    f"`{name}` is {wanted!r}, but the key belongs to {actual!r}. The mem0 client 2.x finds both by "
+                    f"the key alone: take the key of that project, or take `{name}` out",
+                )
+
+    def _ask(self, operation: str, verb: str, *arguments: object, **options: object) -> Any:  # noqa: ANN401 - JSON
+        client = self._client(operation)
+        with failing(operation, self._key):
+            return getattr(client, verb)(*arguments, **options)
+
+    def search(self, text: str, ids: Ids, top_k: int, threshold: float | None) -> list[Record]:
+        """Search; without a threshold the server's own applies."""
+        limit = {} if threshold is None else {"threshold": threshold}
+        answer = self._ask("search", "search", text, filters=platform_filters(ids), top_k=top_k, **limit)
+        return read_records(answer, "search")
+
+    def add(self, write: Write) -> str | None:
+        """Add one message of the user; gives the first memory's id, None while the server still works on it."""
+        messages = [{"role": "user", "content": write.text}]
+        time = {} if write.timestamp is None else {"timestamp": write.timestamp}
+        answer = self._ask(
+            "add", "add", messages, **write.ids.given(), infer=write.infer, metadata=dict(write.metadata), **time
+        )
+        if not isinstance(answer, (dict, list)):
+            raise Mem0AnswerError("add", "the answer is malformed: neither a mapping nor a list", maybe_done=True)
+        made = answer.get("results") if isinstance(answer, dict) else answer
+        first = made[0] if isinstance(made, list) and made else None
+        return str(first["id"]) if isinstance(first, dict) and first.get("id") else None
+
+    def page(self, ids: Ids, number: int, size: int, metadata: Mapping[str, str] | None = None) -> Page:
+        """Give one page."""
+        operation = "list memories"
+        # Both, always: 2.0.0 sends neither as a query parameter unless it has both.
+        answer = self._ask(operation, "get_all", filters=platform_filters(ids, metadata), page=number, page_size=size)
+        records = read_records(answer, operation)
+        total = answer.get("count") if isinstance(answer, dict) else None
+        return Page(
+            records=tuple(records),
+            total=total if isinstance(total, int) else len(records),
+            more=isinstance(answer, dict) and bool(answer.get("next")) and bool(records),
+        )
+
+    def get(self, memory_id: str) -> Record | None:
+        """Give one memory."""
+        raw = self._unless_missing("get", memory_id)
+        return None if raw is None else read_record(raw, "get")
+
+    def delete(self, memory_id: str) -> bool:
+        """Delete one memory."""
+        return self._unless_missing("delete", memory_id) is not None
+
+    def history(self, memory_id: str) -> list[Change]:
+        """Give a memory's history; empty when there is no such memory."""
+        raw = self._unless_missing("history", memory_id)
+        return [] if raw is None else read_history(raw, "history")
+
+    def _unless_missing(self, verb: str, memory_id: str) -> Any:  # noqa: ANN401 - JSON
+        try:
+            return self._ask(verb, verb, memory_id)
+        except Mem0RejectedError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def delete_all(self, ids: Mapping[str, str]) -> None:
+        """Delete every memory that has all of the ids."""
+        if not ids:  # mem0 takes that for the whole project
+            raise Mem0SetupError("delete all", "no id says whose memories are meant")
+        self._ask("delete all", "delete_all", **ids)
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.client.close()
+                self._opened = None

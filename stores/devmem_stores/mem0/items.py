@@ -1,0 +1,193 @@
+"""Between mem0's records and our items."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from devmem import MemoryItem, dump_item, load_item
+from devmem_stores.mem0.errors import Mem0AnswerError
+
+_LOG: Final = logging.getLogger(__name__)
+
+WRITE_KEY: Final = "devmem_write"
+"""Metadata: which write a memory was made of."""
+ID_KEY: Final = "devmem_id"
+"""Metadata: the id of the item that was imported as this memory."""
+_CARRIED_KEY: Final = "devmem"
+"""Metadata: what an item says and mem0 has no field for."""
+_CARRIED: Final = ("timestamp", "scope", "provenance", "event_time", "expires_at", "trust")
+_OF_MEM0: Final = ("score", "categories", "source", "agent_role", "updated_at")
+"""Metadata of an item that `to_item` made; it is not written back."""
+
+
+class Record(BaseModel):
+    """One memory as mem0 gives it (`MemoryItem` in mem0/configs/base.py, and the platform's answers)."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    id: str
+    memory: str
+    score: float | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    expiration_date: str | None = None
+    categories: list[str] | None = None
+    metadata: dict[str, JsonValue] | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+
+    def marked(self, key: str) -> JsonValue:
+        """Give one value of the metadata."""
+        return (self.metadata or {}).get(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One step of a memory's history."""
+
+    event: str
+    """`ADD`, `UPDATE` or `DELETE`."""
+    before: str | None
+    after: str | None
+    at: float | None
+    """Seconds since the epoch."""
+
+
+class _RawChange(BaseModel):
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    event: str
+    old_memory: str | None = None
+    new_memory: str | None = None
+    created_at: str | None = Field(default=None)
+    updated_at: str | None = Field(default=None)
+
+
+_RECORDS: Final = TypeAdapter(list[Record])
+_CHANGES: Final = TypeAdapter(list[_RawChange])
+
+
+def read_record(raw: object, operation: str) -> Record:
+    """Read one record; raises `Mem0AnswerError` when it is none."""
+    try:
+        return Record.model_validate(raw)
+    except ValidationError as error:
+        raise _malformed(operation, error) from None
+
+
+def read_records(raw: object, operation: str) -> list[Record]:
+    """Read an answer: a list, or a mapping with `memories` or `results`; raises `Mem0AnswerError` for anything else."""
+    found: object = raw
+    if isinstance(raw, Mapping):
+        found = next((raw[key] for key in ("memories", "results") if key in raw), raw)
+    try:
+        return _RECORDS.validate_python(found)
+    except ValidationError as error:
+        raise _malformed(operation, error) from None
+
+
+def read_history(raw: object, operation: str) -> list[Change]:
+    """Read a memory's history; raises `Mem0AnswerError` when it is none."""
+    try:
+        steps = _CHANGES.validate_python(raw)
+    except ValidationError as error:
+        raise _malformed(operation, error) from None
+    return [
+        Change(event=s.event, before=s.old_memory, after=s.new_memory, at=_seconds(s.updated_at or s.created_at))
+        for s in steps
+    ]
+
+
+def _malformed(operation: str, error: ValidationError) -> Mem0AnswerError:
+    first = error.errors(include_input=False, include_url=False)[0]
+    place = ".".join(str(step) for step in first["loc"])
+    # It was received, so a write may well have happened.
+    detail = f"the answer is malformed: {place or 'all of it'}: {first['msg']}"
+    return Mem0AnswerError(operation, detail, maybe_done=True)
+
+
+def to_item(record: Record, *, role: str = "") -> MemoryItem:
+    """Make an item of a record: mem0's times, score and categories, and whatever we had written with it."""
+    metadata: dict[str, JsonValue] = dict(record.metadata or {})
+    own_id = metadata.pop(ID_KEY, None)
+    metadata.pop(WRITE_KEY, None)
+    carried = metadata.pop(_CARRIED_KEY, None)
+    told: dict[str, JsonValue] = {
+        "source": "mem0",
+        "agent_role": role,
+        "score": record.score,
+        "categories": list(record.categories or []),
+    }
+    metadata |= {key: value for key, value in told.items() if value not in (None, "")}
+    if record.updated_at:
+        metadata["updated_at"] = record.updated_at
+    raw: dict[str, Any] = {
+        "id": own_id if isinstance(own_id, str) and own_id else record.id,
+        "content_summary": record.memory,
+        "metadata": metadata,
+        "timestamp": _seconds(record.created_at),
+        "expires_at": _end_of_day(record.expiration_date),
+        "provenance": {"kind": "summary", "name": "mem0"},
+    }
+    scope = {"user": record.user_id, "agent": record.agent_id, "run": record.run_id}
+    if isinstance(carried, dict):
+        try:
+            return load_item({**raw, **_wanted(carried), "scope": _merged(scope, carried.get("scope"))})
+        except (ValidationError, TypeError) as error:
+            _LOG.warning("mem0 memory %s: its metadata %r was written by others: %s", record.id, _CARRIED_KEY, error)
+            raw["metadata"] = {**metadata, _CARRIED_KEY: carried}
+    return load_item({**raw, "scope": scope})
+
+
+def _wanted(carried: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: value for key, value in carried.items() if key in _CARRIED and value is not None}
+
+
+def _merged(scope: Mapping[str, str | None], carried: object) -> dict[str, Any]:
+    """Put mem0's ids into the scope that was written with the memory."""
+    more = carried if isinstance(carried, Mapping) else {}
+    return {**{key: value for key, value in scope.items() if value is not None}, **more}
+
+
+def carried_metadata(item: MemoryItem, *, marks: Mapping[str, str], keep_time: bool = True) -> dict[str, JsonValue]:
+    """Give the metadata that carries an item through mem0, snapshots and embedding aside.
+
+    `keep_time` says whether the item was created before: mem0 has no other place for that in `mode: oss`.
+    """
+    plain = dump_item(MemoryItem(content_summary="", id=item.id))
+    dumped = dump_item(item)
+    wanted = [key for key in _CARRIED if key != "timestamp" or keep_time]
+    carried = {
+        key: dumped[key] for key in wanted if key in dumped and (key == "provenance" or dumped[key] != plain.get(key))
+    }
+    own = {key: value for key, value in item.metadata.items() if not _is_of_mem0(item, key)}
+    return {**own, **({_CARRIED_KEY: carried} if carried else {}), **marks}
+
+
+def _is_of_mem0(item: MemoryItem, key: str) -> bool:
+    return key in _OF_MEM0 and item.metadata.get("source") == "mem0"
+
+
+def _seconds(raw: str | None) -> float | None:
+    """Read ISO 8601, UTC where it names no zone; None when it is missing or no time."""
+    if not raw:
+        return None
+    try:
+        found = datetime.fromisoformat(raw)
+    except ValueError:
+        _LOG.warning("mem0 gave %r for a time; it is left out", raw[:40])
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _end_of_day(raw: str | None) -> float | None:
+    """Give the end of the last day (UTC) on which a memory is valid."""
+    start = _seconds(raw)
+    return None if start is None else start + timedelta(days=1).total_seconds()

@@ -1,0 +1,272 @@
+"""The `mem0` store: what users say goes to mem0, which extracts, keeps and finds what is worth remembering."""
+
+from __future__ import annotations
+
+import heapq
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Final, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+from devmem import (
+    CollectionInfo,
+    ConfigModel,
+    EmbeddingConfig,
+    Filter,
+    Hit,
+    MemoryBase,
+    MemoryItem,
+    MemoryQuery,
+    MemoryWritePayload,
+    Provenance,
+    SourceKind,
+    StoreSetup,
+    WriteOutcome,
+    WriteStatus,
+    skipped,
+    strip_frames,
+)
+from devmem_stores.mem0.backend import Backend, Write
+from devmem_stores.mem0.config import Mem0Config
+from devmem_stores.mem0.errors import Mem0SetupError
+from devmem_stores.mem0.filters import find_ids, matches, restricts_more
+from devmem_stores.mem0.guard import Guard, Patience
+from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Change, carried_metadata, to_item
+from devmem_stores.mem0.outbox import Outbox
+from devmem_stores.mem0.package import check_package
+from devmem_stores.mem0.sending import Sender
+from devmem_stores.mem0.shelf import Shelf
+
+T = TypeVar("T")
+Progress = Callable[[int], None]
+
+_WIDER: Final = 10
+"""So many times `top_k` is searched for when a filter that mem0 does not know picks from it."""
+
+
+class Mem0Memory(MemoryBase):
+    """Sends what users say to mem0, and asks mem0 what it remembers.
+
+    A failure to read is raised; a write that fails is kept in the outbox and sent before the next one.
+    """
+
+    config_model: ClassVar[type[ConfigModel]] = Mem0Config
+    summary: ClassVar[str] = "mem0: extracts what is worth remembering; hosted, self-hosted or in this process"
+
+    def __init__(self, setup: StoreSetup, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Prepare the store; nothing is imported or asked yet.
+
+        Raises:
+            ValueError: the setup holds the configuration of another store type.
+        """
+        super().__init__(setup)
+        if not isinstance(setup.config, Mem0Config):
+            raise ValueError(f"Mem0 memory store configuration expected, not {type(setup.config).__name__}")  # noqa: TRY004
+        self.config = setup.config
+        self._guard = Guard(Patience(retries=self.config.retries), clock=setup.clock, sleep=sleep)
+        self._opening = threading.Lock()
+        self._opened: Backend | None = None
+        self._closed = False
+        file = self._outbox_file()
+        self._outbox = Outbox(file) if file is not None else None
+
+    def _outbox_file(self) -> Path | None:
+        if self.config.outbox != "auto":
+            place = self.setup.location(self.config.outbox)
+            return Path(place) if place else None
+        session = self.setup.session_dir
+        return session / f"mem0_outbox_{quote(self.name, safe='')}.db" if session else None
+
+    @property
+    def backend(self) -> Backend:
+        """Give mem0, hosted or in this process; the first call that needs it connects."""
+        with self._opening:
+            if self._closed:
+                raise Mem0SetupError("start", f"memory store {self.name!r} was closed")
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> Backend:
+        # Imported here, because they need what only comes with mem0.
+        check_package()
+        session = self.setup.session_dir
+        if self.config.mode == "platform":
+            from devmem_stores.mem0.hosted import HostedMem0
+
+            return HostedMem0(self.config, session / "mem0" if session else None)
+        from devmem_stores.mem0.in_process import InProcessMem0
+
+        embedding = self.config.embedding or (None if "embedder" in self.config.oss else EmbeddingConfig())
+        embedder = self.setup.embedder(embedding) if embedding else None
+        folder = session / "mem0" if session else Path(tempfile.mkdtemp(prefix="devmem-mem0-"))
+        return InProcessMem0(self.setup, self.config, embedder, folder / quote(self.name, safe=""))
+
+    @property
+    def _shelf(self) -> Shelf:
+        return Shelf(self.config, self.backend, self._guard)
+
+    @property
+    def _sender(self) -> Sender:
+        return Sender(self.name, self.backend, self._guard, self._outbox, patience=self.config.timeout)
+
+    def load(self) -> None:
+        """Make sure that mem0 is installed; it is connected to when it is needed, so that an outage stops no run."""
+        check_package()
+
+    def save(self) -> None:
+        """Send what waits in the outbox, if mem0 answers; what still waits is logged and stays."""
+        if self._outbox is not None and self._outbox.waiting() and not self._guard.resting:
+            self._sender.catch_up()
+
+    @property
+    def unsent(self) -> int:
+        """How many writes wait in the outbox."""
+        return self._outbox.waiting() if self._outbox else 0
+
+    @property
+    def refused(self) -> int:
+        """How many writes mem0 refused for good; they stay in the outbox's file."""
+        return self._outbox.rejected() if self._outbox else 0
+
+    def _search(self, query: MemoryQuery) -> list[Hit]:
+        text = strip_frames(query.text).strip()
+        if not text:
+            return []
+        ids = find_ids(self.config, query.where.scope, query.agent_role, operation="search")
+        narrow = restricts_more(query.where, ids)
+        limit = query.top_k * _WIDER if narrow else query.top_k
+        threshold = query.similarity_threshold if query.similarity_threshold >= 0 else None
+        found = self._guard.call("search", lambda: self.backend.search(text, ids, limit, threshold))
+        hits = [Hit(item=to_item(record, role=query.agent_role), score=record.score or 0.0) for record in found]
+        return [hit for hit in hits if matches(hit.item, query.where)][: query.top_k]
+
+    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        text = strip_frames(payload.inputs_text).strip()
+        if not text:
+            return skipped("the user said nothing, and nothing else is sent to mem0")
+        item = MemoryItem(
+            content_summary=text,
+            metadata=payload.metadata,
+            scope=payload.scope,
+            event_time=payload.event_time,
+            trust=payload.trust,
+            provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
+            created_at=self.setup.clock(),
+        )
+        key = uuid4().hex
+        return self._sender.send(
+            Write(
+                key=key,
+                text=text,
+                ids=find_ids(self.config, payload.scope, payload.agent_role, operation="add"),
+                infer=self.config.infer,
+                metadata=carried_metadata(item, marks={WRITE_KEY: key}, keep_time=False),
+                timestamp=None if payload.event_time is None else int(payload.event_time),
+            )
+        )
+
+    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
+        """Store finished items one by one, as they are and past the outbox; one that is there is not stored again.
+
+        Their embeddings and snapshots cannot be carried: mem0 keeps one text with metadata.
+        """
+        outcomes: list[WriteOutcome] = []
+        for item in items:
+            outcomes.append(self._add(item))
+            if progress:
+                progress(len(outcomes))
+        return outcomes
+
+    def _add(self, item: MemoryItem) -> WriteOutcome:
+        if not item.content_summary.strip():
+            return skipped("the item has no text")
+        old = self._shelf.find(item.id, item.scope)
+        if old is not None and old.memory == item.content_summary:
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id)
+        key = uuid4().hex
+        write = Write(
+            key=key,
+            text=item.content_summary,
+            ids=find_ids(self.config, item.scope, "", operation="add"),
+            infer=False,
+            metadata=carried_metadata(item, marks={WRITE_KEY: key, ID_KEY: item.id}),
+            timestamp=int(item.created_at),
+        )
+        Sender(self.name, self.backend, self._guard, None, patience=0).send(write)
+        if old is None:
+            return WriteOutcome(status=WriteStatus.STORED, item_id=item.id)
+        # Only now: a crash in between leaves both, never neither.
+        self._shelf.delete([old.id])
+        return WriteOutcome(status=WriteStatus.SUPERSEDED, item_id=item.id)
+
+    def get_all(self, where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Give every item, as mem0 orders them, a page at a time."""
+        return (item for _, item in self._shelf.items(where, "list memories"))
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Give the items that are there, in the order of `ids`."""
+        return [to_item(record) for record in map(self._shelf.find, ids) if record is not None]
+
+    def history(self, item_id: str) -> list[Change]:
+        """Give what happened to an item in mem0, as mem0 tells it; empty when there is no such item."""
+        return self._shelf.history(item_id)
+
+    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Give the newest items; mem0 promises no order, so all of them are looked through."""
+        return heapq.nlargest(limit, self.get_all(where), key=lambda item: item.created_at)
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Forget the named or the matching items."""
+        if ids is not None:
+            found = [record.id for record in map(self._shelf.find, ids) if record is not None]
+            return self._shelf.delete(found)
+        return 0 if where is None else self._shelf.delete([r.id for r, _ in self._shelf.items(where, "delete")])
+
+    def clear(self) -> int:
+        """Forget everything that this store can find, whoever wrote it, in one request for each id."""
+        ids = self._shelf.ids(None, "delete all")
+        count = self._shelf.page(ids, 1).total
+        for owner in ids.alternatives():
+            self._guard.call("delete all", partial(self.backend.delete_all, owner))
+        return count
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Forget all but the newest items, and those that are too old."""
+        newest = sorted(self._shelf.items(None, "trim"), key=lambda pair: -pair[1].created_at)
+        gone = {record.id for record, _ in newest[keep:]} if keep is not None else set()
+        if stored_before is not None:
+            gone |= {record.id for record, item in newest if item.created_at < stored_before}
+        return self._shelf.delete(sorted(gone))
+
+    def count_memories(self, where: Filter | None = None) -> int:
+        """Count the items."""
+        if where is None or where.everything():
+            return self._shelf.page(self._shelf.ids(None, "count"), 1).total
+        return sum(1 for _ in self._shelf.items(where, "count"))
+
+    def info(self) -> CollectionInfo:
+        """Say where the items are and how many; `waiting` counts the writes in the outbox."""
+        return CollectionInfo(
+            location=self.backend.location,
+            items=self.count_memories(),
+            waiting=self.unsent,
+            size_bytes=0,
+            embedding=None,
+            dimension=None,
+        )
+
+    def close(self) -> None:
+        """Release the connections and the outbox."""
+        with self._opening:
+            self._closed = True
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+        if self._outbox is not None:
+            self._outbox.close()

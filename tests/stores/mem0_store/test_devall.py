@@ -1,0 +1,215 @@
+"""The behaviour of DevAll's (ChatDev 2) 29 tests of its mem0 store; where ours differs on purpose, the test says so."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem import (
+    ConfigError,
+    ConfigModel,
+    MemoryContentSnapshot,
+    MemoryManager,
+    MemoryWritePayload,
+    MissingExtraError,
+    StoreSetup,
+    load_workflow,
+    registry,
+)
+from devmem.config import Attachment
+from devmem_stores.mem0 import Mem0Config, Mem0Memory, package
+from devmem_stores.mem0.errors import Mem0Error, Mem0ScopeError
+
+from .conftest import MakeStore
+from .fake_mem0 import FakeMem0, JsonObject, failure
+
+
+def said(text: str, **more: Any) -> MemoryWritePayload:
+    return MemoryWritePayload(inputs_text=text, **more)
+
+
+def searched(fake: FakeMem0) -> JsonObject:
+    return fake.called("/v3/memories/search/")[-1].body
+
+
+def added(fake: FakeMem0) -> JsonObject:
+    return fake.called("/v3/memories/add/")[-1].body
+
+
+@pytest.mark.parametrize(
+    ("ids", "filters"),
+    [
+        ({"agent_id": "bot"}, {"agent_id": "bot"}),
+        ({"user_id": "ann"}, {"user_id": "ann"}),
+        ({"user_id": "ann", "agent_id": "bot"}, {"OR": [{"user_id": "ann"}, {"agent_id": "bot"}]}),
+        ({"run_id": "r1"}, {"run_id": "r1"}),
+        ({"user_id": "ann", "run_id": "r1"}, {"AND": [{"run_id": "r1"}, {"user_id": "ann"}]}),
+        ({"nobody": True}, {"agent_id": "writer"}),
+    ],
+)
+def test_search_filters(ids: dict[str, Any], filters: JsonObject, make_store: MakeStore, fake: FakeMem0) -> None:
+    make_store(**ids).retrieve("writer", "tea?")
+    assert searched(fake)["filters"] == filters
+
+
+def test_a_role_that_is_a_whole_prompt_is_known_by_its_hash(make_store: MakeStore, fake: FakeMem0) -> None:
+    store = make_store(nobody=True)
+    role = "You are a writer.\nWrite well."
+    store.update(said("I like tea", agent_role=role))
+    found = store.retrieve(role, "like tea?")
+    assert [item.content_summary for item in found] == ["I like tea"]
+    assert searched(fake)["filters"]["agent_id"].startswith("role-")
+    assert store.retrieve("Somebody else", "like tea?") == []
+
+
+def test_without_ids_and_role_nobody_is_asked_for(make_store: MakeStore, fake: FakeMem0) -> None:
+    with pytest.raises(Mem0ScopeError, match="user_id"):
+        make_store(nobody=True).retrieve("", "tea?")
+    assert fake.requests == []
+
+
+@pytest.mark.parametrize("query", ["", "  \n", "=== INPUT FROM my node (user) ===\n\n "])
+def test_blank_query_asks_nothing(query: str, store: Mem0Memory, fake: FakeMem0) -> None:
+    assert store.retrieve("", query) == []
+    assert fake.requests == []
+
+
+def test_error_of_a_search_is_raised_not_an_empty_list(store: Mem0Memory, fake: FakeMem0) -> None:
+    """DevAll gives `[]`; ours raises, and the manager reports the store and goes on."""
+    fake.faults += [failure(500) for _ in range(3)]
+    with pytest.raises(Mem0Error):
+        store.retrieve("", "tea?")
+
+
+def test_top_k_is_passed(store: Mem0Memory, fake: FakeMem0) -> None:
+    store.retrieve("", "tea?", top_k=7)
+    assert searched(fake)["top_k"] == 7
+
+
+@pytest.mark.parametrize(("threshold", "passed"), [(0.5, 0.5), (0.0, 0.0), (-1.0, None)])
+def test_threshold_is_passed_when_it_is_one(
+    threshold: float, passed: float | None, store: Mem0Memory, fake: FakeMem0
+) -> None:
+    store.retrieve("", "tea?", similarity_threshold=threshold)
+    assert searched(fake).get("threshold") == passed
+
+
+@pytest.mark.parametrize("key", ["results", "memories"])
+def test_both_forms_of_an_answer_are_read(key: str, store: Mem0Memory, fake: FakeMem0) -> None:
+    fake.answers_key = key
+    fake.remember("Ann likes tea", user_id="ann", categories=["food"])
+    found = store.retrieve("writer", "tea")
+    assert [item.content_summary for item in found] == ["Ann likes tea"]
+    metadata = found[0].metadata
+    assert (metadata["source"], metadata["score"], metadata["categories"]) == ("mem0", 1.0, ["food"])
+    assert metadata["agent_role"] == "writer"
+
+
+def test_only_what_the_user_said_is_sent(store: Mem0Memory, fake: FakeMem0) -> None:
+    answer = MemoryContentSnapshot(text="I am the agent's answer")
+    store.update(said("I like tea", output_snapshot=answer))
+    body = added(fake)
+    assert body["messages"] == [{"role": "user", "content": "I like tea"}]
+    assert body["infer"] is True
+    assert "async_mode" not in body
+    assert "answer" not in str(body)
+
+
+@pytest.mark.parametrize(
+    ("ids", "sent"),
+    [
+        ({"user_id": "ann"}, {"user_id": "ann"}),
+        ({"agent_id": "bot"}, {"agent_id": "bot"}),
+        ({"user_id": "ann", "agent_id": "bot", "run_id": "r1"}, {"user_id": "ann", "agent_id": "bot", "run_id": "r1"}),
+        ({"nobody": True}, {"agent_id": "writer"}),
+    ],
+)
+def test_a_write_belongs_to_every_id(
+    ids: dict[str, Any], sent: JsonObject, make_store: MakeStore, fake: FakeMem0
+) -> None:
+    make_store(**ids).update(said("I like tea", agent_role="writer"))
+    assert {key: value for key, value in added(fake).items() if key.endswith("_id")} == sent
+
+
+@pytest.mark.parametrize("text", ["", "   \n"])
+def test_blank_input_sends_nothing(text: str, store: Mem0Memory, fake: FakeMem0) -> None:
+    outcome = store.update(said(text, output_snapshot=MemoryContentSnapshot(text="an answer")))
+    assert outcome.status == "skipped"
+    assert fake.requests == []
+
+
+def test_error_of_a_write_is_reported_and_the_write_kept(store: Mem0Memory, fake: FakeMem0) -> None:
+    """DevAll logs and loses it."""
+    fake.faults += [failure(500) for _ in range(3)]
+    manager = MemoryManager([Attachment(name="notes")], {"notes": store})
+    result = manager.update(said("I like tea"))
+    assert [failure.store for failure in result.failures] == ["notes"]
+    assert (store.unsent, manager.unsaved) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("=== INPUT FROM TASK (user) ===\n\nI like tea", "I like tea"),
+        ("=== INPUT FROM my long node (assistant) ===\n\nI like tea", "I like tea"),
+        ("=== INPUT FROM A (user) ===\n\nOne.\n\n=== INPUT FROM B c (user) ===\n\nTwo.", "One.\n\nTwo."),
+        ("a === b is clean", "a === b is clean"),
+    ],
+)
+def test_headers_of_the_pipeline_are_stripped(text: str, sent: str, store: Mem0Memory, fake: FakeMem0) -> None:
+    store.update(said(text))
+    store.retrieve("", text)
+    assert added(fake)["messages"][0]["content"] == sent
+    assert searched(fake)["query"] == sent
+
+
+def test_load_and_save_ask_nothing(store: Mem0Memory, fake: FakeMem0) -> None:
+    store.load()
+    store.load()
+    store.save()
+    assert fake.requests == []
+
+
+def test_api_key_is_required(tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("memory:\n  - {name: notes, type: mem0, config: {user_id: ann}}\nnodes: []\n")
+    with pytest.raises(ConfigError, match="api_key"):
+        load_workflow(file, environ={})
+
+
+def test_configuration_of_a_workflow_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("memory:\n  - {name: notes, type: mem0, config: {api_key: k-123456, user_id: ann, agent_id: b}}\n")
+    config = load_workflow(file, environ={}).store("notes").config
+    assert isinstance(config, Mem0Config)
+    assert (config.user_id, config.agent_id, config.mode) == ("ann", "b", "platform")
+    assert "k-123456" not in repr(config)
+
+
+def test_form_fields_say_what_the_ids_do() -> None:
+    """DevAll's form says that the ids exclude each other, its code that they do not (fault D31)."""
+    described = Mem0Config.model_fields["user_id"].description or ""
+    assert "either of them" in described
+    assert "exclusive" not in described
+    assert registry.get("mem0").config_model is Mem0Config
+
+
+def test_wrong_configuration_is_named() -> None:
+    class Other(ConfigModel):
+        """Another type's."""
+
+    with pytest.raises(ValueError, match="Mem0 memory store configuration"):
+        Mem0Memory(StoreSetup(name="notes", store_type="mem0", config=Other()))
+
+
+def test_missing_package_says_what_to_install(store: Mem0Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(package, "version", missing)
+    with pytest.raises(ImportError, match=r"devmem\[mem0\].*pip install mem0ai") as caught:
+        store.load()
+    assert isinstance(caught.value, MissingExtraError)

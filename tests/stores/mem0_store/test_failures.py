@@ -1,0 +1,265 @@
+"""What is done when mem0 fails: typed errors, tries, pauses, and no key in any text."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from email.utils import formatdate
+
+import pytest
+
+from devmem import MemoryManager, MemoryWritePayload
+from devmem.config import Attachment
+from devmem.testing import ManualClock
+from devmem_stores.mem0 import Mem0Memory, wire
+from devmem_stores.mem0.errors import (
+    Mem0AnswerError,
+    Mem0AuthError,
+    Mem0ConnectionError,
+    Mem0Error,
+    Mem0RateLimitError,
+    Mem0RejectedError,
+    Mem0ServerError,
+    Mem0SetupError,
+    Mem0TimeoutError,
+    Mem0UnavailableError,
+)
+
+from .conftest import Allowed, MakeStore
+from .fake_mem0 import KEY, FakeMem0, Fault, Seen, failure
+
+Verb = Callable[[Mem0Memory], object]
+
+VERBS: dict[str, Verb] = {
+    "search": lambda store: store.retrieve("", "tea"),
+    "get": lambda store: store.get(["00000000-0000-0000-0000-000000000000"]),
+    "get all": lambda store: list(store.get_all()),
+    "count": lambda store: store.count_memories(),
+    "delete": lambda store: store.delete(ids=["00000000-0000-0000-0000-000000000000"]),
+    "delete all": lambda store: store.clear(),
+    "history": lambda store: store.history("00000000-0000-0000-0000-000000000000"),
+}
+
+FAULTS: dict[str, tuple[Callable[[], Fault], type[Mem0Error]]] = {
+    "401": (lambda: failure(401), Mem0AuthError),
+    "403": (lambda: failure(403), Mem0AuthError),
+    "429": (lambda: failure(429), Mem0RateLimitError),
+    "400": (lambda: failure(400), Mem0RejectedError),
+    "422": (lambda: failure(422), Mem0RejectedError),
+    "500": (lambda: failure(500), Mem0ServerError),
+    "502 without JSON": (lambda: Fault("status", 502, body=b"<html>bad gateway</html>"), Mem0ServerError),
+    "503": (lambda: failure(503), Mem0ServerError),
+    "no JSON": (lambda: Fault("body", 200, body=b"<html>hello</html>"), Mem0AnswerError),
+    "nothing": (lambda: Fault("body", 200), Mem0AnswerError),
+    "JSON of another kind": (lambda: Fault("body", 200, body=b'"fine"'), Mem0AnswerError),
+    "half closed": (lambda: Fault("cut"), Mem0ConnectionError),
+    "dropped": (lambda: Fault("drop"), Mem0ConnectionError),
+}
+
+
+@pytest.mark.parametrize("verb", ["search", "get all", "get", "history"])
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_every_failure_is_typed_and_raised(fault: str, verb: str, make_store: MakeStore, fake: FakeMem0) -> None:
+    make, error = FAULTS[fault]
+    fake.faults += [make() for _ in range(3)]
+    with pytest.raises(error):
+        VERBS[verb](make_store(retries=0))
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_a_server_that_recovers_costs_two_pauses(
+    verb: str, store: Mem0Memory, fake: FakeMem0, sleeps: list[float]
+) -> None:
+    fake.faults += [failure(500), failure(503)]
+    VERBS[verb](store)
+    assert sleeps == [0.5, 1.0]
+
+
+def test_what_will_never_work_is_not_tried_again(store: Mem0Memory, fake: FakeMem0, sleeps: list[float]) -> None:
+    for fault in (failure(401), failure(422)):
+        fake.faults.append(fault)
+        with pytest.raises(Mem0Error):
+            store.retrieve("", "tea")
+    assert sleeps == []
+    assert len(fake.called("/v3/memories/search/")) == 2
+
+
+@pytest.mark.parametrize(("header", "pause"), [("7", 7.0), ("0", 0.0), ("1.5", 1.5), ("soon", 0.5)])
+def test_retry_after_is_kept_to(
+    header: str, pause: float, store: Mem0Memory, fake: FakeMem0, sleeps: list[float]
+) -> None:
+    fake.faults.append(failure(429, Retry_After=header))
+    store.retrieve("", "tea")
+    assert sleeps == [pause]
+
+
+def test_long_retry_after_stops_further_requests_until_then(
+    store: Mem0Memory, fake: FakeMem0, sleeps: list[float], clock: ManualClock
+) -> None:
+    fake.faults.append(failure(429, Retry_After="3600"))
+    with pytest.raises(Mem0RateLimitError) as caught:
+        store.retrieve("", "tea")
+    assert caught.value.retry_after == 3600
+    clock.advance(3599)
+    with pytest.raises(Mem0UnavailableError, match="HTTP 429"):
+        store.retrieve("", "tea")
+    assert len(fake.called("/v3/memories/search/")) == 1
+    clock.advance(2)
+    assert store.retrieve("", "tea") == []
+    assert sleeps == []
+
+
+def test_retry_after_may_be_a_date(make_store: MakeStore, fake: FakeMem0) -> None:
+    fake.faults.append(failure(429, Retry_After=formatdate(0, usegmt=True)))
+    with pytest.raises(Mem0RateLimitError) as caught:
+        make_store(retries=0).retrieve("", "tea")
+    assert caught.value.retry_after == 0.0
+
+
+def test_circuit_breaker_opens_and_tries_again(store: Mem0Memory, fake: FakeMem0, clock: ManualClock) -> None:
+    def ask() -> None:
+        store.retrieve("", "tea")
+
+    fake.faults += [failure(500) for _ in range(4)]
+    with pytest.raises(Mem0ServerError):
+        ask()
+    count = len(fake.requests)
+    clock.advance(29)
+    with pytest.raises(Mem0UnavailableError):
+        ask()
+    assert len(fake.requests) == count
+    clock.advance(2)
+    with pytest.raises(Mem0ServerError):
+        ask()  # one request tries the service out
+    assert len(fake.requests) == count + 1
+    clock.advance(31)
+    with pytest.raises(Mem0UnavailableError):
+        ask()  # the pause has doubled
+    clock.advance(30)
+    ask()
+    ask()
+
+
+def test_no_answer_in_time(make_store: MakeStore, fake: FakeMem0) -> None:
+    fake.faults.append(Fault("hang"))
+    with pytest.raises(Mem0TimeoutError):
+        make_store(timeout=0.2, retries=0).retrieve("", "tea")
+
+
+def test_an_answer_that_drips_in_ends_too(make_store: MakeStore, fake: FakeMem0) -> None:
+    """httpx's own limit is between two pieces, so a slow answer would never end."""
+    fake.faults.append(Fault("drip"))
+    with pytest.raises(Mem0TimeoutError):
+        make_store(timeout=0.3, retries=0).retrieve("", "tea")
+
+
+def test_nobody_listens(make_store: MakeStore, network: Allowed) -> None:
+    network.ports.add(9)
+    with pytest.raises(Mem0ConnectionError) as caught:
+        make_store(host="http://127.0.0.1:9", retries=0).retrieve("", "tea")
+    assert not caught.value.maybe_done
+
+
+@pytest.mark.parametrize("ping", [[], "fine", None, 3])
+def test_malformed_ping(ping: object, make_store: MakeStore, fake: FakeMem0) -> None:
+    fake.ping = ping
+    with pytest.raises(Mem0AnswerError):
+        make_store(retries=0).retrieve("", "tea")
+
+
+def test_server_of_another_kind_is_told_from_an_outage(make_store: MakeStore, fake: FakeMem0) -> None:
+    fake.faults.append(failure(404, "Not Found", path="/v1/ping/"))
+    store = make_store()
+    assert store.update(MemoryWritePayload(inputs_text="I like tea")).status == "queued"
+    fake.faults.append(failure(404, "Not Found", path="/v1/ping/"))
+    with pytest.raises(Mem0SetupError, match="as the mem0 platform does"):
+        store.retrieve("", "tea")
+
+
+@pytest.mark.parametrize("name", ["org_id", "project_id"])
+def test_key_of_another_project_is_refused(name: str, make_store: MakeStore, fake: FakeMem0) -> None:
+    """The client of 2.x takes neither id (fault D18: DevAll ends in a TypeError)."""
+    with pytest.raises(Mem0SetupError, match=f"`{name}` is 'other'"):
+        make_store(**{name: "other"}).retrieve("", "tea")
+
+
+def test_server_that_tells_no_project_is_refused(make_store: MakeStore, fake: FakeMem0) -> None:
+    """The client of 2.x cannot be used without the two ids."""
+    fake.ping = {"status": "ok"}
+    with pytest.raises(Mem0SetupError, match="org_id and project_id"):
+        make_store().retrieve("", "tea")
+
+
+def test_key_of_the_right_project_is_taken(make_store: MakeStore) -> None:
+    assert make_store(org_id="org-1", project_id="proj-1").retrieve("", "tea") == []
+
+
+def test_key_that_is_revoked_in_mid_run(store: Mem0Memory, fake: FakeMem0, clock: ManualClock) -> None:
+    manager = MemoryManager([Attachment(name="notes")], {"notes": store})
+    manager.update(MemoryWritePayload(inputs_text="I like tea."))
+    assert fake.texts() == ["I like tea."]
+    fake.keys.clear()
+    found = manager.retrieve(query="tea?")
+    assert found is not None
+    assert isinstance(found.failures[0].error, Mem0AuthError)
+    assert not found.hits
+    manager.update(MemoryWritePayload(inputs_text="I like cake."))
+    fake.keys.add(KEY)
+    clock.advance(60)
+    manager.update(MemoryWritePayload(inputs_text="I like pie."))
+    assert fake.texts() == ["I like tea.", "I like cake.", "I like pie."]
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_key_is_in_no_log_repr_or_error(
+    fault: str, make_store: MakeStore, fake: FakeMem0, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    make, _ = FAULTS[fault]
+    broken = make()
+    if broken.kind in ("status", "body"):
+        broken.body = f'{{"detail": "your key is {KEY}"}}'.encode() if broken.kind == "status" else KEY.encode()
+    fake.faults += [broken]
+    store = make_store(retries=0)
+    manager = MemoryManager([Attachment(name="notes")], {"notes": store})
+    result = manager.retrieve(query="tea")
+    assert result is not None
+    error = result.failures[0].error
+    fake.keys.clear()  # the server's answer to this repeats the key
+    manager.update(MemoryWritePayload(inputs_text="I like tea"))
+    texts = [caplog.text, str(error), repr(error), "".join(traceback.format_exception(error)), repr(store.config)]
+    texts += [repr(vars(store)), *(record.getMessage() for record in caplog.records)]
+    assert all(KEY not in text for text in texts)
+
+
+def test_caller_that_handles_an_error_of_its_own_is_not_mistaken(make_store: MakeStore, fake: FakeMem0) -> None:
+    store = make_store(retries=0)
+    fake.faults.append(failure(500))
+    try:
+        store.retrieve("", "tea")
+    except Mem0ServerError:
+        fake.faults.append(failure(422))
+        with pytest.raises(Mem0RejectedError):
+            store.retrieve("", "tea")
+
+
+def test_many_threads_share_a_store(store: Mem0Memory, fake: FakeMem0) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: store.update(MemoryWritePayload(inputs_text=f"Fact {n}.")), range(24)))
+    assert sorted(fake.texts()) == sorted(f"Fact {n}." for n in range(24))
+    assert len(fake.called("/v1/ping/")) == 1
+    assert store.unsent == 0
+
+
+def test_deadline_covers_the_whole_answer(fake: FakeMem0) -> None:
+    now = [0.0]
+
+    def later(_: Seen) -> None:
+        now[0] += 100
+
+    fake.before_each = later
+    with wire.open_wire(5.0, clock=lambda: now[0]) as client, pytest.raises(Exception, match="did not end in time"):
+        client.get(f"{fake.address}/v1/ping/")

@@ -1,0 +1,267 @@
+"""mem0 inside this process: local vectors, our embedding models, with and without a language model."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from devmem import MemoryWritePayload, ModelIdentity, StoreSetup, WriteOutcome, WriteStatus
+from devmem.embedding.base import Embedder
+from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
+from devmem_stores.mem0 import Mem0Config, Mem0Memory
+from devmem_stores.mem0.errors import (
+    Mem0AnswerError,
+    Mem0AuthError,
+    Mem0Error,
+    Mem0ModelError,
+    Mem0ServerError,
+    Mem0SetupError,
+)
+from devmem_stores.mem0.oss_parts import NoLlm
+
+from .conftest import Allowed
+from .llm_server import LlmServer, facts
+
+MakeOss = Callable[..., Mem0Memory]
+LLM_KEY = "sk-llm-secret-0123456789"
+
+
+@pytest.fixture
+def make_oss(tmp_path: Path, clock: ManualClock, sleeps: list[float]) -> Iterator[MakeOss]:
+    made: list[Mem0Memory] = []
+
+    def make(embedder: Embedder | None = None, **config: Any) -> Mem0Memory:
+        given = {"mode": "oss", "infer": False, "user_id": "ann", **config}
+        setup = StoreSetup(
+            name="notes",
+            store_type="mem0",
+            config=Mem0Config.model_validate(given),
+            base_dir=tmp_path,
+            session_dir=tmp_path / "session",
+            open_embedder=lambda _: embedder or HashEmbedder(),
+            clock=clock,
+        )
+        made.append(Mem0Memory(setup, sleep=sleeps.append))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def llm(network: Allowed) -> Iterator[LlmServer]:
+    with LlmServer() as server:
+        network.ports.add(server.port)
+        yield server
+
+
+def say(store: Mem0Memory, text: str) -> WriteOutcome:
+    return store.update(MemoryWritePayload(inputs_text=text))
+
+
+FACTS = ("Ann moved the launch to June 2nd.", "The cat is called Miso.", "Bob repairs old clocks.")
+
+
+def test_stores_and_finds_without_any_language_model(make_oss: MakeOss) -> None:
+    store = make_oss()
+    outcomes = [say(store, fact) for fact in FACTS]
+    assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED] * 3
+    found = store.retrieve("", "The cat is called Miso.", top_k=2)
+    assert found[0].content_summary == FACTS[1]
+    assert found[0].id == outcomes[1].item_id
+    assert store.count_memories() == 3
+    assert {item.content_summary for item in store.get_all()} == set(FACTS)
+    assert [change.event for change in store.history(found[0].id)] == ["ADD"]
+    assert store.delete(ids=[found[0].id, found[0].id]) == 1
+    assert store.history(found[0].id)[-1].event == "DELETE"
+    assert (store.clear(), store.count_memories()) == (2, 0)
+    assert store.info().location.startswith("qdrant: ")
+
+
+def test_folder_that_another_has_open_costs_no_write(make_oss: MakeOss, clock: ManualClock) -> None:
+    first, second = make_oss(), make_oss(outbox="other.db")
+    say(first, FACTS[0])
+    with warnings.catch_warnings():
+        # qdrant leaves its lock file open when it cannot have the folder.
+        warnings.simplefilter("ignore", ResourceWarning)
+        outcome = say(second, FACTS[1])
+        assert outcome.status is WriteStatus.QUEUED
+        assert "already accessed" in outcome.reason
+        del outcome
+        first.close()
+        clock.advance(1000)
+        second.save()
+        gc.collect()
+    assert second.count_memories() == 2
+
+
+def test_ids_of_both_kinds_in_one_folder(make_oss: MakeOss) -> None:
+    owners: list[dict[str, Any]] = [{"user_id": "ann"}, {"user_id": None, "agent_id": "bot"}]
+    for ids, fact in zip(owners, FACTS, strict=False):
+        store = make_oss(**ids)
+        say(store, fact)
+        store.close()
+    both = make_oss(user_id="ann", agent_id="bot")
+    assert {item.content_summary for item in both.retrieve("", " ".join(FACTS), top_k=5)} == set(FACTS[:2])
+    assert both.count_memories() == 2
+
+
+CHILD = """
+import json, sys
+from pathlib import Path
+from devmem import StoreSetup
+from devmem_stores.mem0 import Mem0Config, Mem0Memory
+
+setup = StoreSetup(name="notes", store_type="mem0", config=Mem0Config(mode="oss", infer=False, user_id="ann"),
+                   session_dir=Path(sys.argv[1]))
+store = Mem0Memory(setup)
+print(json.dumps([item.content_summary for item in store.retrieve("", sys.argv[2], top_k=1)]))
+store.close()
+"""
+
+
+def test_second_process_finds_it_with_the_bundled_model(tmp_path: Path) -> None:
+    config = Mem0Config(mode="oss", infer=False, user_id="ann")
+    store = Mem0Memory(StoreSetup(name="notes", store_type="mem0", config=config, session_dir=tmp_path / "session"))
+    for fact in FACTS:
+        assert say(store, fact).status is WriteStatus.STORED
+    store.close()
+    arguments = [sys.executable, "-c", CHILD, str(tmp_path / "session"), "What is the name of the cat?"]
+    done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout) == [FACTS[1]]
+
+
+def test_faiss_folder_beside_the_workflow(make_oss: MakeOss, tmp_path: Path) -> None:
+    given = {"vector_store": {"provider": "faiss", "config": {"path": "vectors", "distance_strategy": "cosine"}}}
+    store = make_oss(oss=given)
+    say(store, FACTS[0])
+    assert [item.content_summary for item in store.retrieve("", FACTS[0])] == [FACTS[0]]
+    assert list((tmp_path / "vectors").glob("*.faiss"))
+
+
+def test_language_model_extracts(make_oss: MakeOss, llm: LlmServer) -> None:
+    llm.answer = lambda _: facts("Ann likes tea", "Ann has a cat")
+    store = make_oss(infer=True, oss={"llm": llm.config(api_key=LLM_KEY)})
+    say(store, "I like tea, and my cat does not.")
+    assert {item.content_summary for item in store.get_all()} == {"Ann likes tea", "Ann has a cat"}
+    assert "I like tea, and my cat does not." in llm.requests[0]["messages"][-1]["content"]
+
+
+def test_nothing_worth_remembering_is_no_failure(make_oss: MakeOss, llm: LlmServer) -> None:
+    store = make_oss(infer=True, oss={"llm": llm.config(api_key=LLM_KEY)})
+    assert say(store, "Hm.").status is WriteStatus.STORED
+    assert store.count_memories() == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [("Sorry, I cannot.", Mem0AnswerError), (503, Mem0ServerError)],
+)
+def test_failing_language_model_costs_no_write(
+    reply: str | int, error: type[Mem0Error], make_oss: MakeOss, llm: LlmServer, clock: ManualClock
+) -> None:
+    """mem0 takes an answer that it cannot read for no facts, and 2.0.0 an exception too."""
+    llm.answer = lambda _: reply
+    store = make_oss(infer=True, retries=0, oss={"llm": llm.config(api_key=LLM_KEY)})
+    outcome = say(store, "I like tea.")
+    assert outcome.status is WriteStatus.QUEUED
+    assert isinstance(outcome.failure, error)
+    llm.answer = lambda _: facts("Ann likes tea")
+    clock.advance(1000)
+    store.save()
+    assert [item.content_summary for item in store.get_all()] == ["Ann likes tea"]
+
+
+def test_failing_embedding_model_costs_no_write(make_oss: MakeOss, clock: ManualClock) -> None:
+    embedder = FailingEmbedder()
+    store = make_oss(embedder, retries=0)
+    outcome = say(store, "I like tea.")
+    assert isinstance(outcome.failure, Mem0ModelError)
+    with pytest.raises(Mem0ModelError):
+        store.retrieve("", "tea")
+    embedder.recover()
+    clock.advance(1000)
+    store.save()
+    assert store.count_memories() == 1
+
+
+def test_keys_of_the_models_stay_secret(make_oss: MakeOss, llm: LlmServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    llm.answer = lambda _: 401  # and its answer repeats the key
+    store = make_oss(infer=True, retries=0, oss={"llm": llm.config(api_key=LLM_KEY)})
+    outcome = say(store, "I like tea.")
+    assert outcome.failure is not None
+    logged = [record.getMessage() for record in caplog.records if not record.name.startswith(("openai", "httpcore"))]
+    assert all(
+        LLM_KEY not in text for text in [*logged, outcome.reason, repr(outcome), repr(store.config), repr(store)]
+    )
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"infer": True},
+        {"api_key": "k-123"},
+        {"host": "http://127.0.0.1"},
+        {"embedding": {"provider": "minilm"}, "oss": {"embedder": {"provider": "openai"}}},
+    ],
+)
+def test_configuration_that_does_not_fit_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Mem0Config.model_validate({"mode": "oss", "infer": False, **config})
+
+
+def test_configuration_that_mem0_refuses_is_named(make_oss: MakeOss) -> None:
+    store = make_oss(oss={"vector_store": {"provider": "nonsense", "config": {}}})
+    with pytest.raises(Mem0SetupError, match="refuses the configuration"):
+        store.retrieve("", "tea")
+
+
+def test_a_language_model_on_the_platform_is_refused() -> None:
+    with pytest.raises(ValidationError, match="mode: oss"):
+        Mem0Config.model_validate({"api_key": "k-123", "oss": {"llm": {}}})
+
+
+def test_mem0_s_own_embedding_model(make_oss: MakeOss, llm: LlmServer) -> None:
+    """Its service refuses here; what counts is that mem0 asks it, and that its keys stay secret."""
+    base = f"http://127.0.0.1:{llm.port}/v1"
+    embedder = {"provider": "openai", "config": {"openai_base_url": base, "api_key": LLM_KEY, "model": "m"}}
+    llm.answer = lambda _: 401
+    store = make_oss(infer=False, retries=0, oss={"embedder": embedder, "custom": [{"token": LLM_KEY}]})
+    with pytest.raises(Mem0SetupError, match="unknown key 'custom'"):
+        store.retrieve("", "tea")
+    store = make_oss(infer=False, retries=0, oss={"embedder": embedder})
+    with pytest.raises(Mem0AuthError) as caught:
+        store.retrieve("", "tea")
+    assert LLM_KEY not in str(caught.value)
+    assert llm.requests[0]["model"] == "m"
+
+
+class Shy(HashEmbedder):
+    """Does not say how long its vectors are."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity(name="shy")
+
+
+def test_model_that_hides_its_dimension_is_asked(make_oss: MakeOss) -> None:
+    store = make_oss(Shy(32))
+    say(store, FACTS[0])
+    assert store.retrieve("", FACTS[0])[0].content_summary == FACTS[0]
+
+
+def test_language_model_that_is_not_there_says_so() -> None:
+    with pytest.raises(Mem0SetupError, match=r"oss\.llm"):
+        NoLlm().generate_response([])

@@ -1,0 +1,146 @@
+"""`devmem mem0 migrate` and `devmem copy`: out of mem0 into any other store and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from devmem import MemoryContentSnapshot, MemoryItem, Scope, load_workflow, open_stores
+from devmem.cli.app import app
+
+from .fake_mem0 import KEY, FakeMem0, Fault, failure
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def workflow(fake: FakeMem0, tmp_path: Path) -> Path:
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        f"""
+memory:
+  - {{name: hosted, type: mem0, config: {{api_key: {KEY}, host: "{fake.address}", user_id: ann, retries: 0}}}}
+  - {{name: archive, type: simple, config: {{memory_path: archive.db}}}}
+  - {{name: board, type: blackboard, config: {{memory_path: board.json}}}}
+  - {{name: passing, type: simple}}
+nodes: []
+"""
+    )
+    return file
+
+
+@pytest.fixture
+def devmem(workflow: Path) -> Run:
+    def run(*arguments: str, code: int = 0) -> Result:
+        done = CliRunner().invoke(
+            app, [arguments[0], *(["migrate"] if arguments[0] == "mem0" else []), str(workflow), *arguments[1:]]
+        )
+        assert done.exit_code == code, done.output
+        assert KEY not in done.output
+        return done
+
+    return run
+
+
+def items_of(workflow: Path, name: str) -> list[MemoryItem]:
+    with open_stores(load_workflow(workflow), [name]) as stores:
+        return stores[name].recent(1000)
+
+
+def test_out_of_mem0_and_back(workflow: Path, devmem: Run, fake: FakeMem0) -> None:
+    for number in range(150):
+        fake.remember(f"Fact {number}.", user_id="ann", categories=["facts"], metadata={"n": number})
+    done = devmem("mem0", "hosted", "archive")
+    assert "150 stored; archive has 150 items now" in done.stdout
+    assert "could not be carried over" not in done.output
+    before = {memory["id"]: memory["memory"] for memory in fake.memories}
+    assert {item.id: item.content_summary for item in items_of(workflow, "archive")} == before
+    fake.memories.clear()
+    devmem("mem0", "archive", "hosted")
+    again = {memory["metadata"]["devmem_id"]: memory["memory"] for memory in fake.memories}
+    assert again == before
+    assert {memory["created_at"] for memory in fake.memories} == {fake.now.isoformat()}
+
+
+def test_what_mem0_has_no_place_for_is_named(workflow: Path, devmem: Run) -> None:
+    with open_stores(load_workflow(workflow), ["archive"]) as stores:
+        stores["archive"].add(
+            [
+                MemoryItem(
+                    content_summary="I like tea.",
+                    scope=Scope(user="bob", conversation="c"),
+                    metadata={"tags": ["a"]},
+                    trust=0.5,
+                    event_time=5.0,
+                    input_snapshot=MemoryContentSnapshot(text="whole"),
+                    output_snapshot=MemoryContentSnapshot(text="answer"),
+                )
+            ]
+        )
+    report: dict[str, Any] = json.loads(devmem("copy", "archive", "hosted", "--json").stdout)
+    assert report["counts"] == {"stored": 1}
+    assert report["not_carried_over"] == {"input_snapshot": 1, "output_snapshot": 1}
+    shown = devmem("copy", "archive", "hosted")
+    assert "input_snapshot of 1 item(s) could not be carried over" in shown.stderr
+    assert "1 duplicate" in shown.stdout
+
+
+def test_interrupted_copy_goes_on(workflow: Path, devmem: Run, fake: FakeMem0) -> None:
+    with open_stores(load_workflow(workflow), ["archive"]) as stores:
+        stores["archive"].add([MemoryItem(id=f"i{n}", content_summary=f"Fact {n}.") for n in range(10)])
+    seen = 0
+
+    def fail_in_the_middle(request: Any) -> None:
+        nonlocal seen
+        seen += request.path == "/v3/memories/add/"
+        if seen == 5:
+            fake.faults.append(failure(401, path="/v3/memories/add/"))
+
+    fake.before_each = fail_in_the_middle
+    failed = devmem("mem0", "archive", "hosted", code=2)
+    assert "HTTP 401" in failed.stderr
+    assert len(fake.memories) == 4
+    fake.before_each = lambda _: None
+    fake.faults.append(Fault("drop", path="/v3/memories/add/", after_work=True))
+    devmem("mem0", "archive", "hosted", code=2)
+    assert len(fake.memories) == 5
+    report = json.loads(devmem("mem0", "archive", "hosted", "--json").stdout)
+    assert report["counts"] == {"duplicate": 5, "stored": 5}
+    assert sorted(fake.texts()) == sorted(f"Fact {n}." for n in range(10))
+
+
+def test_items_that_are_made_later_are_named(workflow: Path, devmem: Run, fake: FakeMem0) -> None:
+    with open_stores(load_workflow(workflow), ["archive"]) as stores:
+        stores["archive"].add([MemoryItem(id="i1", content_summary="Fact.")])
+    fake.faults.append(Fault("status", 200, body=b'{"status": "PENDING"}', path="/v3/memories/add/"))
+    assert "taken but are not there yet (i1)" in devmem("mem0", "archive", "hosted", code=1).stderr
+
+
+def test_items_that_are_not_taken_are_named(workflow: Path, devmem: Run) -> None:
+    with open_stores(load_workflow(workflow), ["archive"]) as stores:
+        stores["archive"].add([MemoryItem(id=f"i{n}", content_summary=" ") for n in range(8)])
+    shown = devmem("mem0", "archive", "hosted", code=1).stderr
+    assert "i0 was not taken: the item has no text" in shown
+    assert "and 3 more were not taken" in shown
+
+
+def test_stores_of_other_types_are_copied_by_copy_alone(devmem: Run) -> None:
+    assert "neither store is of type `mem0`" in devmem("mem0", "archive", "board", code=2).stderr
+    devmem("copy", "archive", "board")
+
+
+@pytest.mark.parametrize(
+    ("names", "why"), [(("archive", "archive"), "itself"), (("archive", "passing"), "would be lost")]
+)
+def test_copies_that_make_no_sense(names: tuple[str, str], why: str, devmem: Run) -> None:
+    assert why in devmem("copy", *names, code=2).stderr
+
+
+def test_command_of_an_unknown_type_is_unknown() -> None:
+    assert CliRunner().invoke(app, ["mem1", "migrate"]).exit_code == 2
+    assert "migrate" in CliRunner().invoke(app, ["simple", "--help"]).output

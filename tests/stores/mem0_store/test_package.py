@@ -1,0 +1,76 @@
+"""Importing mem0: its telemetry, its folder, its version."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devmem_stores.mem0 import package
+from devmem_stores.mem0.errors import Mem0SetupError
+from devmem_stores.mem0.masking import masked
+
+CODE = """
+import socket, sys
+from pathlib import Path
+from devmem_stores.mem0.package import load_mem0
+
+tried = []
+def refuse(self, address):
+    tried.append(address)
+    raise ConnectionRefusedError
+socket.socket.connect = refuse
+socket.getaddrinfo = lambda host, *rest, **more: refuse(None, host)
+before = (Path(sys.argv[1]) / "early").exists() and __import__("mem0")
+load_mem0(telemetry=sys.argv[2] == "on", folder=Path(sys.argv[1]) / "own", secrets=())
+from mem0.memory import telemetry
+print(bool(telemetry.MEM0_TELEMETRY), telemetry.client_telemetry.posthog is not None, tried)
+"""
+
+
+def load(folder: Path, telemetry: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MEM0_")}
+    return subprocess.run(
+        [sys.executable, "-c", CODE, str(folder), telemetry],
+        env={**inherited, "HOME": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_telemetry_is_off_and_the_home_folder_untouched(tmp_path: Path) -> None:
+    done = load(tmp_path, "off")
+    assert done.stdout == "False False []\n", done.stderr
+    assert (tmp_path / "own" / "config.json").exists()
+    assert not (tmp_path / ".mem0").exists()
+
+
+def test_telemetry_is_on_when_it_is_asked_for(tmp_path: Path) -> None:
+    assert load(tmp_path, "on").stdout.startswith("True True ")
+
+
+def test_mem0_that_reports_already_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "early").touch()
+    assert "MEM0_TELEMETRY=False" in load(tmp_path, "off").stderr
+    assert load(tmp_path, "off", MEM0_TELEMETRY="False").returncode == 0
+
+
+def test_folder_of_the_environment_is_kept(tmp_path: Path) -> None:
+    assert load(tmp_path, "off", MEM0_DIR=str(tmp_path / "chosen")).returncode == 0
+    assert (tmp_path / "chosen" / "config.json").exists()
+    assert not (tmp_path / "own").exists()
+
+
+def test_other_major_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "version", lambda _: "1.0.11")
+    with pytest.raises(Mem0SetupError, match=r"1\.0\.11 is installed"):
+        package.check_package()
+
+
+def test_texts_of_errors_are_short_and_without_keys() -> None:
+    assert masked("a key-1 b", ("key-1", "")) == "a *** b"
+    assert len(masked("x" * 5000, ())) == 300
