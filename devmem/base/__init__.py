@@ -1,6 +1,7 @@
 """What a store type is built on."""
 
 from devmem.base.collection_memory import CollectionConfig, CollectionMemory, PlaceConfig, skipped
+from devmem.base.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
 from devmem.base.memory import MemoryBase, Progress
 from devmem.base.query import MemoryQuery, QueryEmbedding
 from devmem.base.setup import StoreSetup
@@ -8,6 +9,11 @@ from devmem.base.setup import StoreSetup
 __all__ = [
     "CollectionConfig",
     "CollectionMemory",
+    "IndexPlan",
+    "IndexProgress",
+    "IndexReport",
+    "IndexStep",
+    "Indexing",
     "MemoryBase",
     "MemoryQuery",
     "PlaceConfig",
