@@ -44,7 +44,7 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -m "not local_model"

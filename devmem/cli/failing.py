@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -71,10 +72,11 @@ def _failed(terminal: Terminal, error: Exception, text: str, code: int) -> typer
 
 def _forget_stdout() -> None:
     """Let what is still buffered go nowhere: the reader has left, and Python would complain at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):  # not a stream of the system, so nothing is left to go anywhere
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as the process
-    finally:
-        os.close(nowhere)
+        stdout = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a stream of the system
+        sys.stdout = io.StringIO()
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stdout)
+    os.close(nowhere)

@@ -63,10 +63,12 @@ def _fill(terminal: Terminal, filler: Filler, path: Path, data_format: FileForma
         filler.flush()
     except DataFileError as error:
         filler.flush()
-        done = _counted(filler.counts - before)
+        done = filler.counts - before
+        if not done:
+            raise
         raise CommandError(
-            f"{error} Of this file before that: {done}. Mend it and run the same command again: "
-            "what is stored already is not stored twice."
+            f"{str(error).rstrip('.')}. Stored of this file before that: {_counted(done)}. Mend it and run the same "
+            "command again: what is stored already is not stored twice."
         ) from error
     terminal.print(f"{path}: {_counted(filler.counts - before)}")
 

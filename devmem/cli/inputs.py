@@ -48,9 +48,13 @@ def find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inpu
     if file is not None:
         texts = [_text(file, number, line) for number, line in read_lines(file)]
         return Inputs(texts=iter(texts), total=len(texts))
-    if sys.stdin.isatty():
+    if _at_terminal():
         return Inputs(texts=_asked_for(terminal), total=None)
     raise CommandError("nothing to run: give --input TEXT, --input-file FILE, or --input-file - to read a pipe.")
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _from_stdin() -> Iterator[str]:

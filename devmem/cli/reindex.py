@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from devmem.base import CollectionMemory, MemoryBase, PlaceConfig
+from devmem.base import CollectionConfig, CollectionMemory, MemoryBase, PlaceConfig
 from devmem.cli.failing import EXIT_PARTLY, CommandError
 from devmem.cli.opening import Session, StoreName, WorkflowFile, load, location_of, make, why_empty
 from devmem.cli.terminal import Terminal
@@ -22,7 +22,8 @@ def reindex(ctx: typer.Context, file: WorkflowFile, store: StoreName, session: S
     terminal: Terminal = ctx.obj
     workflow = load(terminal, file)
     memory = make(workflow, store, session)
-    if not isinstance(memory, CollectionMemory) or getattr(memory.setup.config, "embedding", None) is None:
+    config = memory.setup.config
+    if not isinstance(memory, CollectionMemory) or not isinstance(config, CollectionConfig) or not config.embedding:
         raise CommandError(f"memory store {store!r} has no `embedding:`, so there is nothing to embed.")
     if (reason := why_empty(memory)) is not None:
         raise CommandError(f"{reason}; there is nothing to embed.")

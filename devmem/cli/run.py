@@ -131,10 +131,10 @@ def _run_all(
         for text in inputs.texts:
             try:
                 result = runner.run(text, node=node)
-            except DevmemError as error:
+            except DevmemError:
                 if done:
                     terminal.report("note", f"{done} input(s) were answered before the one that failed.")
-                raise error from error.__cause__
+                raise
             show(text, result)
             failures = [failure for each in result.nodes for failure in each.failures]
             for failure in failures:

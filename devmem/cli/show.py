@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -49,7 +48,7 @@ def show(
         terminal.json([item_json(item) for item in items])
     elif ids:
         for item in items:
-            terminal.print(json.dumps(item_json(item), ensure_ascii=False, indent=2))
+            terminal.json(item_json(item), indent=2)
     else:
         rows = [[item_date(item), item.id, item.provenance.name, item.content_summary] for item in items]
         terminal.table(("date", "id", "source", "text"), rows)

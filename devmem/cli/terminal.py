@@ -13,7 +13,7 @@ from typing import Any, Final, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -91,10 +91,13 @@ class Terminal:
         """Print a text as it is, control characters aside."""
         self.out.print(Text(visible(text), style=style), soft_wrap=True)
 
-    def json(self, value: Any) -> None:  # noqa: ANN401 - anything that JSON can say
-        """Print a value as one line of JSON."""
+    def json(self, value: Any, *, indent: int | None = None) -> None:  # noqa: ANN401 - anything that JSON can say
+        """Print a value as JSON, on one line unless it is indented, in whatever encoding the stream has."""
+        text = json.dumps(value, ensure_ascii=False, indent=indent)
         is_utf8 = self.out.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-        self.out.file.write(json.dumps(value, ensure_ascii=not is_utf8) + "\n")
+        if not is_utf8 or visible(text) != text:
+            text = json.dumps(value, ensure_ascii=True, indent=indent)
+        self.out.print(Text(text), soft_wrap=True)
         self.out.file.flush()
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
@@ -104,11 +107,13 @@ class Terminal:
             self._plain_table(head, cells)
             return
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for name in head:
-            right = name in numbers
-            table.add_column(name, overflow="fold", justify="right" if right else "left", no_wrap=right)
+        # A column that nobody fills would take its width from the text.
+        kept = [at for at in range(len(head)) if not cells or any(row[at] for row in cells)]
+        for name in (head[at] for at in kept):
+            justify: JustifyMethod = "right" if name in numbers else "left"
+            table.add_column(name, overflow="fold", justify=justify, no_wrap=name in numbers or name == "date")
         for row in cells:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(row[at]) for at in kept))
         self.out.print(table)
 
     def _plain_table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

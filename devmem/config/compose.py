@@ -226,7 +226,7 @@ class _Composer:
 
 def _syntax_message(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     mark = getattr(error, "problem_mark", None)
-    if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
+    if not isinstance(error, yaml.MarkedYAMLError) or mark is None:  # pragma: no cover - the text was checked
         return None, "this is not valid YAML"
     lines = text.split("\n")
     row = lines[mark.line] if mark.line < len(lines) else ""

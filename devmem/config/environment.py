@@ -11,9 +11,10 @@ from typing import Final
 
 from dotenv import dotenv_values
 
+from devmem.config.source import read_up_to
 from devmem.errors import ConfigError, Problem
 
-MAX_ENV_FILE_BYTES: Final = 256 * 1024
+MAX_ENV_FILE_BYTES: Final = 64 * 1024
 """Largest `.env` file that is read, in bytes."""
 
 
@@ -39,29 +40,34 @@ class Environment:
 
     @cached_property
     def _from_files(self) -> dict[str, str]:
-        folders = dict.fromkeys([Path(), *([self._folder.resolve()] if self._folder else [])])
+        folders: list[Path] = [Path(), *([self._folder.resolve()] if self._folder else [])]
         values: dict[str, str] = {}
-        for folder in folders:  # the nearest comes last and wins
+        for folder in dict.fromkeys(folders):  # the nearest comes last and wins
             values |= _env_file(folder / ".env")
         return values
 
 
 def _env_file(path: Path) -> dict[str, str]:
     try:
-        if not path.is_file():
-            return {}
-        data = path.read_bytes()
-        if len(data) > MAX_ENV_FILE_BYTES:
-            raise ConfigError(
-                [Problem(message=f"the file is larger than {MAX_ENV_FILE_BYTES:,} bytes", file=str(path))]
-            )
-        text = data.decode("utf-8-sig")
+        data = read_up_to(path, MAX_ENV_FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError([Problem(message=f"the file cannot be read: {error.strerror}", file=str(path))]) from error
+        raise _refusal(path, f"the file cannot be read: {error.strerror}") from error
+    if data is None:
+        return {}
+    if len(data) > MAX_ENV_FILE_BYTES:
+        raise _refusal(path, f"the file is larger than {MAX_ENV_FILE_BYTES:,} bytes")
+    values = dotenv_values(stream=io.StringIO(_decoded(data, path)), interpolate=False)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _decoded(data: bytes, path: Path) -> str:
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        problem = Problem(message="the file is not UTF-8", file=str(path), line=line)
-    else:
-        values = dotenv_values(stream=io.StringIO(text), interpolate=False)
-        return {name: value for name, value in values.items() if value is not None}
-    raise ConfigError([problem])
+        line = data.count(b"\n", 0, error.start) + 1
+    # Not chained: the original error carries the whole file.
+    raise _refusal(path, "the file is not UTF-8", line)
+
+
+def _refusal(path: Path, message: str, line: int | None = None) -> ConfigError:
+    return ConfigError([Problem(message=message, file=str(path), line=line)])

@@ -102,20 +102,18 @@ def _route(definitions: _Definitions, model: type[BaseModel], types: Sequence[Va
     """Make a model's `config` depend on its `type`."""
     schema = definitions.of(model)
     schema["properties"]["config"] = _outside(schema["properties"]["config"])
-    rules = [_when(one, definitions) for one in types if one.model]
+    rules = [_when(one.value, one.model, definitions) for one in types if one.model]
     if rules:
         schema["allOf"] = rules
 
 
-def _when(variant: Variant, definitions: _Definitions) -> Schema:
-    if variant.model is None:
-        return {}
-    is_optional = not any(field.is_required() for field in variant.model.model_fields.values())
-    config = _lenient(definitions.reference(variant.model), nullable=is_optional)
+def _when(value: str, model: type[BaseModel], definitions: _Definitions) -> Schema:
+    is_optional = not any(field.is_required() for field in model.model_fields.values())
+    config = _lenient(definitions.reference(model), nullable=is_optional)
     then: Schema = {"properties": {"config": config}}
     if not is_optional:
         then["required"] = ["config"]
-    return {"if": {"required": ["type"], "properties": {"type": {"const": variant.value}}}, "then": then}
+    return {"if": {"required": ["type"], "properties": {"type": {"const": value}}}, "then": then}
 
 
 def _list_types(schema: Schema, types: Sequence[Variant]) -> None:

@@ -28,18 +28,22 @@ def read_text(path: Path, origin: str) -> str:
         ConfigError: the file cannot be read, is too large, or is not text.
     """
     try:
-        if not path.is_file():
-            raise _refusal(origin, _why_no_file(path))
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        if isinstance(error, ConfigError):
-            raise
-        raise _refusal(origin, f"the file cannot be read: {reason}") from error
+        data = read_up_to(path, MAX_BYTES + 1)
+    except OSError as error:
+        raise _refusal(origin, f"the file cannot be read: {error.strerror}") from error
+    if data is None:
+        raise _refusal(origin, _why_no_file(path))
     if len(data) > MAX_BYTES:
         raise _refusal(origin, _too_large("bytes"))
     return _decoded(data, origin)
+
+
+def read_up_to(path: Path, count: int) -> bytes | None:
+    """Return a file's first `count` bytes; None when there is no such file, or when it is a folder, pipe or device."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return file.read(count)
 
 
 def checked_text(text: str, origin: str) -> str:

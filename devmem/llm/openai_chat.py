@@ -77,6 +77,8 @@ class OpenAIChat:
         """
         messages = cast("Any", [message.for_chat() for message in request.messages])
         params = cast("dict[str, Any]", dict(request.params))
+        if params.get("stream"):
+            raise ChatModelError(f"chat model {self._model!r}: `params` sets `stream`, but an answer is taken whole")
         completions = self._client.chat.completions.with_raw_response
         try:
             # The package gives whatever JSON it got as if it were right; the raw answer can be checked.

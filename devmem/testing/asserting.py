@@ -12,7 +12,12 @@ try:
 except ImportError as error:
     raise MissingExtraError(feature="a suite of devmem.testing", package="pytest", extra="dev") from error
 
-_SUITES: Final = ("devmem.testing.collections", "devmem.testing.collection_suite", "devmem.testing.stores")
+_SUITES: Final = (
+    "devmem.testing.collections",
+    "devmem.testing.collection_suite",
+    "devmem.testing.stores",
+    "devmem.testing.store_suite",
+)
 
 # Who imported a suite's module directly goes without.
 pytest.register_assert_rewrite(*(name for name in _SUITES if name not in sys.modules))

@@ -24,16 +24,17 @@ _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 TEXTS: Final = st.text(st.characters(exclude_categories=[]), max_size=60).filter(lambda text: not _PAIR.search(text))
 """Every character, halves of surrogate pairs too; not both halves in a row, which JSON takes for the character."""
 NAMES: Final = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-"""Ids, keys and names: any characters that UTF-8 can write."""
+"""Ids and names: any characters that UTF-8 can write."""
+_KEYS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 TIMES: Final = st.floats(min_value=0, max_value=4e9)
 _OPTIONAL_NAMES: Final = st.none() | NAMES
 _NUMBERS: Final = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 JSON_VALUES: Final[st.SearchStrategy[JsonValue]] = st.recursive(
     st.none() | st.booleans() | _NUMBERS | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3),
     max_leaves=6,
 )
-METADATA: Final = st.dictionaries(TEXTS, JSON_VALUES, max_size=4)
+METADATA: Final = st.dictionaries(_KEYS, JSON_VALUES, max_size=4)
 
 _ATTACHMENTS: Final = st.builds(
     AttachmentRef,

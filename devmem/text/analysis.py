@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import snowballstemmer
 
@@ -33,19 +33,19 @@ STOP_WORDS: Final = frozenset(
     """a about after all also am an and any are as at be been before being but by can could did do does doing for from
     had has have having he her hers him his how i if in into is it its just me more most my of on or our out over she so
     some such than that the their them then there these they this those to too up us was we were what when where which
-    while who whom why will with would you your 's t""".split()
+    while who whom why will with would you your s t ani befor doe whi""".split()
 )
-"""Words that carry no meaning of their own in a question; they are indexed but not searched for."""
+"""Words that carry no meaning of their own in a question, and their stems; they are indexed but not searched for."""
 
 
 @lru_cache(maxsize=1)
-def _stemmer() -> snowballstemmer.stemmer:
+def _stemmer() -> Any:  # noqa: ANN401 - snowballstemmer has no types
     return snowballstemmer.stemmer("english")
 
 
 @lru_cache(maxsize=1 << 16)
 def _stem(word: str) -> str:
-    return _stemmer().stemWord(word) if word.isascii() and word.isalpha() and len(word) > 2 else word
+    return str(_stemmer().stemWord(word)) if word.isascii() and word.isalpha() and len(word) > 2 else word
 
 
 def _unspaced_terms(run: str) -> Iterator[str]:
@@ -56,10 +56,10 @@ def _unspaced_terms(run: str) -> Iterator[str]:
 @lru_cache(maxsize=1 << 16)
 def _word_terms(word: str) -> tuple[str, ...]:
     whole = _CLITIC.sub("", word)
-    parts = [_stem(part.lower()) for part in _PART.findall(whole)]
+    parts = [_stem(part.casefold()) for part in _PART.findall(whole)]
     if len(parts) <= 1:
-        return (_stem(whole.lower()),)
-    return (whole.lower(), *parts)
+        return (_stem(whole.casefold()),)
+    return (whole.casefold(), *parts)
 
 
 def terms(text: str) -> list[str]:

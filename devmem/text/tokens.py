@@ -7,7 +7,7 @@ from typing import Final
 
 # What byte-pair tokenizers do on average: a Latin word of up to about six letters is one token, punctuation another, a
 # CJK character about one.
-_PIECE: Final = re.compile(r"[^\W_]{1,6}|[^\w\s]|_", re.ASCII)
+_PIECE: Final = re.compile(r"[^\W_]{1,6}|[^\w\s\x80-\U0010ffff]|_", re.ASCII)
 
 
 def estimate_tokens(text: str) -> int:

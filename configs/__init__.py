@@ -1,0 +1,1 @@
+"""Workflows to run and to copy; every one of them is tested."""

@@ -1,0 +1,1 @@
+"""A team of agents remembers in one process and answers from memory in another."""

@@ -1,0 +1,20 @@
+"""The contract of a store type, as tests."""
+
+from __future__ import annotations
+
+from devmem.testing.store_suite.opening import OpenStore
+from devmem.testing.store_suite.recalling import Recalling
+from devmem.testing.store_suite.writing import Writing
+
+__all__ = ["OpenStore", "StoreSuite"]
+
+
+class StoreSuite(Writing, Recalling):
+    """What every store that is written to promises; inherit from it in a test file and name the type.
+
+    `config` is the store's `config:` block. Say `persists`, `searches` or `embeds = False` where that is so.
+
+        class TestMyMemory(StoreSuite):
+            store_class = MyMemory
+            config = {"memory_path": "memory.db"}
+    """

@@ -1,0 +1,243 @@
+"""Store types that no package has to be installed for, and documents to read with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from devmem.config import ConfigModel, EmbeddingConfig
+from devmem.errors import StoreTypeError, StoreTypeLoadError
+
+
+class NotesConfig(ConfigModel):
+    """Settings of a store like `simple`."""
+
+    memory_path: str | None = None
+    """Where the items live."""
+    embedding: EmbeddingConfig | None = None
+    """Which model makes the vectors."""
+    max_items: int = Field(default=1000, gt=0)
+    """Items to keep."""
+    weights: dict[str, float] = Field(default_factory=dict, json_schema_extra={"advanced": True})
+    """Weight of each signal."""
+    strict: bool = False
+    """Refuse what does not fit."""
+    tags: str | list[str] = Field(default_factory=list)
+    """One tag or several."""
+
+
+class SourceConfig(ConfigModel):
+    """A folder to read."""
+
+    path: str
+    """The folder."""
+    file_types: tuple[str, ...] = ()
+    """Endings to take; none means all."""
+    recursive: bool = True
+    """Look into folders below."""
+
+
+class FilesConfig(ConfigModel):
+    """Settings of a store like `file`, which is never written."""
+
+    read_only: ClassVar[bool] = True
+
+    file_sources: tuple[SourceConfig, ...] = Field(min_length=1)
+    """Folders to read."""
+    embedding: EmbeddingConfig | None = None
+    """Which model makes the vectors."""
+
+
+class CloudConfig(ConfigModel):
+    """Settings of a store behind a service."""
+
+    api_key: SecretStr
+    """Key of the service."""
+    session: SecretStr | None = None
+    """A secret whose name does not say so."""
+    params: dict[str, str] = Field(default_factory=dict)
+    """Anything."""
+
+    @model_validator(mode="after")
+    def _refuse_params(self) -> CloudConfig:
+        if "refuse" in self.params:
+            raise ValueError(f"cannot use {self.params}")
+        if "explode" in self.params:
+            raise RuntimeError(f"a bug that prints {self.api_key.get_secret_value()}")
+        return self
+
+    @field_validator("api_key")
+    @classmethod
+    def _refuse_short_keys(cls, key: SecretStr) -> SecretStr:
+        if len(key.get_secret_value()) < 8:
+            raise ValueError(f"{key.get_secret_value()} is too short for a key")
+        return key
+
+
+class TreeConfig(ConfigModel):
+    """Settings that contain themselves."""
+
+    children: tuple[TreeConfig, ...] = ()
+    """Further trees."""
+
+
+class FakeTypes:
+    """Four store types that work and one that does not, as a registry would offer them."""
+
+    def __init__(self, **more: type[ConfigModel]) -> None:
+        self.models: dict[str, type[ConfigModel]] = {
+            "notes": NotesConfig,
+            "files": FilesConfig,
+            "cloud": CloudConfig,
+            **more,
+        }
+        self.plugins: list[str] = []
+
+    def names(self) -> Sequence[str]:
+        return [*self.models, "broken"]
+
+    def config_model(self, name: str) -> type[ConfigModel]:
+        if name == "broken":
+            raise StoreTypeLoadError(name, "acme 1.0", "its package needs libacme")
+        return self.models[name]
+
+    def summary(self, name: str) -> str:
+        if name == "broken":
+            raise StoreTypeLoadError(name, "acme 1.0", "its package needs libacme")
+        return f"Keeps {name}."
+
+    def load_plugin(self, module: str) -> None:
+        if module != "acme.stores":
+            raise StoreTypeError(f"no module {module}")
+        self.plugins.append(module)
+        self.models["acme"] = NotesConfig
+
+
+OWN = """\
+version: 1.2.0
+vars:
+  folder: memory
+memory:
+  - name: convo
+    type: notes
+    config:
+      memory_path: ${folder}/convo.db
+      embedding: {provider: openai, model: text-embedding-3-small, api_key: "${API_KEY}"}
+  - name: docs
+    type: files
+    config:
+      file_sources: [{path: docs/, file_types: [.md, .mdx]}]
+memory_options: {token_budget: 1000, language: zh}
+nodes:
+  - id: answer
+    type: agent
+    config:
+      provider: openai
+      model: gpt-4o-mini
+      prompt_template: You answer.
+      params: {temperature: 0.2}
+      memory_options: {dedupe: false}
+      memories:
+        - {name: convo, retrieve_stage: [gen], top_k: 5, read: true, write: true}
+        - {name: docs, write: false}
+  - id: human
+    type: human
+    config: {description: anything}
+edges:
+  - {from: human, to: answer}
+"""
+
+DEVALL = """\
+# yaml-language-server: $schema=workflow.schema.json
+version: 0.4.0
+vars:
+  MODEL: gpt-4o
+  KEY: ${API_KEY}
+graph:
+  id: team
+  description: A team that answers.
+  log_level: DEBUG
+  is_majority_voting: false
+  initial_instruction: What do you want to know?
+  start: [asker]
+  end: [writer]
+  memory:
+    - name: shared
+      type: notes
+      config:
+        memory_path: WareHouse/shared/simple.json
+        embedding:
+          provider: openai
+          model: text-embedding-3-small
+          api_key: ${KEY}
+          params: {use_chunking: true, max_length: 4096}
+  nodes:
+    - id: asker
+      type: human
+      context_window: -1
+      config: {description: Ask.}
+    - id: writer
+      type: agent
+      context_window: 0
+      config:
+        name: ${MODEL}
+        provider: openai
+        role: |
+          You write.
+        base_url: ${BASE_URL}
+        api_key: ${KEY}
+        input_mode: messages
+        params: {temperature: 0.1, max_tokens: 4000}
+        tooling:
+          - type: function
+            config:
+              tools: [{name: save_file}, {name: "uv_related:All"}]
+              timeout: ${TOOL_TIMEOUT}
+        thinking:
+          type: reflection
+          config: {reflection_prompt: 'Is it right?'}
+        memories:
+          - name: shared
+            retrieve_stage: [gen, post_gen_thinking]
+            top_k: 1
+            similarity_threshold: -1.0
+            read: true
+            write: true
+        retry: {enabled: true, max_attempts: 5, retry_on_status_codes: [408, 429]}
+    - id: check
+      type: subgraph
+      config:
+        type: config
+        config:
+          id: inner
+          memory: null
+          nodes: [{id: x, type: agent, config: {memories: [{name: elsewhere}]}}]
+          edges: []
+    - id: count
+      type: loop_counter
+      config: {max_iterations: 3, reset_on_emit: true, 1: odd}
+    - id: note
+      type: literal
+      config: {content: "${NOT_OURS}", role: user}
+  edges:
+    - from: asker
+      to: writer
+      trigger: true
+      condition: "true"
+      carry_data: true
+      keep_message: false
+      clear_context: false
+    - from: writer
+      to: check
+      condition:
+        type: keyword
+        config: {any: [DONE], none: [], regex: ["^ok$"], case_sensitive: false}
+      process:
+        type: regex_extract
+        config: {pattern: "(.*)", mode: replace_content}
+      dynamic:
+        type: map
+        split: {type: message}
+"""

@@ -1,0 +1,97 @@
+"""The template and the program that writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import Field
+
+from devmem.config import ConfigModel, design_template
+from tools.export_design_template import main
+
+from .fakes import FakeTypes, TreeConfig
+
+
+def test_the_format_of_every_kind_of_field(store_types: FakeTypes) -> None:
+    template = yaml.safe_load(design_template(store_types))
+    store = template["memory"][0]
+    notes = store["config"]["<variant[config]=notes>"]
+    assert template["version"] == '<string> | "0.0.0"'
+    assert template["vars"] == {"<key>": "<value> | required"}
+    assert store["name"] == "<string> | required"
+    assert store["type"] == "<string> | [notes, files, cloud, broken]"
+    assert notes["memory_path"] == "<string> | None"
+    assert notes["max_items"] == "<int> | 1000"
+    assert notes["strict"] == "<bool> | false"
+    assert notes["weights"] == {"<key>": "<value> | required"}
+    assert notes["tags"] == "<string | list[str]> | []"
+    assert notes["embedding"]["provider"] == "<string> | [minilm, local, openai]"
+    assert notes["embedding"]["params"]["timeout"] == "<float> | 30.0"
+    sources = store["config"]["<variant[config]=files>"]["file_sources"]
+    assert sources == [
+        {"path": "<string> | required", "file_types": ["<string> | None"], "recursive": "<bool> | true"},
+    ]
+
+
+def test_attachments_look_as_devall_has_them(store_types: FakeTypes) -> None:
+    template = yaml.safe_load(design_template(store_types))
+    attachment = template["nodes"][0]["config"]["<variant[config]=agent>"]["memories"][0]
+    assert attachment == {
+        "name": "<string> | required",
+        "retrieve_stage": ["<Stage> | [pre, plan, gen, critique, finished]"],
+        "write_stage": ["<Stage> | [pre, plan, gen, critique, finished]"],
+        "top_k": "<int> | 3",
+        "similarity_threshold": "<float> | -1.0",
+        "read": "<bool> | true",
+        "write": "<bool> | true",
+    }
+
+
+def test_lines_are_in_the_order_of_the_models_and_keep_their_script(store_types: FakeTypes) -> None:
+    class PoemConfig(ConfigModel):
+        """A poem."""
+
+        zeile: str = "月"
+        anfang: str = "a"
+        reime: str | dict[str, str] = Field(default_factory=dict)
+
+    text = design_template(FakeTypes(poem=PoemConfig))
+    assert "reime: <string | dict[str, str]> | {}" in text
+    assert text.index('zeile: <string> | "月"') < text.index('anfang: <string> | "a"')
+
+
+def test_a_model_that_contains_itself_ends_in_a_mark() -> None:
+    text = design_template(FakeTypes(tree=TreeConfig))
+    mark = "<recursive[TreeConfig] path: WorkflowDocument → StoreDeclaration → TreeConfig → TreeConfig>"
+    tree = yaml.safe_load(text)["memory"][0]["config"]["<variant[config]=tree>"]
+    assert list(tree["children"][0]) == [mark]
+
+
+def test_a_version_can_be_pinned(store_types: FakeTypes) -> None:
+    assert yaml.safe_load(design_template(store_types, "0.4.0"))["version"] == "0.4.0"
+
+
+def test_the_program_writes_every_file(
+    tmp_path: Path, store_types: FakeTypes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = tmp_path / "a" / "t.yaml", tmp_path / "b.yaml", tmp_path / "c.yaml"
+    arguments = ["--output", first, "--mirror", second, third, "--version", "9"]
+    assert main([str(one) for one in arguments], store_types=store_types) == 0
+    assert first.read_text(encoding="utf-8") == design_template(store_types, "9")
+    assert second.read_bytes() == third.read_bytes() == first.read_bytes()
+    assert capsys.readouterr().out.splitlines() == [f"wrote {path}" for path in (first, second, third)]
+
+
+def test_the_program_says_what_it_cannot_write(
+    tmp_path: Path, store_types: FakeTypes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--output", str(tmp_path)], store_types=store_types) == 1
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_the_program_uses_the_installed_types(tmp_path: Path) -> None:
+    output = tmp_path / "t.yaml"
+    assert main(["--output", str(output)]) == 0
+    assert "memory_options:" in output.read_text(encoding="utf-8")

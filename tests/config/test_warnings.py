@@ -1,0 +1,115 @@
+"""What can be run but is probably not meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Read
+
+STORES = "memory:\n- {name: notes, type: notes}\n- {name: docs, type: files, config: {file_sources: [{path: .}]}}\n"
+
+
+def _warnings(read: Read, text: str, **environ: str) -> list[tuple[str, str]]:
+    return [(warning.path, warning.message) for warning in read(text, **environ).warnings]
+
+
+def _attached(attachment: str, agent: str = "") -> str:
+    return STORES + f"nodes: [{{id: a, type: agent, config: {{{agent} memories: [{attachment}]}}}}]"
+
+
+@pytest.mark.parametrize(
+    ("attachment", "agent", "key", "message"),
+    [
+        ("{name: docs, write: true}", "", "write", "stores of type 'files' are read-only; nothing will be written"),
+        ("{name: notes, read: false, write: false}", "", "read", "this store is neither read nor written here"),
+        (
+            "{name: notes, retrieve_stage: [gen, critique]}",
+            "plan: x,",
+            "retrieve_stage",
+            "the stage 'critique' does not",
+        ),
+        (
+            "{name: notes, retrieve_stage: plan}",
+            "critique: x,",
+            "retrieve_stage",
+            "the stage 'plan' does not happen here",
+        ),
+        (
+            "{name: notes, retrieve_stage: finished}",
+            "",
+            "retrieve_stage",
+            "nothing is retrieved at the stage 'finished'",
+        ),
+        (
+            "{name: notes, write_stage: critique}",
+            "",
+            "write_stage",
+            "the stage 'critique' does not happen here, because",
+        ),
+    ],
+)
+def test_attachments_without_effect(read: Read, attachment: str, agent: str, key: str, message: str) -> None:
+    found = _warnings(read, _attached(attachment, agent))
+    assert [(path, text[: len(message)]) for path, text in found] == [(f"nodes[0].config.memories[0].{key}", message)]
+
+
+@pytest.mark.parametrize(
+    ("attachment", "agent"),
+    [
+        ("{name: docs}", ""),
+        ("{name: docs, write: false}", ""),
+        ("{name: notes, retrieve_stage: [pre, gen]}", ""),
+        ("{name: notes, retrieve_stage: [plan, critique], write_stage: [critique]}", "plan: x, critique: y,"),
+        ("{name: notes, read: false, retrieve_stage: critique}", ""),
+        ("{name: notes, write: false, write_stage: critique}", ""),
+    ],
+)
+def test_attachments_that_are_fine(read: Read, attachment: str, agent: str) -> None:
+    assert _warnings(read, _attached(attachment, agent)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "meant"),
+    [
+        ("nodes: []\nmemroy: []", "memroy", "memory"),
+        ("nodes: []\nMemory: []", "Memory", "memory"),
+        ("nodes: []\nmemories: []", "memories", "memory"),
+        ("memory: []\nnode: []", "node", "nodes"),
+        ("graph: {nodes: [], memori: []}", "graph.memori", "memory"),
+        ("nodes: [{id: a, type: agent, config: {memorys: []}}]", "nodes[0].config.memorys", "memories"),
+        (
+            "nodes: [{id: a, type: agent, config: {memory_option: {}}}]",
+            "nodes[0].config.memory_option",
+            "memory_options",
+        ),
+    ],
+)
+def test_keys_that_nearly_are_ours(read: Read, text: str, path: str, meant: str) -> None:
+    assert _warnings(read, text) == [(path, f"this key is not read; did you mean {meant!r}?")]
+
+
+def test_other_keys_are_none_of_our_business(read: Read) -> None:
+    assert _warnings(read, "nodes: []\nname: x\n5: y\nend: []\nmodels: []\nmode: 1\ngraph: 3") == []
+
+
+def test_unset_variables(read: Read) -> None:
+    found = _warnings(read, "memory: [{name: a, type: notes, config: {memory_path: '${DIR}/${NAME}.db'}}]", NAME="x")
+    message = (
+        "the variable DIR is not set; set it under `vars`, in the environment or in a `.env` file beside the workflow"
+    )
+    assert found == [("memory[0].config.memory_path", message)]
+
+
+def test_very_many_warnings_are_cut_short(read: Read) -> None:
+    tags = ", ".join(f"'${{X{index}}}'" for index in range(500))
+    workflow = read(f"memory: [{{name: a, type: notes, config: {{tags: [{tags}]}}}}]")
+    assert (len(workflow.warnings), len(workflow.unresolved)) == (200, 500)
+
+
+def test_warnings_have_lines_and_come_in_their_order(read: Read) -> None:
+    workflow = read("memory:\n- {name: '${A}', type: notes}\nnode: []\nplugin: []")
+    assert [(warning.file, warning.line) for warning in workflow.warnings] == [
+        ("w.yaml", 2),
+        ("w.yaml", 3),
+        ("w.yaml", 4),
+    ]
