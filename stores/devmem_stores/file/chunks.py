@@ -53,9 +53,8 @@ def _summary(section: Section, text: str) -> str:
     """Put the headings before the text, without those that its first line says itself."""
     first = text.split("\n", 1)[0]
     above = [part for part in section.heading if part and part not in first]
-    if section.symbol and section.symbol.rpartition(".")[2] not in first:
-        above.append(section.symbol)
-    elif section.symbol and "." in section.symbol:
+    # A definition's own line says its name, but not the class that it is in.
+    if section.symbol and ("." in section.symbol or section.symbol not in first):
         above.append(section.symbol)
     return f"{' > '.join(above)}\n{text}" if above else text
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from devmem import IndexPlan
@@ -88,9 +88,7 @@ def read(found: Found) -> Read:
             data = file.read()
             after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns) and len(data) == after.st_size:
-            now = Found(
-                name=found.name, path=found.path, size=after.st_size, mtime_ns=after.st_mtime_ns, encoding=found.encoding
-            )
+            now = replace(found, size=after.st_size, mtime_ns=after.st_mtime_ns)
             return Read(found=now, data=data, sha256=hashlib.sha256(data).hexdigest(), checked_ns=checked)
     raise UnreadableError("changes while it is read; it is tried again the next time")
 

@@ -45,7 +45,7 @@ class FileSource(ConfigModel):
     """Look into subfolders too."""
     encoding: Annotated[str, AfterValidator(_known_encoding)] | None = None
     """Encoding of the files; absent detects it for each."""
-    exclude: Annotated[list[str], BeforeValidator(_as_list)] = []
+    exclude: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
     """What to leave out, written as in a `.gitignore`, relative to the source."""
     gitignore: bool = False
     """Leave out what the `.gitignore` files in the source, and in the repository above it, leave out."""

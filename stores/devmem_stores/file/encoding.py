@@ -22,7 +22,7 @@ class UnreadableError(ValueError):
 
 
 def decode(data: bytes, encoding: str | None) -> str:
-    """Give the text, line ends as `\\n`; the encoding is detected when it is None.
+    """Give the text, every line end a line feed; the encoding is detected when it is None.
 
     Raises:
         UnreadableError: the bytes are not of that encoding, or not a text at all.

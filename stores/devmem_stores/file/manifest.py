@@ -16,7 +16,7 @@ from typing import Final
 
 from devmem import CollectionUnwritableError
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger("devmem.stores.file")
 _VERSION: Final = 1
 _MEMORY: Final = ":memory:"
 _SCHEMA: Final = (

@@ -99,5 +99,3 @@ def _put_in_place(beside: str, location: str) -> None:
 def _remove(beside: str) -> None:
     for suffix in _BESIDE:
         Path(beside + suffix).unlink(missing_ok=True)
-
-

@@ -38,6 +38,4 @@ def section_of(
     lines: Sequence[str], start: int, end: int, *, heading: tuple[str, ...] = (), symbol: str | None = None
 ) -> Section:
     """Make a section of the lines from `start` up to `end` (0-based, exclusive); they keep their line ends."""
-    return Section(
-        text="".join(lines[start:end]), numbers=range(start + 1, end + 1), heading=heading, symbol=symbol
-    )
+    return Section(text="".join(lines[start:end]), numbers=range(start + 1, end + 1), heading=heading, symbol=symbol)

@@ -21,8 +21,8 @@ DEFAULT_TYPES: Final = frozenset(
 )
 """Endings that are indexed when a source names none."""
 _LEFT_ALONE: Final = frozenset(
-    [".git", ".hg", ".svn", ".devmem", "__pycache__", "node_modules", ".venv", ".tox"]
-    + [".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".idea"]
+    """.git .hg .svn .devmem __pycache__ node_modules .venv .tox .mypy_cache .ruff_cache .pytest_cache .hypothesis
+    .idea""".split()
 )
 """Folders that hold no documents; a source may still name one itself."""
 
@@ -114,7 +114,7 @@ class Sources:
     def _matching(self, source: FileSource, scan: Scan) -> Iterator[Found]:
         start = self._absolute(_fixed_part(source.path))
         pattern = str(self._absolute(source.path))
-        matched = sorted(glob.glob(pattern, recursive=source.recursive))
+        matched = sorted(glob.glob(pattern, recursive=source.recursive))  # noqa: PTH207 - Path.glob takes no absolute one
         if not matched:
             scan.problems[source.path] = "no file matches this pattern"
         for match in matched:

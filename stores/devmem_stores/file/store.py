@@ -47,7 +47,7 @@ from devmem_stores.file.sources import Sources
 if TYPE_CHECKING:
     from devmem_stores.file.watching import Watcher
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger("devmem.stores.file")
 _READ_ONLY: Final = "read-only: a file store holds what its files say"
 
 
@@ -157,8 +157,8 @@ class FileMemory(CollectionMemory):
         if self._embedder is None or location is None or "://" in location:
             raise error
         _LOG.warning(
-            "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded anew; the old index "
-            "stays as it is until that is done",
+            "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded anew; "
+            "the old index stays as it is until that is done",
             self.name, error.recorded, error.wanted,
         )  # fmt: skip
         old = self._open(claim=False)
@@ -185,7 +185,7 @@ class FileMemory(CollectionMemory):
             _LOG.warning("memory store %r: nothing is taken over from DevAll's index: %s", self.name, error)
             return {}
         _LOG.info(
-            "memory store %r: DevAll's index of %d file(s) is read; %d embedding(s) can be kept, its file stays as it is",
+            "memory store %r: DevAll's index of %d file(s) is read; %d embedding(s) can be kept",
             self.name, len(old.files), len(vectors),
         )  # fmt: skip
         return vectors

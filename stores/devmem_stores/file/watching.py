@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(feature="`watch: true` of a file store", package="watchdog", extra="watch") from error
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger("devmem.stores.file")
 _WRITES: Final = frozenset(["created", "modified", "moved", "deleted", "closed"])
 """Kinds of event that may mean another content; opening and reading are none."""
 _QUIET: Final = 0.25
@@ -97,7 +97,7 @@ class Watcher:
                 return
             try:
                 self._take_in()
-            except Exception:
+            except Exception:  # noqa: BLE001 - see below
                 # Nobody waits for this thread: what goes wrong is said here, and changes are not given up.
                 _LOG.exception("memory store %r: changed files could not be indexed; trying again", self._name)
                 self._stop.wait(_RETRY)

@@ -1,4 +1,4 @@
-"""Source code of other languages: a section wherever a line at the left edge, or in a type's body, defines something."""
+"""Source code of other languages: a section for every definition at the left edge, or in a type's body."""
 
 from __future__ import annotations
 

@@ -51,25 +51,24 @@ def _headings(tokens: Sequence[Token]) -> Iterator[_Heading]:
 
 
 def _parts(lines: Sequence[str], headings: Sequence[_Heading], fences: Sequence[range]) -> Iterator[Section]:
-    start, path = 0, list[_Heading]()
+    start = headings[0].line if headings else 0
+    path: list[_Heading] = []
+    if start > 0:
+        yield _section(lines, 0, start, path, fences)
     for at, heading in enumerate(headings):
-        if start < heading.line:
-            yield _section(lines, start, heading.line, path, fences)
-            start = heading.line
-        path = [above for above in path if above.level < heading.level] + [heading]
+        path = [*(above for above in path if above.level < heading.level), heading]
         following = headings[at + 1] if at + 1 < len(headings) else None
+        end = following.line if following else len(lines)
+        is_empty = not "".join(lines[heading.after : end]).strip()
         # A heading with nothing of its own goes with the one below it.
-        if following is None or following.level <= heading.level or "".join(lines[heading.after : following.line]).strip():
-            end = following.line if following else len(lines)
+        if following is None or following.level <= heading.level or not is_empty:
             yield _section(lines, start, end, path, fences)
             start = end
     if start < len(lines):
         yield _section(lines, start, len(lines), path, fences)
 
 
-def _section(
-    lines: Sequence[str], start: int, end: int, path: Sequence[_Heading], fences: Sequence[range]
-) -> Section:
+def _section(lines: Sequence[str], start: int, end: int, path: Sequence[_Heading], fences: Sequence[range]) -> Section:
     inside = tuple(
         range(fence.start - start, min(fence.stop, end) - start) for fence in fences if start <= fence.start < end
     )
