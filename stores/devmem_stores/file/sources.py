@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ DEFAULT_TYPES: Final = frozenset(
     .sql .proto .graphql .vue .svelte .css .scss""".split()
 )
 """Endings that are indexed when a source names none."""
+_WILDCARD: Final = re.compile(r"\*\*/?|\*|\?|\[!?[^\]]+\]")
 _LEFT_ALONE: Final = frozenset(
     """.git .hg .svn .devmem __pycache__ node_modules .venv .tox .mypy_cache .ruff_cache .pytest_cache .hypothesis
     .idea""".split()
@@ -112,19 +114,18 @@ class Sources:
             scan.problems[source.path] = "there is no such file or folder"
 
     def _matching(self, source: FileSource, scan: Scan) -> Iterator[Found]:
-        start = self._absolute(_fixed_part(source.path))
-        pattern = str(self._absolute(source.path))
-        matched = sorted(glob.glob(pattern, recursive=source.recursive))  # noqa: PTH207 - Path.glob takes no absolute one
-        if not matched:
+        """Walk the folder before the first wildcard; the pattern is never expanded, links would make it endless."""
+        fixed = _fixed_part(source.path)
+        matches = _pattern(Path(source.path).relative_to(fixed).as_posix(), deep=source.recursive)
+        walked = source.model_copy(update={"recursive": True})
+        none = True
+        if self._absolute(fixed).is_dir():
+            for found in self._below(self._absolute(fixed), os.path.normpath(fixed), walked, scan):
+                if matches.fullmatch(found.path.relative_to(self._absolute(fixed)).as_posix()):
+                    none = False
+                    yield found
+        if none:
             scan.problems[source.path] = "no file matches this pattern"
-        for match in matched:
-            path = Path(match)
-            if not path.is_file() or not _is_inside(path, start) or not _has_type(path, source):
-                continue
-            if self._rules(start, source, scan).leaves_out(path, is_folder=False):
-                continue
-            name = os.path.normpath(Path(_fixed_part(source.path)) / path.relative_to(start))
-            yield from self._found(path, name, source, scan)
 
     def _rules(self, root: Path, source: FileSource, scan: Scan) -> Ignoring:
         try:
@@ -189,6 +190,22 @@ def _fixed_part(pattern: str) -> str:
             return str(Path(*parts)) if parts else "."
         parts.append(part)
     return pattern
+
+
+def _pattern(pattern: str, *, deep: bool) -> re.Pattern[str]:
+    """Translate a pattern: `*` and `?` stay within a folder, `**/` is any number of folders."""
+    regex, at = "", 0
+    for match in _WILDCARD.finditer(pattern):
+        regex += re.escape(pattern[at : match.start()])
+        wildcard = match[0]
+        if wildcard.startswith("**"):
+            regex += (r"(?:[^/]+/)*" if wildcard.endswith("/") else r".*") if deep else r"[^/]*" + wildcard[2:]
+        elif wildcard.startswith("["):
+            regex += wildcard.replace("[!", "[^", 1)
+        else:
+            regex += r"[^/]*" if wildcard == "*" else r"[^/]"
+        at = match.end()
+    return re.compile(regex + re.escape(pattern[at:]))
 
 
 def _has_type(path: Path, source: FileSource) -> bool:

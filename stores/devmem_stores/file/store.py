@@ -203,7 +203,7 @@ class FileMemory(CollectionMemory):
         self._said = dict(report.problems)
 
     def _search(self, query: MemoryQuery) -> list[Hit]:
-        if self.report is None:
+        if self._opened is None:
             self.load()
         return [replace(hit, item=shown(hit)) for hit in super()._search(query)]
 
