@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Self, TypeAlias
@@ -199,6 +200,10 @@ class MemoryItem:
         """DevAll's name for `created_at`."""
         return self.created_at
 
+    def dated_summary(self) -> str:
+        """Give the summary, led by the day when what it tells of happened, if that is known: `[2026-05-08] ...`."""
+        return ("" if self.event_time is None else _dated(self.event_time)) + self.content_summary.strip()
+
     def full_text(self) -> str:
         """Join the summary and those snapshot texts that it does not hold already: what full-text search sees."""
         snapshots = (self.input_snapshot, self.output_snapshot)
@@ -209,6 +214,14 @@ class MemoryItem:
     def expired(self, now: float) -> bool:
         """Say whether the item is past its `expires_at` at `now` (seconds since the epoch)."""
         return self.expires_at is not None and self.expires_at <= now
+
+
+def _dated(seconds: float) -> str:
+    try:
+        return f"[{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}] "
+    except (ValueError, OverflowError, OSError):
+        # Milliseconds taken for seconds, say: a day that no calendar has is not worth losing the text.
+        return ""
 
 
 _ITEM_KEYS = frozenset(f.name for f in fields(MemoryItem)) | {"timestamp"}

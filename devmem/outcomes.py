@@ -89,7 +89,7 @@ class StoreFailure:
 
     store: str
     operation: str
-    """`retrieve` or `update`."""
+    """`retrieve`, `update`, `save` or `embed the query`; at the last one, `store` is the embedding model's name."""
     error: Exception
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class StoreFailure:
 class CutReason(StrEnum):
     """Why a hit was left out of what an agent is shown."""
 
-    DUPLICATE = "the same content came from another store"
+    DUPLICATE = "the same content is shown already"
     BUDGET = "the token budget was used up"
 
 

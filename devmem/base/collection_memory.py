@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import ClassVar, Final, Literal
 
@@ -16,7 +17,7 @@ from devmem.base.query import MemoryQuery
 from devmem.base.setup import StoreSetup
 from devmem.collections import Collection, CollectionInfo, Filter, SearchQuery, Unique, Weights, open_collection
 from devmem.config import ConfigModel, EmbeddingConfig
-from devmem.errors import CollectionClosedError
+from devmem.errors import CollectionClosedError, CollectionError
 from devmem.items import MemoryItem
 from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.text.analysis import mostly_unspaced
@@ -100,7 +101,8 @@ class CollectionMemory(MemoryBase):
 
     def _hybrid(self, query: MemoryQuery, limit: int, weights: Weights) -> list[Hit]:
         """Search by meaning and by words."""
-        self.save()
+        if self._queue is not None:
+            self._queue.catch_up(self.collection, batches=1)
         return self.collection.search(
             SearchQuery(
                 text=query.text,
@@ -118,12 +120,26 @@ class CollectionMemory(MemoryBase):
             return item
         return self._store([item], self.unique)[0]
 
+    def _cap(self) -> int | None:
+        """How many items to keep; the oldest go first. None keeps all."""
+        return None
+
     def _store(self, items: Sequence[MemoryItem], unique: Unique) -> list[WriteOutcome]:
-        if self._queue is None:
-            return self.collection.add(items, unique=unique)
-        self._mention_language(items)
-        self._queue.catch_up(self.collection)
-        return self.collection.add(self._queue.embed(items), unique=unique)
+        if self._queue is not None:
+            self._mention_language(items)
+            self._queue.catch_up(self.collection)
+            items = self._queue.embed(items)
+        outcomes = self.collection.add(items, unique=unique)
+        if (keep := self._cap()) is not None:
+            self._trim_to(keep)
+        return outcomes
+
+    def _trim_to(self, keep: int) -> None:
+        try:
+            self.collection.trim(keep=keep)
+        except CollectionError as error:
+            # The items are stored: what failed is done after the next write.
+            _LOG.warning("memory store %r keeps more than %d items for now: %s", self.name, keep, error)
 
     def _mention_language(self, items: Sequence[MemoryItem]) -> None:
         """Say once that the model cannot read what is stored."""
@@ -139,10 +155,22 @@ class CollectionMemory(MemoryBase):
         """Store finished items, some hundreds at a time; each keeps its id and is stored once."""
         outcomes: list[WriteOutcome] = []
         for start in range(0, len(items), _BATCH):
-            outcomes += self._store(items[start : start + _BATCH], Unique.ID)
+            outcomes += self._store(self._with_known_embeddings(items[start : start + _BATCH]), Unique.ID)
             if progress:
                 progress(len(outcomes))
         return outcomes
+
+    def _with_known_embeddings(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Give the items that are stored already with the embedding they have there, so that none is made anew."""
+        if self._queue is None:
+            return list(items)
+        known = {item.id: item for item in self.collection.get([item.id for item in items])}
+        return [
+            replace(item, embedding=known[item.id].embedding)
+            if item.id in known and known[item.id].content_hash == item.content_hash
+            else item
+            for item in items
+        ]
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Give the items that are there, in the order of `ids`."""
@@ -172,10 +200,11 @@ class CollectionMemory(MemoryBase):
         """Say where the items are and how much there is."""
         return self.collection.info()
 
-    def reindex(self, progress: Progress | None = None) -> int:
+    def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
         """Embed every item anew with the model that the configuration names now; gives how many were embedded.
 
-        Interrupted, it goes on where it stopped: what has no embedding yet waits for it.
+        Interrupted, it goes on where it stopped: what has no embedding yet waits for it. Where this model made the
+        embeddings already, only what waits is embedded, unless `force` makes all of them anew.
 
         Raises:
             EmbeddingError: the provider does not answer; the items are found by their text meanwhile.
@@ -186,7 +215,8 @@ class CollectionMemory(MemoryBase):
         if self._opened is None:
             self._opened = self._open(claim=False)
         identity = self._embedder.identity
-        self._opened.replace_model(identity.name, identity.dimension)
+        if force or self._opened.info().embedding != identity.name:
+            self._opened.replace_model(identity.name, identity.dimension)
         return self._queue.catch_up(self._opened, progress)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -49,8 +50,13 @@ class EmbeddingQueue:
             done[at] = replace(items[at], embedding=vector)
         return done
 
-    def catch_up(self, collection: Collection, progress: Callable[[int], None] | None = None) -> int:
-        """Embed the items that wait; gives how many. Stops where the provider stops answering."""
+    def catch_up(
+        self, collection: Collection, progress: Callable[[int], None] | None = None, *, batches: int | None = None
+    ) -> int:
+        """Embed the items that wait, at most some batches of them; gives how many.
+
+        It stops where the provider stops answering.
+        """
         if not self._may_wait or self._clock() < self._resume_at:
             return 0
         with self._lock:
@@ -58,22 +64,26 @@ class EmbeddingQueue:
             self._may_wait = False
             done = False
             try:
-                caught_up, done = self._embed_waiting(collection, progress)
+                caught_up, done = self._embed_waiting(collection, progress, batches)
             finally:
                 self._may_wait = self._may_wait or not done
         return caught_up
 
-    def _embed_waiting(self, collection: Collection, progress: Callable[[int], None] | None) -> tuple[int, bool]:
+    def _embed_waiting(
+        self, collection: Collection, progress: Callable[[int], None] | None, batches: int | None
+    ) -> tuple[int, bool]:
         """Embed what waits; gives how many, and whether nothing waits now."""
         caught_up = 0
-        while waiting := collection.waiting(_BATCH):
+        for _ in itertools.count() if batches is None else range(batches):
+            if not (waiting := collection.waiting(_BATCH)):
+                return caught_up, True
             vectors = {item.id: item.embedding for item in self.embed(waiting) if item.embedding is not None}
             if not vectors:
                 return caught_up, False
             caught_up += collection.set_embeddings(vectors)
             if progress:
                 progress(caught_up)
-        return caught_up, True
+        return caught_up, False
 
     def _failed(self, error: EmbeddingError, count: int) -> None:
         _LOG.warning("%d item(s) wait for their embedding and are found by their text until then: %s", count, error)

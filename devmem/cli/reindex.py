@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from devmem.base import CollectionConfig, CollectionMemory, MemoryBase, PlaceConfig
@@ -11,11 +13,17 @@ from devmem.cli.terminal import Terminal
 from devmem.runtime import DEFAULT_SESSION
 
 
-def reindex(ctx: typer.Context, file: WorkflowFile, store: StoreName, session: Session = DEFAULT_SESSION) -> None:
+def reindex(
+    ctx: typer.Context,
+    file: WorkflowFile,
+    store: StoreName,
+    session: Session = DEFAULT_SESSION,
+    force: Annotated[bool, typer.Option("--force", help="Embed what this model embedded already, too.")] = False,
+) -> None:
     """Embed every item of a store anew, with the model that the workflow names now.
 
     Needed after the model was changed: vectors of different models cannot be compared. No item is lost; until it has
-    its new embedding it is found by its words.
+    its new embedding it is found by its words. What was interrupted goes on where it stopped.
 
     Example: `devmem reindex configs/demo/team.yaml notes --session demo`
     """
@@ -30,7 +38,7 @@ def reindex(ctx: typer.Context, file: WorkflowFile, store: StoreName, session: S
     total = _count(memory)
     try:
         with terminal.progress(f"embedding {store}", total) as bar:
-            done = memory.reindex(lambda so_far: bar.update(bar.task_ids[0], completed=so_far))
+            done = memory.reindex(lambda so_far: bar.update(bar.task_ids[0], completed=so_far), force=force)
         info = memory.info()
     finally:
         memory.close()

@@ -104,16 +104,12 @@ def _open(
 
 def _chat_models(workflow: Workflow, provider: str | None) -> ChatModels:
     """Choose each node's chat model; a provider that is given stands in for the configured one."""
-    from devmem.config import AgentConfig, NodeConfig
-    from devmem.llm import ChatModel, open_chat_model
+    from devmem.runtime import configured_chat_models
 
-    def choose(node: NodeConfig, config: AgentConfig) -> ChatModel:
-        chosen = provider or config.provider
-        if chosen != "extractive":
-            workflow.require_resolved(*node.place.location)
-        return open_chat_model(chosen, model=config.model, api_key=config.api_key, base_url=config.base_url)
-
-    return choose
+    configured = configured_chat_models(workflow)
+    if provider is None:
+        return configured
+    return lambda node, config: configured(node, config.model_copy(update={"provider": provider}))
 
 
 def _run_all(

@@ -6,14 +6,13 @@ import base64
 import binascii
 import hashlib
 import logging
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
+from devmem.collections.replacing import replace_file
 from devmem.errors import CollectionUnwritableError
 from devmem.items import MemoryContentSnapshot, MemoryItem
 from devmem.messages import AttachmentRef
@@ -98,16 +97,10 @@ class AttachmentFiles:
         target = self.folder / name
         if target.exists():
             return
-        part = self.folder / f"{name}.{uuid4().hex}.part"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(target)
+            replace_file(target, [content])
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise CollectionUnwritableError(target, f"an attachment cannot be written: {error}") from error
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import threading
 import time
 from collections import Counter
@@ -17,13 +16,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from uuid import uuid4
 
 import numpy as np
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from devmem.collections.protocol import Collection, CollectionInfo, Filter, SearchQuery, Unique
+from devmem.collections.replacing import replace_file
 from devmem.collections.sqlite.collection import SqliteCollection
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import (
@@ -132,16 +131,8 @@ class JsonCollection:
 
     def _write(self) -> None:
         content = json.dumps([_dump(item, self._model) for item in self._memory.scan()], indent=2, ensure_ascii=False)
-        part = self._path.with_name(f"{self._path.name}.{uuid4().hex}.part")
-        try:
-            with part.open("w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
+        # Half a surrogate pair, which UTF-8 cannot hold, becomes a backslash escape, which is JSON.
+        replace_file(self._path, [content.encode("utf-8", "backslashreplace")])
         found = self._path.stat()
         self._stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
 

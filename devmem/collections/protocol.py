@@ -26,6 +26,8 @@ class Filter:
 
     scope: Scope = field(default_factory=Scope)
     """Every part of it that is set must be equal."""
+    or_unbound: bool = False
+    """An item that is bound to nobody in a part of the scope matches there too."""
     after: float | None = None
     """Event time, or creation where there is none, from then on (seconds since the epoch)."""
     before: float | None = None

@@ -56,16 +56,17 @@ def _doubts(attachment: Attachment, agent: AgentConfig, store: StoreDeclaration)
         yield "read", "this store is neither read nor written here"
     if attachment.read:
         for stage in attachment.retrieve_stage or ():
-            yield from _dead_stage("retrieve_stage", stage, agent, stage in RETRIEVING)
+            if stage is Stage.FINISHED:
+                message = "what is found at the stage 'finished' reaches no prompt, only the result of the run"
+                yield "retrieve_stage", f"{message}; prompts are reached from {choices(RETRIEVING)}"
+            yield from _dead_stage("retrieve_stage", stage, agent)
     if attachment.write:
         for stage in attachment.write_stage:
-            yield from _dead_stage("write_stage", stage, agent, True)
+            yield from _dead_stage("write_stage", stage, agent)
 
 
-def _dead_stage(key: str, stage: Stage, agent: AgentConfig, possible: bool) -> Iterator[tuple[str, str]]:
-    if not possible:
-        yield key, f"nothing is retrieved at the stage {stage.value!r}; possible: {choices(RETRIEVING)}"
-    elif stage is Stage.PLAN and agent.plan is None:
+def _dead_stage(key: str, stage: Stage, agent: AgentConfig) -> Iterator[tuple[str, str]]:
+    if stage is Stage.PLAN and agent.plan is None:
         yield key, "the stage 'plan' does not happen here, because the agent has no `plan`"
     elif stage is Stage.CRITIQUE and agent.critique is None:
         yield key, "the stage 'critique' does not happen here, because the agent has no `critique`"

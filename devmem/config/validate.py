@@ -159,7 +159,10 @@ def _possible(finding: ErrorDetails) -> list[str]:
     """Return the values that a choice offers, which pydantic gives as one quoted text."""
     if finding["type"] not in ("literal_error", "enum"):
         return []
-    return [part.strip().strip("'") for part in str(finding.get("ctx", {}).get("expected", "")).replace(" or ", ", ").split(", ")]
+    return [
+        part.strip().strip("'")
+        for part in str(finding.get("ctx", {}).get("expected", "")).replace(" or ", ", ").split(", ")
+    ]
 
 
 def _quoting_hint(finding: ErrorDetails, value: object) -> str:

@@ -27,7 +27,7 @@ from devmem.outcomes import (
     WriteOutcome,
     WriteStatus,
 )
-from devmem.retrieval import MergePolicy, is_echo, merge, only_asks, rank_as_devall, strip_recalled
+from devmem.retrieval import MergePolicy, is_echo, merge, rank_as_devall, says_nothing_new, strip_recalled
 from devmem.stages import RETRIEVING, Stage
 from devmem.text.frames import last_turn, strip_frames
 
@@ -120,7 +120,7 @@ class MemoryManager:
         if self._options.ranking == "devall":
             found = rank_as_devall(found, text, self._clock())
         result = merge(found, self.policy, failures)
-        self._recalls.remember(text, result.hits)
+        self._recalls.remember(text, (hit for hits in found for hit in hits))
         return result if result.hits or failures else None
 
     def update(self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED) -> MemoryUpdateResult:
@@ -129,12 +129,13 @@ class MemoryManager:
         A write that fails is kept, and tried again before the next one to that store.
         """
         stage = Stage(current_stage)
-        writing = [entry for entry in self._attachments if entry.write and stage in entry.write_stage]
-        fresh = self._without_recalled(payload) if writing else None
+        fresh, echo = self._without_recalled(payload)
         writes: list[StoreWrite] = []
         failures: list[StoreFailure] = []
-        for attachment in writing:
-            if fresh is None:
+        for attachment in self._attachments:
+            if not attachment.write or stage not in attachment.write_stage:
+                continue
+            if echo and self._knows(attachment.name, fresh.inputs_text):
                 writes.append(StoreWrite(store=attachment.name, outcome=_ECHO))
                 continue
             operation = "update"
@@ -159,28 +160,30 @@ class MemoryManager:
         """Write the payloads in order; those that are written leave the list."""
         outcomes: list[WriteOutcome] = []
         while pending:
-            outcomes.append(self._stores[name].update(pending[0]))
+            outcome: WriteOutcome | None = self._stores[name].update(pending[0])
+            outcomes.append(outcome or _UNSAID)
             del pending[0]
         return outcomes
 
     def _reading(self, stage: Stage) -> list[Attachment]:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
 
-    def _without_recalled(self, payload: MemoryWritePayload) -> MemoryWritePayload | None:
-        """Take out of a payload what only repeats memory; None when that leaves nothing new."""
-        inputs = strip_recalled(payload.inputs_text)
+    def _without_recalled(self, payload: MemoryWritePayload) -> tuple[MemoryWritePayload, bool]:
+        """Take out of a payload what only repeats memory; says too whether the answer was that and was taken out."""
         fresh = replace(
             payload,
-            inputs_text=inputs,
+            inputs_text=strip_recalled(payload.inputs_text),
             input_snapshot=_without_block(payload.input_snapshot),
             output_snapshot=_without_block(payload.output_snapshot),
         )
         answer = fresh.output_text()
         only_block = bool(payload.output_text().strip()) and not answer.strip()
-        if not payload.quoted and not only_block and not is_echo(answer, self._recalls.texts(_asked(inputs))):
-            return fresh
-        said = strip_frames(inputs)
-        return None if not said.strip() or only_asks(said) else replace(fresh, output_snapshot=None)
+        echo = payload.quoted or only_block or is_echo(answer, self._recalls.texts(_asked(fresh.inputs_text)))
+        return (replace(fresh, output_snapshot=None) if echo else fresh), echo
+
+    def _knows(self, store: str, inputs: str) -> bool:
+        """Say whether the inputs only ask, or repeat what this store recalled; another store may not have it."""
+        return says_nothing_new(strip_frames(inputs), self._recalls.texts(_asked(inputs), store))
 
     @property
     def unsaved(self) -> int:
@@ -220,8 +223,10 @@ class MemoryManager:
 
 
 _ECHO: Final = WriteOutcome(
-    status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input only asks"
+    status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
 )
+
+_UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
 
 
 def _asked(text: str) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Final, TypeVar
 
 from devmem.base import QueryEmbedding
 from devmem.outcomes import Hit
 
-_KEPT = 256
+_KEPT: Final = 256
+
+T = TypeVar("T")
 
 
 class Recalls:
@@ -17,7 +20,7 @@ class Recalls:
 
     def __init__(self) -> None:
         self._embeddings: OrderedDict[str, QueryEmbedding] = OrderedDict()
-        self._texts: OrderedDict[str, set[str]] = OrderedDict()
+        self._texts: OrderedDict[str, dict[str, set[str]]] = OrderedDict()
         self._lock = threading.Lock()
 
     def embedding(self, query: str) -> QueryEmbedding:
@@ -31,18 +34,22 @@ class Recalls:
             return known
 
     def remember(self, query: str, hits: Iterable[Hit]) -> None:
-        """Note what was recalled for a query."""
+        """Note what each store recalled for a query."""
         with self._lock:
-            self._texts.setdefault(query, set()).update(hit.item.content_summary for hit in hits)
+            by_store = self._texts.setdefault(query, {})
+            for hit in hits:
+                by_store.setdefault(hit.store, set()).add(hit.item.content_summary)
             self._texts.move_to_end(query)
             _shrink(self._texts)
 
-    def texts(self, query: str) -> frozenset[str]:
-        """Give the texts that were recalled for a query."""
+    def texts(self, query: str, store: str | None = None) -> frozenset[str]:
+        """Give the texts that a store, or any store, recalled for a query."""
         with self._lock:
-            return frozenset(self._texts.get(query, ()))
+            by_store = self._texts.get(query, {})
+            wanted = by_store.values() if store is None else [by_store.get(store, set())]
+            return frozenset().union(*wanted)
 
 
-def _shrink(cache: OrderedDict[str, object] | OrderedDict[str, QueryEmbedding] | OrderedDict[str, set[str]]) -> None:
+def _shrink(cache: OrderedDict[str, T]) -> None:
     while len(cache) > _KEPT:
         cache.popitem(last=False)

@@ -1,9 +1,9 @@
 """What becomes of hits: merged over stores, cut to a budget, written for an agent, recognised when they come back."""
 
 from devmem.retrieval.devall import devall_score, rank_as_devall
-from devmem.retrieval.echo import is_echo, only_asks
+from devmem.retrieval.echo import is_echo, says_nothing_new
 from devmem.retrieval.merging import MergePolicy, merge
-from devmem.retrieval.rendering import Language, render, shown_text, strip_recalled
+from devmem.retrieval.rendering import Language, render, strip_recalled
 
 __all__ = [
     "Language",
@@ -11,9 +11,8 @@ __all__ = [
     "devall_score",
     "is_echo",
     "merge",
-    "only_asks",
     "rank_as_devall",
     "render",
-    "shown_text",
+    "says_nothing_new",
     "strip_recalled",
 ]

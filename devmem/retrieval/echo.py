@@ -16,21 +16,26 @@ def _words(text: str) -> str:
     return " ".join(_NOISE.sub(" ", text.casefold()).split())
 
 
+def _known(recalled: Iterable[str]) -> str:
+    # Between blanks, so that "yes" does not stand in "yesterday".
+    return "".join(f" {_words(text)} \n" for text in recalled)
+
+
 def is_echo(answer: str, recalled: Iterable[str]) -> bool:
     """Say whether four fifths of the answer's sentences, by length, stand in the recalled texts word for word."""
-    # Between blanks, so that "yes" does not stand in "yesterday".
-    known = "".join(f" {_words(text)} \n" for text in recalled)
-    if not known:
-        return False
+    known = _known(recalled)
     total = repeated = 0
-    for sentence in split_sentences(answer):
-        words = _words(sentence)
+    for words in map(_words, split_sentences(answer)):
         total += len(words)
         repeated += len(words) if f" {words} " in known else 0
     return total > 0 and repeated >= _ECHO_SHARE * total
 
 
-def only_asks(text: str) -> bool:
-    """Say whether the text is questions and nothing else."""
-    sentences = [sentence.strip() for sentence in split_sentences(text) if sentence.strip()]
-    return bool(sentences) and all(sentence.endswith(("?", "？")) for sentence in sentences)
+def says_nothing_new(text: str, recalled: Iterable[str]) -> bool:
+    """Say whether each of the text's sentences is a question, or stands in the recalled texts word for word."""
+    known = _known(recalled)
+    for sentence in split_sentences(text):
+        words = _words(sentence)
+        if words and not sentence.rstrip().endswith(("?", "？")) and f" {words} " not in known:
+            return False
+    return True

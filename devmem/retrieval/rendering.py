@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 from devmem.outcomes import Hit
@@ -55,20 +54,6 @@ class Shown:
 
     hit: Hit
     text: str
-
-
-def shown_text(hit: Hit) -> str:
-    """Give the text of a hit, led by the day when what it tells of happened, if that is known."""
-    day = hit.item.event_time
-    return (_dated(day) if day is not None else "") + hit.item.content_summary.strip()
-
-
-def _dated(seconds: float) -> str:
-    try:
-        return f"[{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}] "
-    except (ValueError, OverflowError, OSError):
-        # Milliseconds taken for seconds, say: a day that no calendar has is not worth losing the text.
-        return ""
 
 
 def render(entries: Sequence[Shown], language: Language = "en") -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from devmem.collections import Filter
 from devmem.config import AgentConfig
 from devmem.items import MemoryContentSnapshot, Scope
 from devmem.llm import ChatModel, ChatReply, ChatRequest
@@ -75,7 +76,9 @@ class AgentRun:
     def _retrieve(self, stage: Stage) -> None:
         snapshot = MemoryContentSnapshot.from_messages(self.inputs)
         query = MemoryContentSnapshot(text=_framed(self.inputs), blocks=snapshot.blocks if snapshot else ())
-        result = self.manager.retrieve(agent_role=self.config.role or "", query=query, current_stage=stage)
+        # What belongs to another user is not recalled; what belongs to nobody is.
+        own = Filter(scope=Scope(user=self.scope.user), or_unbound=True) if self.scope.user else None
+        result = self.manager.retrieve(agent_role=self.config.role or "", query=query, current_stage=stage, where=own)
         if result is not None:
             self._recalled[stage] = result
 

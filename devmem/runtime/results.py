@@ -42,5 +42,3 @@ class RunResult:
     """What the last agent node said."""
     warnings: tuple[str, ...] = ()
     """What was passed over, such as nodes that are not agents."""
-    unsaved: tuple[str, ...] = ()
-    """Files that hold writes which failed to the end; `devmem import` reads them."""

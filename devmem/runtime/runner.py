@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from uuid import uuid4
 
 from devmem.base import MemoryBase
@@ -49,7 +49,8 @@ def attached_stores(workflow: Workflow, node: str | None = None) -> list[str]:
 class WorkflowRunner:
     """Runs the agent nodes of a workflow, in the order of its edges; other nodes pass their input on.
 
-    It may run several inputs one after another; the stores stay open between them and belong to the caller.
+    It may run several inputs one after another; the stores stay open between them and belong to the caller. Closing it,
+    or leaving its `with` block, sees to writes that failed.
     """
 
     def __init__(
@@ -79,6 +80,12 @@ class WorkflowRunner:
             if node.config is not None and all(entry.name in stores for entry in node.config.memories)
         }
         self._chats: dict[str, ChatModel] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def run(self, text: str, *, node: str | None = None) -> RunResult:
         """Give a text to the workflow, or to one of its nodes alone.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_FRAME: Final = re.compile(r"^[ \t]*===[ \t]*INPUT FROM[ \t]+.+?[ \t]*\(\w+\)[ \t]*===[ \t]*$\n*", re.MULTILINE)
+_FRAME: Final = re.compile(
+    r"^[ \t]*===[ \t]*INPUT FROM[ \t]+(?=\S)[^\n]+?(?<=\S)[ \t]*\(\w+\)[ \t]*===[ \t]*$\n*", re.MULTILINE
+)
 
 
 def frame(source: str, role: str, text: str) -> str:

@@ -38,7 +38,7 @@ def _attached(attachment: str, agent: str = "") -> str:
             "{name: notes, retrieve_stage: finished}",
             "",
             "retrieve_stage",
-            "nothing is retrieved at the stage 'finished'",
+            "what is found at the stage 'finished' reaches no prompt",
         ),
         (
             "{name: notes, write_stage: critique}",

@@ -60,43 +60,52 @@ class SqliteCollection:
             EmbeddingMismatchError: its embeddings were made by another model.
         """
         self.location = str(location)
-        self._clock = clock
-        self._closed = False
+        self._clock, self._closed = clock, False
         self._in_file = self.location != MEMORY
         if self._in_file:
-            database.make_parent(self.location)
-            database.check_length(self.location)
-        beside = Path(self.location + ".files") if self._in_file else None
-        self._attachments = AttachmentFiles(beside) if beside else None
+            database.check_place(self.location)
+        self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
         self._cache = SearchCache(Path(self.location + ".faiss") if self._in_file else None)
-        with database.worded(self.location):
-            self._writer = database.open_connection(self.location, durability, busy_timeout)
-            try:
-                database.prepare(self._writer, self.location, store_type)
-                self._claim(model, store_type)
-                self._reader = (
-                    database.open_connection(self.location, durability, busy_timeout) if self._in_file else self._writer
-                )
-            except BaseException:
-                self._writer.close()
-                raise
         self._write_lock = threading.RLock()
         self._read_lock = threading.RLock() if self._in_file else self._write_lock
+        with database.worded(self.location):
+            self._writer, self._reader = self._connect(
+                lambda: database.open_connection(self.location, durability, busy_timeout), model, store_type
+            )
 
-    def _claim(self, model: ModelIdentity | None, store_type: str | None) -> None:
-        """Check that file, store type and model belong together, and record what was not known yet."""
-        meta = database.read_meta(self._writer)
+    def _connect(
+        self, connect: Callable[[], sqlite3.Connection], model: ModelIdentity | None, store_type: str | None
+    ) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+        """Open the connections for writing and for reading; in memory they are one."""
+        writer = connect()
+        try:
+            database.prepare(writer, self.location, store_type)
+            self._has_model = self._claim(writer, model, store_type)
+            return writer, connect() if self._in_file else writer
+        except BaseException:
+            writer.close()
+            raise
+
+    def _claim(self, writer: sqlite3.Connection, model: ModelIdentity | None, store_type: str | None) -> bool:
+        """Check that file, store type and model belong together, and record what was not known yet.
+
+        Says whether the collection has a model.
+        """
+        meta = database.read_meta(writer)
         owner = meta["store_type"]
         if store_type and owner and owner != store_type:
             raise CollectionInUseError(
                 self.location,
                 f"holds the items of a {owner!r} store; give the {store_type!r} store another path.",
             )
-        with database.transaction(self._writer):
+        if writing.is_settled(meta, model, store_type):
+            # Opening takes no write lock then: it does not wait for another process.
+            return writing.claim_model(writer, self.location, model)
+        with database.transaction(writer):
             if store_type and not owner:
-                writing.set_meta(self._writer, "store_type", store_type)
-            writing.refresh_terms(self._writer)
-            self._has_model = writing.claim_model(self._writer, self.location, model)
+                writing.set_meta(writer, "store_type", store_type)
+            writing.refresh_terms(writer)
+            return writing.claim_model(writer, self.location, model)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

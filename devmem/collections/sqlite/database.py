@@ -64,8 +64,12 @@ END;
 """
 
 
-def check_length(location: str) -> None:
-    """Refuse a file that was cut off: SQLite itself would notice only where it reads, and write until then."""
+def check_place(location: str) -> None:
+    """Make the folder that the file will be in, and refuse a file that was cut off.
+
+    SQLite itself would notice the missing end only where it reads, and write until then.
+    """
+    _make_parent(location)
     # Twice: in the moment in which another process finishes a checkpoint the file looks too short.
     if _is_cut_off(Path(location)) and _is_cut_off(Path(location)):
         raise CollectionDamagedError(
@@ -218,8 +222,7 @@ def _reword(location: str, error: sqlite3.Error) -> CollectionError:
     return CollectionError(location, f"SQLite says: {text}")
 
 
-def make_parent(location: str) -> None:
-    """Make the folder that the file will be in."""
+def _make_parent(location: str) -> None:
     try:
         Path(location).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

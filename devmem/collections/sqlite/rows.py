@@ -73,7 +73,11 @@ def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
     conditions: list[str] = ["(expires_at IS NULL OR expires_at > ?)"]
     values: list[object] = [now]
     clauses: list[tuple[str, object]] = [
-        (f"{part.name} = ?", getattr(where.scope, part.name)) for part in fields(Scope)
+        (
+            f"({part.name} = ? OR {part.name} IS NULL)" if where.or_unbound else f"{part.name} = ?",
+            getattr(where.scope, part.name),
+        )
+        for part in fields(Scope)
     ]
     clauses += [
         ("COALESCE(event_time, created_at) >= ?", where.after),

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import numpy as np
 
+from devmem.collections.replacing import replace_file
 from devmem.collections.vectors import VectorIndex
 
 _MAGIC: Final = b"devmem vector index 1\n"
@@ -41,16 +40,9 @@ def save_snapshot(path: Path, index: VectorIndex, state: SnapshotState) -> bool:
     flat, rows = index.parts()
     payload = rows.astype("<i8").tobytes() + faiss.serialize_index(flat).tobytes()
     head = {**asdict(state), "rows": len(rows), "crc": zlib.crc32(payload)}
-    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
-        with part.open("wb") as file:
-            file.write(_MAGIC + json.dumps(head).encode() + b"\n")
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        replace_file(path, [_MAGIC, json.dumps(head).encode(), b"\n", payload])
     except OSError as error:
-        part.unlink(missing_ok=True)
         _LOG.warning("%s: the index snapshot was not written (%s); the next start takes longer.", path, error)
         return False
     return True

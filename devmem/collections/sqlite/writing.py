@@ -28,6 +28,15 @@ def set_meta(connection: sqlite3.Connection, key: str, value: str | int | None) 
     connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (key, value))
 
 
+def is_settled(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
+    """Say whether nothing about the collection is left to record."""
+    return (
+        meta["analysis"] == ANALYSIS_VERSION
+        and (store_type is None or meta["store_type"] is not None)
+        and (model is None or meta.get("model") is not None)
+    )
+
+
 def claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
     """Record the model of a collection that has none, or compare; say whether there is a model now."""
     meta = database.read_meta(connection)

@@ -55,6 +55,14 @@ class Filtering(Opening):
         assert _admitted(collection, Filter(scope=mine)) == ["mine"]
         assert _admitted(collection, Filter()) == ["mine", "other", "free"]
 
+    @pytest.mark.parametrize("part", _PARTS)
+    def test_scope_or_unbound(self, collection: Collection, part: str) -> None:
+        """Asked for both, one gets one's own items and everybody's, and still nobody else's."""
+        mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
+        collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
+        assert _admitted(collection, Filter(scope=mine, or_unbound=True)) == ["mine", "free"]
+        assert _admitted(collection, Filter(or_unbound=True)) == ["mine", "other", "free"]
+
     def test_all_parts_of_a_scope_must_match(self, collection: Collection) -> None:
         """Two parts narrow the scope, they do not widen it."""
         collection.add([_note("a", scope=Scope(user="u", session="1")), _note("b", scope=Scope(user="u", session="2"))])

@@ -33,7 +33,7 @@ def exchange(asked: str, answered: str, **fields: Any) -> MemoryWritePayload:  #
     """Make what a node writes after it answered."""
     return MemoryWritePayload(
         inputs_text=asked,
-        input_snapshot=MemoryContentSnapshot(text=asked),
+        input_snapshot=MemoryContentSnapshot(text=f"(user) {asked}"),
         output_snapshot=MemoryContentSnapshot(text=answered),
         **fields,
     )

@@ -13,7 +13,7 @@ from devmem.items import MemoryContentSnapshot, Scope
 from devmem.outcomes import WriteStatus
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder
-from devmem.testing.store_suite.opening import NAME, OpenStore, Opening, exchange
+from devmem.testing.store_suite.opening import NAME, Opening, OpenStore, exchange
 
 _FACTS = {
     "key": ("Where is the spare key?", "The spare key is under the blue flowerpot."),
@@ -33,7 +33,7 @@ class Recalling(Opening):
 
     @pytest.mark.parametrize("fact", _FACTS)
     @pytest.mark.parametrize("embedded", [True, False])
-    def test_the_fitting_item_comes_first(self, open_store: OpenStore, fact: str, embedded: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    def test_the_fitting_item_comes_first(self, open_store: OpenStore, fact: str, embedded: bool) -> None:
         """With an embedding and without one."""
         if not self.searches:
             pytest.skip("this store gives the same whatever the query is")

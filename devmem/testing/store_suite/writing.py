@@ -15,7 +15,7 @@ from devmem.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.outcomes import MemoryWritePayload, WriteStatus
 from devmem.testing.embedders import HashEmbedder
-from devmem.testing.store_suite.opening import OpenStore, Opening, exchange
+from devmem.testing.store_suite.opening import Opening, OpenStore, exchange
 
 _THREADS = 8
 
@@ -49,12 +49,11 @@ class Writing(Opening):
     def test_a_long_exchange_keeps_its_end(self, store: MemoryBase) -> None:
         """Whatever is shown of it, both sides are kept to the last word."""
         asked, answered = "a long question " * 500, "a long answer " * 500 + "which ends with zanzibar"
-        outcome = store.update(exchange(asked, answered))
+        payload = exchange(asked, answered)
+        outcome = store.update(payload)
         assert outcome.item_id is not None
         (item,) = store.get([outcome.item_id])
-        assert item.output_snapshot is not None
-        assert item.input_snapshot is not None
-        assert (item.input_snapshot.text, item.output_snapshot.text) == (asked, answered)
+        assert (item.input_snapshot, item.output_snapshot) == (payload.input_snapshot, payload.output_snapshot)
 
     def test_multimodal_blocks_are_kept(self, store: MemoryBase) -> None:
         """A picture in the answer is there when the item is recalled."""

@@ -35,8 +35,9 @@ class BlackboardMemory(CollectionMemory):
         self.config = setup.config_as(BlackboardConfig)
 
     def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        asked = strip_frames(payload.inputs_text)
         snapshot_text = payload.input_snapshot.text if payload.input_snapshot else ""
-        texts = (payload.output_text(), snapshot_text, strip_frames(payload.inputs_text))
+        texts = (payload.output_text(), asked, snapshot_text)
         text = next((text.strip() for text in texts if text.strip()), "")
         if not text:
             return skipped("neither the output nor the input has a text")
@@ -47,7 +48,7 @@ class BlackboardMemory(CollectionMemory):
             metadata={
                 **payload.metadata,
                 "agent_role": payload.agent_role,
-                "input_preview": payload.inputs_text[:200],
+                "input_preview": asked[:200],
                 "attachments": list(shown.attachment_overview()) if shown else [],
             },
             created_at=self.setup.clock(),
@@ -60,10 +61,8 @@ class BlackboardMemory(CollectionMemory):
             trust=payload.trust,
         )
 
-    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
-        outcome = super()._update(payload)
-        self.collection.trim(keep=self.config.max_items)
-        return outcome
+    def _cap(self) -> int:
+        return self.config.max_items
 
     def _search(self, query: MemoryQuery) -> list[Hit]:
         items = self.collection.recent(query.top_k, query.where)

@@ -9,6 +9,7 @@ from devmem import (
     CollectionMemory,
     ConfigModel,
     Hit,
+    MemoryContentSnapshot,
     MemoryItem,
     MemoryQuery,
     MemoryWritePayload,
@@ -49,7 +50,11 @@ class SimpleMemory(CollectionMemory):
         return MemoryItem(
             content_summary=summary,
             # Over both texts whole, so that long inputs which start alike do not swallow each other's answers.
-            content_hash=content_hash(f"{asked.strip()}\x00{answered.strip()}", payload.output_snapshot),
+            content_hash=content_hash(
+                f"{asked.strip()}\x00{answered.strip()}",
+                _without_text(payload.input_snapshot),
+                _without_text(payload.output_snapshot),
+            ),
             metadata={
                 **payload.metadata,
                 "agent_role": payload.agent_role,
@@ -59,24 +64,26 @@ class SimpleMemory(CollectionMemory):
             },
             created_at=self.setup.clock(),
             event_time=payload.event_time,
-            input_snapshot=payload.input_snapshot,
+            # The summary may be cut; what was asked is kept whole all the same.
+            input_snapshot=payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked.strip() else None),
             output_snapshot=payload.output_snapshot,
             scope=payload.scope,
             provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
             trust=payload.trust,
         )
 
-    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
-        outcome = super()._update(payload)
-        if self.config.max_items is not None:
-            self.collection.trim(keep=self.config.max_items)
-        return outcome
+    def _cap(self) -> int | None:
+        return self.config.max_items
 
     def _search(self, query: MemoryQuery) -> list[Hit]:
         if self.config.ranking == "hybrid":
             return super()._search(query)
         candidates = self._hybrid(query, 3 * query.top_k, Weights(similarity=1.0, lexical=0.0))
         return sorted((_rescored(hit, query.text) for hit in candidates), key=lambda hit: -hit.score)[: query.top_k]
+
+
+def _without_text(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
+    return replace(snapshot, text="") if snapshot else None
 
 
 def _rescored(hit: Hit, query: str) -> Hit:

@@ -1,0 +1,80 @@
+"""`devmem run` with a chat model behind HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .chat_service import KEY, ChatService
+from .conftest import Devmem, one_paragraph
+
+MakeWorkflow = Callable[[str], Path]
+
+
+def test_the_service_is_asked_with_what_is_remembered(
+    chat_service: ChatService, make_workflow: MakeWorkflow, devmem: Devmem
+) -> None:
+    path = make_workflow(chat_service.workflow())
+    told = devmem("run", path, "--input", "The launch moved to the third of May.")
+    assert told.stdout == "You said: The launch moved to the third of May.\n"
+    asked = json.loads(devmem("run", path, "--input", "When is the launch?", "--json").stdout)
+    assert asked["answer"] == "You said: When is the launch?"
+    assert len(asked["nodes"][0]["recalled"]) == 1
+    messages = chat_service.requests[-1]["messages"]
+    assert messages[0] == {"role": "system", "content": "Be kind."}
+    assert any("===== Related Memories =====" in message["content"] for message in messages)
+    assert chat_service.keys == [f"Bearer {KEY}"] * 2
+
+
+def test_a_service_that_fails_is_one_paragraph(
+    chat_service: ChatService, make_workflow: MakeWorkflow, devmem: Devmem
+) -> None:
+    chat_service.status = 500
+    result = devmem("run", make_workflow(chat_service.workflow()), "--input", "Hello.", code=2)
+    assert "chat model 'some-model' gave no answer" in one_paragraph(result)
+    assert len(chat_service.requests) > 1
+    assert not result.stdout
+
+
+def test_a_refused_key_is_never_printed(chat_service: ChatService, make_workflow: MakeWorkflow, devmem: Devmem) -> None:
+    """Not even where the service repeats it, or a traceback is asked for."""
+    chat_service.status, chat_service.message = 401, f"Incorrect API key provided: {KEY}."
+    path = make_workflow(chat_service.workflow())
+    result = devmem("run", path, "--input", "Hello.", code=2)
+    assert "Incorrect API key provided: ***" in one_paragraph(result)
+    debug = devmem("--debug", "run", path, "--input", "Hello.", code=2)
+    assert "Traceback" in debug.stderr
+    assert KEY not in result.output + debug.output
+
+
+def test_a_key_from_the_environment_is_never_printed(
+    chat_service: ChatService, make_workflow: MakeWorkflow, devmem: Devmem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat_service.status, chat_service.message = 401, f"Incorrect API key provided: {KEY}."
+    path = make_workflow(chat_service.workflow(api_key=""))
+    assert "has no key" in one_paragraph(devmem("run", path, "--input", "Hello.", code=2))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert KEY not in devmem("run", path, "--input", "Hello.", code=2).output
+    assert chat_service.keys == [f"Bearer {KEY}"]
+
+
+def test_an_answer_without_a_text_is_one_paragraph(
+    chat_service: ChatService, make_workflow: MakeWorkflow, devmem: Devmem
+) -> None:
+    chat_service.answer_in_full = False
+    result = devmem("run", make_workflow(chat_service.workflow()), "--input", "Hello.", code=2)
+    assert "answered without a text" in one_paragraph(result)
+
+
+def test_how_many_were_answered_before_the_failure_is_said(
+    chat_service: ChatService, make_workflow: MakeWorkflow, devmem: Devmem
+) -> None:
+    path = make_workflow(chat_service.workflow())
+    chat_service.fails_at = 3
+    result = devmem("run", path, "--input-file", "-", code=2, stdin="The mill.\nThe tram.\nThe boat.\nThe end.\n")
+    assert "2 input(s) were answered before the one that failed" in result.stderr
+    assert len(result.stdout.splitlines()) == 2
+    assert "The tram." in devmem("show", path, "notes").stdout

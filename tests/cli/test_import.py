@@ -1,0 +1,119 @@
+"""`devmem import`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from devmem import MemoryContentSnapshot, MemoryWritePayload
+from devmem.manager import dump_payload
+
+from .conftest import Devmem, one_paragraph, unreachable_store
+
+
+def shown(devmem: Devmem, workflow: Path, store: str = "notes") -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads(devmem("show", workflow, store, "-n", "1000", "--json").stdout)
+    return items
+
+
+def test_importing_twice_stores_nothing_twice(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
+    before = shown(devmem, filled)
+    result = devmem("import", filled, "notes", tmp_path / "data.jsonl")
+    assert result.stdout.splitlines() == [
+        f"{tmp_path / 'data.jsonl'}: 3 duplicate",
+        "notes: 3 duplicate; the store has 3 items now",
+    ]
+    assert shown(devmem, filled) == before
+
+
+def test_a_changed_record_takes_the_place_of_the_older(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
+    data = tmp_path / "more.jsonl"
+    data.write_text('{"id": "d1", "text": "Another text."}\n{"id": "d4", "text": "A new one."}\n', encoding="utf-8")
+    result = devmem("import", filled, "notes", data)
+    assert "1 superseded, 1 stored" in result.stdout
+    assert len(shown(devmem, filled)) == 4
+
+
+def test_several_files_and_more_than_a_batch(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file in files:
+        lines = (json.dumps({"text": f"Turn {n} of {file.name}."}) for n in range(300))
+        file.write_text("\n".join(lines), encoding="utf-8")
+    result = devmem("import", workflow, "notes", *files)
+    assert f"{files[0]}: 300 stored" in result.stdout
+    assert "notes: 600 stored; the store has 600 items now" in result.stdout
+
+
+def test_a_dry_run_stores_nothing(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"text": "one"}\n{"text": "two"}\n', encoding="utf-8")
+    assert devmem("import", workflow, "notes", data, "--dry-run").stdout == f"{data}: jsonl: 2 records, all usable\n"
+    assert not (tmp_path / "notes.db").exists()
+    data.write_text('{"text": "one"}\n{"no": 1}\n', encoding="utf-8")
+    assert f"{data}:2: no text" in one_paragraph(devmem("import", workflow, "notes", data, "--dry-run", code=2))
+
+
+def test_a_bad_record_says_what_was_stored_before_it(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    lines = [json.dumps({"text": f"Turn {n}."}) for n in range(200)]
+    data.write_text("\n".join([*lines, '{"text": 5.5}']), encoding="utf-8")
+    said = one_paragraph(devmem("import", workflow, "notes", data, code=2))
+    assert f"{data}:201: 'text': expected text" in said
+    assert "Stored of this file before that: 200 stored" in said
+    data.write_text("\n".join([*lines, '{"text": "mended"}']), encoding="utf-8")
+    assert "200 duplicate, 1 stored" in devmem("import", workflow, "notes", data).stdout
+
+
+def test_rescued_writes_go_through_the_store_once(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    payloads = [
+        MemoryWritePayload(inputs_text="Where is it?", output_snapshot=MemoryContentSnapshot(text=text), source="a")
+        for text in ("It is at the old mill.", "It is at the lakehouse.")
+    ]
+    data = tmp_path / "unsaved.jsonl"
+    data.write_text("".join(dump_payload(payload) + "\n" for payload in payloads), encoding="utf-8")
+    for store in ("notes", "board"):
+        assert "2 stored" in devmem("import", workflow, store, data).stdout
+        assert "2 duplicate" in devmem("import", workflow, store, data).stdout
+        assert len(shown(devmem, workflow, store)) == 2
+    assert "Output: It is at the lakehouse." in shown(devmem, workflow)[0]["content_summary"]
+
+
+def test_what_a_store_skips_is_counted(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    data = tmp_path / "unsaved.jsonl"
+    data.write_text(dump_payload(MemoryWritePayload(inputs_text="Hm.")) + "\n", encoding="utf-8")
+    assert "notes: 1 skipped; the store has 0 items now" in devmem("import", workflow, "notes", data).stdout
+
+
+def test_a_store_of_one_process_is_not_filled(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    """The import would be lost when the command ends."""
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"text": "one"}\n', encoding="utf-8")
+    assert "for one process only" in one_paragraph(devmem("import", workflow, "passing", data, code=2))
+
+
+def test_files_that_cannot_be_used_are_one_paragraph(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    missing = devmem("import", workflow, "notes", tmp_path / "nothing.jsonl", code=2)
+    assert "nothing.jsonl: the file cannot be read" in one_paragraph(missing)
+    assert "of no known format" in one_paragraph(devmem("import", workflow, "notes", _json(tmp_path, [1]), code=2))
+    assert "is not JSON" in one_paragraph(devmem("import", workflow, "notes", workflow, code=2))
+    forced = devmem("import", workflow, "notes", _json(tmp_path, [{}]), "--format", "locomo", code=2)
+    assert "no conversation" in one_paragraph(forced)
+
+
+def _json(folder: Path, value: object) -> Path:
+    path = folder / "data.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def test_items_wait_while_the_provider_is_down(
+    make_workflow: Callable[[str], Path], devmem: Devmem, tmp_path: Path, closed_port: int
+) -> None:
+    path = make_workflow(unreachable_store(closed_port))
+    data = _json(tmp_path, [{"text": "The deadline moved."}])
+    result = devmem("import", path, "notes", data)
+    assert "1 stored, 1 waiting for their embedding" in result.stdout
+    assert "warning: 1 item(s) wait for their embedding" in result.stderr
+    assert "The deadline moved." in devmem("search", path, "notes", "deadline").stdout

@@ -1,0 +1,169 @@
+"""`devmem search`, `show` and `stores`: looking into a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Devmem, one_paragraph
+
+
+def ids(result_json: str) -> list[str]:
+    return [hit["id"] for hit in json.loads(result_json)]
+
+
+def test_a_search_lists_items_with_score_date_and_id(filled: Path, devmem: Devmem) -> None:
+    shown = devmem("search", filled, "notes", "When is the deadline?").stdout.splitlines()
+    assert len(shown) == 4
+    assert shown[0].startswith("1. 1.000  2025-")
+    assert {shown[0].split()[-1], shown[2].split()[-1]} == {"d1", "d2"}
+    assert "   Mara: The deadline is on 12 June." in shown
+
+
+def test_explain_has_every_signal(filled: Path, devmem: Devmem) -> None:
+    shown = devmem("search", filled, "notes", "deadline moved", "--explain", "--top-k", "1").stdout.splitlines()
+    assert shown[0].split() == "# score similarity lexical recency rerank waiting date id text".split()
+    assert shown[1].startswith("1  1.000")
+    assert shown[1].endswith("2025-05-20 10:00  d2  Jonas: The deadline moved to 26 June.")
+
+
+def test_chinese_text_stays_in_its_column(filled: Path, devmem: Devmem) -> None:
+    shown = devmem("search", filled, "notes", "发布会是什么时候", "--explain").stdout
+    assert "李雷: 发布会改到五月三日下午两点。" in shown
+
+
+def test_search_gives_json(filled: Path, devmem: Devmem) -> None:
+    (hit,) = json.loads(devmem("search", filled, "notes", "moved", "--json", "-k", "1").stdout)
+    assert hit["id"] == "d2"
+    assert hit["waiting"] is False
+    assert hit["metadata"] == {"speaker": "Jonas"}
+    assert hit["provenance"] == {"kind": "import", "name": "data.jsonl", "parents": []}
+    assert "embedding" not in hit
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--user", "u1"], ["d1"]),
+        (["--user", "nobody"], []),
+        (["--where", "session=s1"], ["d1"]),
+        (["--where", "metadata.room=5"], ["d1"]),
+        (["--where", "metadata.mood=good", "--where", "metadata.room=5"], ["d1"]),
+        (["--where", 'metadata.room="5"'], []),
+        (["--where", "source=data.jsonl", "--after", "2025-05-01"], ["d2"]),
+        (["--before", "2025-05-01"], ["d1"]),
+    ],
+)
+def test_a_search_can_be_restricted(filled: Path, devmem: Devmem, options: list[str], found: list[str]) -> None:
+    assert ids(devmem("search", filled, "notes", "deadline", "--json", *options).stdout) == found
+
+
+def test_the_newest_items_are_shown(filled: Path, devmem: Devmem) -> None:
+    head, *rows = devmem("show", filled, "notes", "--limit", "2").stdout.splitlines()
+    assert head.split() == ["date", "id", "source", "text"]
+    assert [row.split()[2] for row in rows] == ["d3", "d2"]
+    assert ids(devmem("show", filled, "notes", "--user", "u1", "--json").stdout) == ["d1"]
+
+
+def test_whole_items_are_shown_by_id(filled: Path, devmem: Devmem) -> None:
+    shown = json.loads(devmem("show", filled, "notes", "--id", "d1").stdout)
+    assert shown["scope"] == {"user": "u1", "session": "s1"}
+    assert shown["metadata"] == {"speaker": "Mara", "mood": "good", "room": 5}
+    missing = devmem("show", filled, "notes", "--id", "d1", "--id", "d9", code=2)
+    assert "has no item 'd9'" in one_paragraph(missing)
+    assert json.loads(missing.stdout)["id"] == "d1"
+
+
+@pytest.mark.parametrize("command", [["search", "deadline"], ["show"]])
+def test_an_empty_store_is_said_and_not_made(workflow: Path, devmem: Devmem, command: list[str]) -> None:
+    name, *query = command
+    result = devmem(name, workflow, "notes", *query, "--json")
+    assert result.stdout == "[]\n"
+    assert "notes.db does not exist yet" in result.stderr
+    assert not (workflow.parent / "notes.db").exists()
+    assert "for one process only" in devmem(name, workflow, "passing", *query).stderr
+
+
+def test_nothing_found_is_said(filled: Path, devmem: Devmem) -> None:
+    assert "nothing was found" in devmem("search", filled, "notes", "zebra").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["search", "note", "x"],
+            "there is no store 'note' in this workflow. Did you mean 'notes'? It has: notes,",
+        ),
+        (["show", "zzz"], "there is no store 'zzz' in this workflow. It has: notes, board, passing."),
+        (["search", "notes", "x", "--where", "colour=red"], "--where 'colour=red': expected KEY=VALUE"),
+        (["search", "notes", "x", "--after", "soon"], "--after: 'soon' is no time"),
+        (["show", "notes", "--session", "a/b"], "--session: a session's name is one plain word"),
+    ],
+)
+def test_wrong_names_are_one_paragraph(workflow: Path, devmem: Devmem, arguments: list[str], said: str) -> None:
+    command, *rest = arguments
+    assert said in one_paragraph(devmem(command, workflow, *rest, code=2))
+
+
+def test_a_stored_escape_sequence_is_made_visible(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    """What somebody stored cannot steer the terminal of who looks at it."""
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({"text": "\x1b]0;owned\x07 [bold]not markup[/bold] \x9b2J"}) + "\n", encoding="utf-8")
+    devmem("import", workflow, "notes", data)
+    for command in (["show"], ["search", "markup"], ["search", "markup", "--explain"]):
+        shown = devmem(command[0], workflow, "notes", *command[1:]).stdout
+        assert "\\x1b]0;owned\\x07 [bold]not markup[/bold] \\x9b2J" in shown
+
+
+def test_types_of_store_are_listed(devmem: Devmem) -> None:
+    shown = devmem("stores").stdout.splitlines()
+    assert shown[0].split() == ["type", "provided", "by", "summary"]
+    assert any(line.startswith("simple ") and "devmem" in line for line in shown)
+    rows = json.loads(devmem("stores", "--json").stdout)
+    assert all(row["error"] is None for row in rows)
+
+
+def test_stores_of_a_workflow_are_listed(filled: Path, devmem: Devmem) -> None:
+    rows: list[dict[str, Any]] = json.loads(devmem("stores", filled, "--json").stdout)
+    notes, board, passing = rows
+    assert (notes["items"], notes["waiting"], notes["embedding"]) == (3, 0, None)
+    assert notes["size"] > 0
+    assert (board["items"], board["location"]) == (0, str(filled.parent / ".devmem/default/memory_board.db"))
+    assert passing["location"] == "this process"
+    assert not (filled.parent / ".devmem").exists()
+    shown = devmem("stores", filled).stdout
+    assert "notes.db" in shown
+    assert "kB" in shown
+
+
+def test_a_store_that_cannot_be_opened_is_a_row(filled: Path, devmem: Devmem) -> None:
+    (filled.parent / "notes.db").write_bytes(b"not a database" * 100)
+    result = devmem("stores", filled, code=1)
+    assert "cannot be used: " in result.stdout
+    assert "board" in result.stdout
+
+
+def test_a_store_of_anyone_may_fail_to_load(
+    make_workflow: Callable[[str], Path], devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "strange_plugin.py").write_text(
+        "from devmem import CollectionMemory, register_memory_store, skipped\n"
+        "@register_memory_store('strange')\n"
+        "class Strange(CollectionMemory):\n"
+        "    def load(self): raise RuntimeError('the moon is full')\n"
+        "    def _compose(self, payload): return skipped('never')\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = make_workflow(
+        "plugins: [strange_plugin]\nmemory:\n  - {name: odd, type: strange, config: {memory_path: odd.db}}\n"
+    )
+    (tmp_path / "odd.db").touch()
+    said = "memory store 'odd' cannot be opened: RuntimeError: the moon is full"
+    assert said in one_paragraph(devmem("search", path, "odd", "x", code=2))
+    assert said in devmem("stores", path, code=1).stdout

@@ -1,0 +1,86 @@
+"""`devmem reindex`: another embedding model for what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from .chat_service import ChatService
+from .conftest import Devmem, one_paragraph
+
+MakeWorkflow = Callable[[str], Path]
+
+STORE = """\
+memory:
+  - name: notes
+    type: simple
+    config:
+      memory_path: notes.db
+      embedding: {embedding}
+"""
+FIRST = "{provider: minilm}"
+SECOND = "{provider: minilm, params: {use_chunking: true}}"
+
+
+def filled(make_workflow: MakeWorkflow, devmem: Devmem, tmp_path: Path) -> Path:
+    path = make_workflow(STORE.replace("{embedding}", FIRST))
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps({"text": f"Note number {n}."}) + "\n" for n in range(5)), encoding="utf-8")
+    devmem("import", path, "notes", data)
+    return path
+
+
+def test_another_model_is_refused_until_everything_is_embedded_anew(
+    make_workflow: MakeWorkflow, devmem: Devmem, tmp_path: Path
+) -> None:
+    filled(make_workflow, devmem, tmp_path)
+    path = make_workflow(STORE.replace("{embedding}", SECOND))
+    refused = one_paragraph(devmem("search", path, "notes", "note", code=2))
+    assert "devmem reindex FILE STORE" in refused
+    assert "cannot be used" in devmem("stores", path, code=1).stdout
+    done = devmem("reindex", path, "notes").stdout
+    assert done == "notes: 5 of 5 items embedded by minilm:all-MiniLM-L6-v2:chunks=average/8191\n"
+    (hit, *_) = json.loads(devmem("search", path, "notes", "note number 3", "--json").stdout)
+    assert hit["text"] == "Note number 3."
+    assert hit["similarity"] > 0.5
+
+
+def test_a_provider_that_is_down_is_one_paragraph(
+    make_workflow: MakeWorkflow, devmem: Devmem, tmp_path: Path, closed_port: int
+) -> None:
+    filled(make_workflow, devmem, tmp_path)
+    down = (
+        f'{{provider: openai, model: m, api_key: k, base_url: "http://127.0.0.1:{closed_port}/v1", '
+        "params: {max_retries: 0}}"
+    )
+    path = make_workflow(STORE.replace("{embedding}", down))
+    assert "no connection" in one_paragraph(devmem("reindex", path, "notes", code=2))
+    path = make_workflow(STORE.replace("{embedding}", FIRST))
+    assert "Note number 3." in devmem("search", path, "notes", "note number 3").stdout
+
+
+def test_what_is_left_waits_when_the_provider_stops(
+    make_workflow: MakeWorkflow, devmem: Devmem, tmp_path: Path, chat_service: ChatService
+) -> None:
+    path = make_workflow(STORE.replace("{embedding}", FIRST))
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps({"text": f"Note number {n}."}) + "\n" for n in range(100)), encoding="utf-8")
+    devmem("import", path, "notes", data)
+    other = f'{{provider: openai, model: m, api_key: key-of-test, base_url: "{chat_service.address}"}}'
+    path = make_workflow(STORE.replace("{embedding}", other))
+    chat_service.fails_at = 3
+    stopped = devmem("reindex", path, "notes", code=1)
+    assert "64 of 100 items embedded by openai:m" in stopped.stdout
+    assert "error: 36 items still wait: the provider stopped answering. Run it again." in stopped.stderr
+    chat_service.fails_at, chat_service.status = None, 200
+    assert "36 of 100 items embedded" in devmem("reindex", path, "notes").stdout
+    assert "0 of 100 items embedded" in devmem("reindex", path, "notes").stdout
+    assert "100 of 100 items embedded" in devmem("reindex", path, "notes", "--force").stdout
+
+
+def test_what_cannot_be_embedded_is_one_paragraph(workflow: Path, devmem: Devmem, make_workflow: MakeWorkflow) -> None:
+    assert "has no `embedding:`" in one_paragraph(devmem("reindex", workflow, "notes", code=2))
+    path = make_workflow(STORE.replace("{embedding}", FIRST))
+    assert "does not exist yet; there is nothing to embed" in one_paragraph(devmem("reindex", path, "notes", code=2))
+    assert "there is no store" in one_paragraph(devmem("reindex", path, "nots", code=2))

@@ -1,0 +1,167 @@
+"""`devmem run`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Devmem, one_paragraph, unreachable_store
+
+TOLD = "The launch moved to the third of May."
+
+
+def run_json(devmem: Devmem, *arguments: object, **options: Any) -> list[dict[str, Any]]:
+    result = devmem("run", *arguments, "--json", **options)
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_what_was_told_is_recalled_in_a_later_run(workflow: Path, devmem: Devmem) -> None:
+    devmem("run", workflow, "--input", TOLD)
+    result = devmem("run", workflow, "--node", "analyst", "--input", "When is the launch?")
+    assert TOLD in result.stdout
+
+
+def test_the_answer_alone_is_printed(workflow: Path, devmem: Devmem) -> None:
+    devmem("run", workflow, "--node", "scribe", "--input", TOLD)
+    result = devmem("run", workflow, "--node", "analyst", "--input", "When is the launch?")
+    first, *quotes = result.stdout.splitlines()
+    assert first.startswith("Remembered passages")
+    assert all(line.startswith("- ") for line in quotes)
+
+
+def test_memory_is_shown_with_its_scores(workflow: Path, devmem: Devmem) -> None:
+    devmem("run", workflow, "--node", "scribe", "--input", TOLD)
+    shown = devmem("run", workflow, "--input", "When is the launch?", "--show-memory").stdout
+    assert shown.startswith("> When is the launch?")
+    assert "[scribe]" in shown
+    assert "store  score  similarity  lexical  date" in shown
+    assert "notes: skipped (the answer only repeats" in shown
+    again = devmem("run", workflow, "--node", "scribe", "--input", "The venue is the old mill.", "--show-memory").stdout
+    assert "notes: stored " in again
+
+
+def test_nothing_recalled_is_said(workflow: Path, devmem: Devmem) -> None:
+    shown = devmem("run", workflow, "--node", "analyst", "--input", "Is there anything?", "--show-memory").stdout
+    assert "Nothing fitting is remembered" in shown
+
+
+def test_json_has_everything_for_programs(workflow: Path, devmem: Devmem) -> None:
+    (told,) = run_json(devmem, workflow, "--input", TOLD, "--user", "u1", "--node", "scribe")
+    (write, board) = told["nodes"][0]["writes"]
+    assert (write["store"], write["status"], write["stage"]) == ("notes", "stored", "finished")
+    assert board["store"] == "board"
+    (asked,) = run_json(devmem, workflow, "--input", "When is the launch?")
+    assert asked["input"] == "When is the launch?"
+    assert asked["answer"] == asked["nodes"][-1]["answer"]
+    assert [node["node"] for node in asked["nodes"]] == ["scribe", "someone", "analyst"]
+    (hit,) = asked["nodes"][0]["recalled"]
+    assert hit["id"] == write["id"]
+    assert hit["store"] == "notes"
+    assert TOLD in hit["text"]
+    assert hit["score"] > 0
+    assert hit["lexical"] > 0
+    assert hit["similarity"] is None
+    assert hit["scope"]["user"] == "u1"
+    assert hit["metadata"]["input_preview"] == TOLD
+    assert "gen" in hit["stages"]
+    assert asked["nodes"][0]["failures"] == []
+    assert "someone" in asked["warnings"][0]
+
+
+def test_sessions_are_apart(workflow: Path, devmem: Devmem) -> None:
+    for session, told in (("one", TOLD), ("two", "The tram stops at the mill.")):
+        devmem("run", workflow, "--input", told, "--session", session, "--node", "scribe")
+    assert (workflow.parent / ".devmem" / "one" / "memory_board.db").exists()
+    rows = json.loads(devmem("stores", workflow, "--session", "two", "--json").stdout)
+    assert next(row["items"] for row in rows if row["store"] == "board") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("inputs.txt", "The venue is the mill.\n\n  The tram stops there.  \n{not JSON}\n"),
+        ("inputs.txt", '{"text": "The venue is the mill."}\n{"question": "The tram stops there."}\n{not JSON}\n'),
+        ("inputs.jsonl", '{"text": "The venue is the mill."}\n{"input": "The tram stops there."}\n"{not JSON}"\n'),
+    ],
+)
+def test_each_line_of_a_file_is_a_run(workflow: Path, devmem: Devmem, tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    done = run_json(devmem, workflow, "--node", "analyst", "--input-file", tmp_path / name)
+    assert [one["input"].strip('"') for one in done] == [
+        "The venue is the mill.",
+        "The tram stops there.",
+        "{not JSON}",
+    ]
+
+
+def test_what_one_input_stores_the_next_recalls(workflow: Path, devmem: Devmem) -> None:
+    told, asked = run_json(devmem, workflow, "--input-file", "-", stdin=f"{TOLD}\nWhen is the launch?\n")
+    assert told["nodes"][0]["writes"][0]["status"] == "stored"
+    assert TOLD in asked["answer"]
+
+
+def test_a_pipe_may_hold_anything(workflow: Path, devmem: Devmem) -> None:
+    content = b'\xef\xbb\xbf{"text": "\\u53d1"}\r\nbytes \xff that are not UTF-8\n'
+    done = run_json(devmem, workflow, "--node", "analyst", "--input-file", "-", stdin=content)
+    assert [one["input"] for one in done] == ["发", "bytes \ufffd that are not UTF-8"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("{oops", "the line is not JSON"), ('{"a": 1}', "no text: expected one of"), ('{"text": ""}', "no text")],
+)
+def test_a_bad_line_stops_before_anything_runs(
+    workflow: Path, devmem: Devmem, tmp_path: Path, line: str, said: str
+) -> None:
+    path = tmp_path / "inputs.jsonl"
+    path.write_text(f'{{"text": "{TOLD}"}}\n{line}\n', encoding="utf-8")
+    result = devmem("run", workflow, "--input-file", path, code=2)
+    assert f"{path}:2: {said}" in one_paragraph(result)
+    assert not result.stdout
+
+
+def test_a_warning_is_said_once(workflow: Path, devmem: Devmem) -> None:
+    result = devmem("run", workflow, "--input-file", "-", stdin="one\ntwo\nthree\n")
+    assert result.stderr.count("node 'someone' is of type 'human'") == 1
+
+
+def test_a_provider_can_be_put_in_the_place_of_all(make_workflow: Callable[[str], Path], devmem: Devmem) -> None:
+    """Any workflow runs without its key."""
+    path = make_workflow(
+        "nodes:\n  - id: a\n    type: agent\n    config: {provider: openai, model: m, api_key: '${NOT_SET}'}\n"
+    )
+    assert "Nothing fitting" in devmem("run", path, "--input", "Hello there?", "--chat", "extractive").stdout
+    assert "the variable NOT_SET is not set" in devmem("run", path, "--input", "Hello there?", code=2).stderr
+    said = devmem("run", path, "--input", "x", "--chat", "strange", code=2).stderr
+    assert "NOT_SET" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--node", "analist", "--input", "x"], "no node 'analist' in this workflow. Did you mean 'analyst'?"),
+        (["--session", "../x", "--input", "x"], "--session: a session's name is one plain word, not '../x'"),
+        (["--input", "x", "--input-file", "y"], "give either --input or --input-file"),
+        (["--input-file", "missing.txt"], "missing.txt: the file cannot be read: No such file"),
+        ([], "nothing to run: give --input TEXT"),
+    ],
+)
+def test_wrong_options_are_one_paragraph(workflow: Path, devmem: Devmem, arguments: list[str], said: str) -> None:
+    assert said in one_paragraph(devmem("run", workflow, *arguments, code=2))
+
+
+def test_a_store_that_cannot_take_its_part_is_reported(
+    make_workflow: Callable[[str], Path], devmem: Devmem, closed_port: int
+) -> None:
+    """The answer is given all the same, and the exit code tells."""
+    node = "nodes:\n  - {id: a, type: agent, config: {memories: [{name: notes}]}}\n"
+    path = make_workflow(unreachable_store(closed_port) + node)
+    result = devmem("run", path, "--input", TOLD, "--show-memory", code=1)
+    assert "error: memory store " in result.stderr
+    assert "no connection" in result.stderr
+    assert "its embedding is still to be made" in result.stdout
+    assert "Traceback" not in result.output

@@ -1,0 +1,46 @@
+"""`devmem validate` and `devmem schema`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .conftest import Devmem, one_paragraph
+
+
+def test_a_good_workflow_is_counted(workflow: Path, devmem: Devmem) -> None:
+    result = devmem("validate", workflow)
+    assert result.stdout == f"{workflow}: OK: 3 stores, 3 nodes (2 agents), 2 edges, 3 attachments\n"
+
+
+def test_every_problem_of_every_file_is_shown(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(
+        "memory:\n  - name: notes\n    type: simpel\n"
+        "nodes:\n  - id: a\n    type: agent\n    config:\n      memories:\n        - {name: notes, top_k: -1}\n",
+        encoding="utf-8",
+    )
+    result = devmem("validate", bad, workflow, tmp_path / "missing.yaml", code=2)
+    lines = result.stdout.splitlines()
+    assert any(line.startswith(f"{bad}:3: memory[0].type: unknown store type 'simpel'") for line in lines)
+    assert any(line.startswith(f"{bad}:9: nodes[0].config.memories[0].top_k: ") for line in lines)
+    assert any(line.startswith(f"{workflow}: OK") for line in lines)
+    assert any("missing.yaml" in line for line in lines)
+
+
+def test_warnings_do_not_make_a_file_bad(devmem: Devmem, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    node = "{id: a, type: agent, config: {provider: openai, model: m, api_key: '${NOT_SET}'}}"
+    path.write_text(f"nodes:\n  - {node}\n", encoding="utf-8")
+    first, second = devmem("validate", path).stdout.splitlines()
+    assert first.startswith(f"warning: {path}:2: nodes[0].config.api_key: the variable NOT_SET is not set")
+    assert second.endswith("1 warning")
+
+
+def test_the_schema_is_printed_or_written(devmem: Devmem, tmp_path: Path) -> None:
+    printed = json.loads(devmem("schema").stdout)
+    assert {"memory", "nodes", "graph"} <= printed["properties"].keys()
+    path = tmp_path / "schema.json"
+    devmem("schema", "--output", path)
+    assert json.loads(path.read_text(encoding="utf-8")) == printed
+    assert "No such file" in one_paragraph(devmem("schema", "--output", tmp_path / "no" / "x.json", code=2))

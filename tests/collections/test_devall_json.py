@@ -1,0 +1,197 @@
+"""DevAll's (ChatDev 2) memory files are read as they are, and what is written DevAll can read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devmem.collections import JsonCollection, SearchQuery
+from devmem.embedding.base import ModelIdentity
+from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
+from devmem.items import MemoryItem
+from devmem.outcomes import WriteStatus
+
+MODEL = ModelIdentity(name="openai:text-embedding-3-small", dimension=3)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    copy = tmp_path / "memory.json"
+    shutil.copy(Path(__file__).with_name("devall_memory.json"), copy)
+    return copy
+
+
+def by_id(collection: JsonCollection) -> dict[str, MemoryItem]:
+    return {item.id: item for item in collection.scan()}
+
+
+def test_reading_changes_nothing(path: Path) -> None:
+    before = path.read_bytes()
+    collection = JsonCollection(path, model=MODEL)
+    assert collection.count() == 5
+    assert collection.search(SearchQuery(text="colour"))
+    collection.close()
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_what_devall_wrote(path: Path) -> None:
+    items = by_id(JsonCollection(path, model=MODEL))
+    assert list(items) == ["3f2a91bc_1767225600", "bb_0c1d", "zeros", "short", "long"]
+    first = items["3f2a91bc_1767225600"]
+    assert first.content_summary.startswith("Input: Which colour")
+    assert first.metadata["content_length"] == 67
+    assert first.timestamp == first.created_at == 1767225600.25
+    assert first.input_snapshot is not None
+    assert first.output_snapshot is not None
+    assert first.output_snapshot.text == "You said that you like teal."
+    text, image = first.input_snapshot.to_message_blocks()
+    assert (text.type, text.text) == ("text", "Which colour do I like?")
+    assert image.attachment is not None
+    assert image.attachment.data_uri == "data:image/png;base64,iVBORw=="
+    assert first.input_snapshot.attachment_overview() == [
+        {"role": "user", "attachment_id": "att_1", "mime_type": "image/png", "name": "swatch.png", "size": 4}
+    ]
+
+
+def test_a_time_of_zero_is_kept_and_a_missing_one_is_now(path: Path) -> None:
+    items = by_id(JsonCollection(path, model=MODEL))
+    assert items["bb_0c1d"].created_at == 0.0
+    assert items["zeros"].created_at > 1_700_000_000
+
+
+def test_unknown_keys_are_kept(path: Path) -> None:
+    """At every level; they are written back too."""
+    collection = JsonCollection(path, model=MODEL)
+    collection.add([MemoryItem(id="new", content_summary="new")])
+    items = by_id(JsonCollection(path, model=MODEL))
+    assert items["short"].metadata == {"priority": 3, "tags": ["a", None], "score": 0.5}
+    snapshot = items["3f2a91bc_1767225600"].input_snapshot
+    assert snapshot is not None
+    image = snapshot.to_message_blocks()[1]
+    assert image.data == {"alt": "a swatch"}
+    assert image.attachment is not None
+    assert image.attachment.metadata == {"thumbnail": "swatch_small.png", "source": "upload"}
+
+
+def test_vectors_that_cannot_be_of_the_model_are_made_anew(path: Path) -> None:
+    """Zeros, and another length: found by their text, waiting for an embedding; a long vector is normalised."""
+    collection = JsonCollection(path, model=MODEL)
+    assert sorted(item.id for item in collection.waiting(9)) == ["bb_0c1d", "short", "zeros"]
+    items = by_id(collection)
+    assert items["long"].embedding is not None
+    assert items["long"].embedding.tolist() == [0.0, 0.0, 1.0]
+    hits = collection.search(SearchQuery(vector=np.array([0.6, 0.8, 0.0], dtype=np.float32)))
+    assert [hit.item.id for hit in hits] == ["3f2a91bc_1767225600", "long"]
+    assert [hit.similarity for hit in hits] == pytest.approx([1.0, 0.0], abs=1e-6)
+    assert [hit.item.id for hit in collection.search(SearchQuery(text="failed zeros"))] == ["zeros"]
+    collection.set_embeddings({"zeros": np.array([0.0, 1.0, 0.0], dtype=np.float32)})
+    assert sorted(item.id for item in JsonCollection(path, model=MODEL).waiting(9)) == ["bb_0c1d", "short"]
+
+
+def test_the_most_frequent_length_counts_when_the_model_has_none(path: Path) -> None:
+    """The provider tells its dimension only with its first answer."""
+    collection = JsonCollection(path, model=ModelIdentity(name="openai:something"))
+    assert sorted(item.id for item in collection.waiting(9)) == ["bb_0c1d", "short", "zeros"]
+
+
+def test_a_file_of_unusable_vectors_is_text_alone(tmp_path: Path) -> None:
+    """DevAll finds nothing in such a file; here every item is found by its words."""
+    path = tmp_path / "memory.json"
+    path.write_text(json.dumps([{"id": str(n), "content_summary": f"note {n}", "embedding": [1.0]} for n in range(3)]))
+    collection = JsonCollection(path, model=MODEL)
+    assert len(collection.waiting(9)) == len(collection.search(SearchQuery(text="note"))) == 3
+
+
+def test_what_is_written_is_what_devall_reads(tmp_path: Path, path: Path) -> None:
+    """A JSON list with DevAll's keys, UTF-8, characters as they are."""
+    collection = JsonCollection(path, model=MODEL)
+    collection.delete(ids=["zeros"])
+    raw: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    assert [entry["id"] for entry in raw] == ["3f2a91bc_1767225600", "bb_0c1d", "short", "long"]
+    first = raw[0]
+    assert first["timestamp"] == 1767225600.25
+    assert first["embedding"] == pytest.approx([0.6, 0.8, 0.0])
+    assert first["embedding_model"] == MODEL.name
+    assert first["input_snapshot"]["blocks"][0] == {
+        "role": "user",
+        "block": {"type": "text", "text": "Which colour do I like?", "data": {}},
+    }
+    assert "会议改到星期五" in path.read_text(encoding="utf-8")
+
+
+def test_the_model_is_remembered(path: Path) -> None:
+    """DevAll records none; what we write does, and another one is refused."""
+    collection = JsonCollection(path, model=MODEL)
+    collection.add([MemoryItem(content_summary="new")])
+    before = path.read_bytes()
+    with pytest.raises(EmbeddingMismatchError, match="devmem reindex") as caught:
+        JsonCollection(path, model=ModelIdentity(name="minilm", dimension=3))
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "not JSON"),
+        ('[{"id": "1", "content_summ', "not JSON"),
+        ('{"file_metadata": {}, "contents": []}', "dict"),
+        ('[{"id": "1", "content_summary": "x"}, 5]', r"entry \[1\]"),
+        ('[{"id": "1"}]', r"entry \[0\].content_summary"),
+        ('[{"id": "1", "content_summary": "x", "timestamp": "soon"}]', r"entry \[0\]"),
+        ('[{"id": "1", "content_summary": "x", "embedding": [[1]]}]', r"entry \[0\].embedding"),
+        ("[" * 100_000, "not JSON"),
+        ("\xff\xfe[]", "not JSON"),
+    ],
+)
+def test_a_damaged_file_is_an_error_and_stays_as_it_is(tmp_path: Path, content: str, said: str) -> None:
+    """DevAll takes it for an empty one and overwrites what could have been repaired."""
+    path = tmp_path / "memory.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(CollectionDamagedError, match=said) as caught:
+        JsonCollection(path)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == content.encode("latin-1")
+
+
+def test_damage_while_it_is_open(path: Path) -> None:
+    """Neither reading nor writing takes the place for an empty one."""
+    collection = JsonCollection(path, model=MODEL)
+    path.write_text('[{"id": "1", "cont')
+    for use in (collection.count, lambda: collection.add([MemoryItem(content_summary="x")])):
+        with pytest.raises(CollectionDamagedError):
+            use()
+    assert path.read_text() == '[{"id": "1", "cont'
+
+
+def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
+    """Editors on Windows write one."""
+    path = tmp_path / "memory.json"
+    path.write_bytes(b'\xef\xbb\xbf[{"id": "1", "content_summary": "x"}]')
+    assert JsonCollection(path).count() == 1
+
+
+def test_a_deleted_file_is_an_empty_collection(path: Path) -> None:
+    """Somebody removed it while it was open: that is no damage."""
+    collection = JsonCollection(path, model=MODEL)
+    path.unlink()
+    assert collection.count() == 0
+    (outcome,) = collection.add([MemoryItem(id="1", content_summary="x")])
+    assert outcome.status is WriteStatus.STORED
+    assert [item.id for item in JsonCollection(path, model=MODEL).scan()] == ["1"]
+
+
+def test_items_of_one_id_are_all_kept(tmp_path: Path) -> None:
+    """DevAll makes ids of a short hash and the second, so two items may share one; reading must lose neither."""
+    path = tmp_path / "memory.json"
+    raw = [{"id": "a_1", "content_summary": "one"}, {"id": "a_1", "content_summary": "two"}]
+    path.write_text(json.dumps(raw))
+    collection = JsonCollection(path)
+    collection.add([MemoryItem(id="b", content_summary="three")])
+    assert [entry["content_summary"] for entry in json.loads(path.read_text())] == ["one", "two", "three"]

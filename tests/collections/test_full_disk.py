@@ -1,0 +1,101 @@
+"""A full disk costs the write that did not fit, says so, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem.collections import Collection, JsonCollection, SearchQuery, SqliteCollection
+from devmem.errors import CollectionUnwritableError
+from devmem.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.testing import HashEmbedder
+
+Notes = Callable[..., list[MemoryItem]]
+FULL = 2 * 1024 * 1024
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={FULL}", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("a small file system can only be mounted by root")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill_up(collection: Collection, notes: Notes) -> tuple[list[str], CollectionUnwritableError]:
+    """Add items until the disk is full; gives the ids of those that were acknowledged."""
+    stored: list[str] = []
+    for start in range(0, 100_000, 50):
+        batch = notes(start, start + 50)
+        try:
+            collection.add(batch)
+        except CollectionUnwritableError as error:
+            return stored, error
+        stored += [item.id for item in batch]
+    raise AssertionError("the disk is not full yet")
+
+
+@pytest.mark.parametrize("kind", [SqliteCollection, JsonCollection])
+def test_a_full_disk(small_disk: Path, notes: Notes, embedder: HashEmbedder, kind: Any) -> None:
+    """The error names the file; everything acknowledged is there; with room again it goes on."""
+    path = small_disk / ("store.json" if kind is JsonCollection else "store.db")
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(FULL // 4))
+    collection = kind(path, model=embedder.identity)
+    stored, error = fill_up(collection, notes)
+    assert str(path) in str(error)
+    assert error.location == str(path)
+    assert stored
+    assert [item.id for item in collection.scan()] == stored
+    hits = collection.search(SearchQuery(text="note", limit=99_999))
+    assert sorted(hit.item.id for hit in hits) == sorted(stored)
+    with pytest.raises(CollectionUnwritableError):
+        collection.add(notes(0, 2000, about="too much"))
+    ballast.unlink()
+    collection.add(notes(0, 1, about="again"))
+    collection.close()
+    again = kind(path, model=embedder.identity)
+    assert [item.id for item in again.scan()] == [*stored, "again 0"]
+    again.close()
+    assert not list(small_disk.glob("*.part"))
+
+
+def test_an_attachment_that_does_not_fit(small_disk: Path) -> None:
+    """Neither the item nor half of its attachment stays behind."""
+    uri = "data:image/png;base64," + "AAAA" * FULL
+    block = SnapshotBlock(block=MessageBlock(type="image", attachment=AttachmentRef(attachment_id="x", data_uri=uri)))
+    collection = SqliteCollection(small_disk / "store.db")
+    collection.add([MemoryItem(id="before", content_summary="before")])
+    with pytest.raises(CollectionUnwritableError, match="attachment"):
+        collection.add(
+            [MemoryItem(id="huge", content_summary="huge", output_snapshot=MemoryContentSnapshot(blocks=(block,)))]
+        )
+    collection.add([MemoryItem(id="after", content_summary="after")])
+    assert [item.id for item in collection.scan()] == ["before", "after"]
+    collection.close()
+    assert not list(small_disk.rglob("*.part"))
+
+
+@pytest.mark.parametrize("name", ["store.db", "store.json"])
+def test_a_file_that_may_not_grow(
+    tmp_path: Path, start_script: Callable[..., Any], workers: Path, name: str, embedder: HashEmbedder
+) -> None:
+    """The same with the process's own limit of file sizes, which needs no root."""
+    process = start_script(workers / "write_with_limit.py", tmp_path / name, 300_000)
+    lines = process.stdout.read().splitlines()
+    assert process.wait(timeout=60) == 0
+    assert lines[-1] == "CollectionUnwritableError, then fine"
+    kind = JsonCollection if name.endswith(".json") else SqliteCollection
+    collection = kind(tmp_path / name, model=embedder.identity)
+    assert [item.id for item in collection.scan()] == lines[:-1]
+    collection.close()

@@ -1,0 +1,45 @@
+"""What the tests of every floor use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+StartScript = Callable[..., "subprocess.Popen[str]"]
+
+# No deadline: the machine may be busy. The same examples each time: a failure is reproduced by running again.
+settings.register_profile(
+    "devmem", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("devmem")
+
+
+@pytest.fixture
+def start_script() -> Iterator[StartScript]:
+    """Start a Python script that imports what this process can; it is killed when the test is over."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(script: Path, *arguments: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(script), *(str(argument) for argument in arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONWARNINGS": "error"},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None and not pipe.closed:
+                pipe.close()

@@ -1,0 +1,77 @@
+"""A chat service on the loopback address whose answers a test decides."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What the service says to one request."""
+
+    body: Any
+    """JSON value, or bytes that are sent as they are."""
+    status: int = 200
+    kind: str = "application/json"
+    hangs: bool = False
+    """Answer only when the test is over."""
+
+
+def answering(text: object) -> Reply:
+    return Reply(body={"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": {"content": text}}]})
+
+
+@dataclass
+class ChatService:
+    """Gives the replies in `script`, in order, and the last of them from then on."""
+
+    script: list[Reply] = field(default_factory=lambda: [answering("hello")])
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._over = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                service.requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+                service.keys.append(self.headers.get("authorization", ""))
+                reply = service.script.pop(0) if len(service.script) > 1 else service.script[0]
+                if reply.hangs:
+                    service._over.wait()
+                    return
+                body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+                self.send_response(reply.status)
+                self.send_header("content-type", reply.kind)
+                self.send_header("content-length", str(len(body)))
+                self.send_header("retry-after-ms", "1")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Keep the test's output clean."""
+
+        return Handler

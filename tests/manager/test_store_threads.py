@@ -1,0 +1,84 @@
+"""What stores share between threads: one collection, and a note of the items that wait for their embedding."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from devmem import MemoryItem, SqliteCollection, StoreSetup
+from devmem.base.embedding_queue import EmbeddingQueue
+from devmem.items import Vector
+from devmem.testing import FailingEmbedder, ManualClock
+from devmem_stores.simple import SimpleConfig, SimpleMemory
+
+from .doubles import said
+
+THREADS = 8
+
+
+def test_threads_that_use_a_store_first_open_one_collection() -> None:
+    for turn in range(20):
+        store = SimpleMemory(StoreSetup(name="notes", store_type="simple", config=SimpleConfig()))
+        ready = threading.Barrier(THREADS)
+
+        def write(number: int, store: SimpleMemory = store, ready: threading.Barrier = ready) -> None:
+            ready.wait()
+            store.update(said(f"This is what thread {number} has to say.", "Noted."))
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            for done in [pool.submit(write, number) for number in range(THREADS)]:
+                done.result()
+        assert store.count_memories() == THREADS, f"in turn {turn}"
+        store.close()
+
+
+class WatchedCollection(SqliteCollection):
+    """Lets a test act right before the collection says what waits, and fail where it takes embeddings."""
+
+    before_waiting: Callable[[], None] = staticmethod(lambda: None)
+    refused: Exception | None = None
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        found = super().waiting(limit)
+        self.before_waiting()
+        return found
+
+    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
+        if self.refused is not None:
+            raise self.refused
+        return super().set_embeddings(vectors)
+
+
+def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() -> None:
+    embedder, clock = FailingEmbedder(), ManualClock()
+    queue, item = EmbeddingQueue(embedder, clock), MemoryItem(content_summary="Ann drinks oolong.")
+    with closing(WatchedCollection(model=embedder.identity)) as collection:
+
+        def fail_meanwhile() -> None:
+            collection.before_waiting = lambda: None
+            collection.add(queue.embed([item]))
+
+        collection.before_waiting = fail_meanwhile
+        assert queue.catch_up(collection) == 0
+        embedder.recover()
+        clock.advance(600)
+        assert queue.catch_up(collection) == 1
+        assert collection.info().waiting == 0
+
+
+def test_items_still_wait_when_their_embeddings_could_not_be_stored() -> None:
+    embedder, clock = FailingEmbedder(), ManualClock()
+    queue = EmbeddingQueue(embedder, clock)
+    with closing(WatchedCollection(model=embedder.identity)) as collection:
+        collection.add(queue.embed([MemoryItem(content_summary="Ann drinks oolong.")]))
+        embedder.recover()
+        clock.advance(600)
+        collection.refused = OSError("disk full")
+        with pytest.raises(OSError, match="disk full"):
+            queue.catch_up(collection)
+        collection.refused = None
+        assert queue.catch_up(collection) == 1

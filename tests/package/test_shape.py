@@ -1,0 +1,88 @@
+"""What every source file keeps to: a docstring, a length, and imports that point down only."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LONGEST_FILE, LONGEST_FUNCTION = 350, 45
+
+FILES = sorted([*(ROOT / "devmem").rglob("*.py"), *(ROOT / "stores").rglob("*.py")])
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def too_long(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            lines = (node.end_lineno or first) - first + 1
+            if lines > LONGEST_FUNCTION:
+                yield f"{node.name}: {lines} lines"
+
+
+def test_the_sources_are_found() -> None:
+    assert len(FILES) > 50
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_a_file_has_a_docstring_and_stays_short(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    docstring = ast.get_docstring(tree)
+    assert docstring, "the module needs a docstring"
+    assert docstring.splitlines()[0].rstrip().endswith((".", ":", "?")), "its first line is a sentence"
+    assert len(source.splitlines()) <= LONGEST_FILE
+    assert list(too_long(tree)) == []
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    script = Path(sys.executable).with_name("lint-imports")
+    path = os.pathsep.join([str(folder), str(folder / "stores")])
+    return subprocess.run(
+        [str(script), "--no-cache"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def test_imports_point_down_only() -> None:
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("file", "module", "contract"),
+    [
+        ("devmem/text/tokens.py", "devmem.manager", "Lower floors never import higher ones"),
+        ("devmem/cli/app.py", "devmem_stores.simple", "The core never imports a store"),
+        (
+            "stores/devmem_stores/simple/summary.py",
+            "devmem_stores.blackboard",
+            "Stores never import one another",
+        ),
+    ],
+)
+def test_an_import_that_points_up_is_noticed(tmp_path: Path, file: str, module: str, contract: str) -> None:
+    for source in ("devmem", "stores", "pyproject.toml"):
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, tmp_path / source, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / source, tmp_path / source)
+    with (tmp_path / file).open("a", encoding="utf-8") as changed:
+        changed.write(f"\nimport {module}\n")
+    done = lint_imports(tmp_path)
+    assert done.returncode == 1
+    assert f"{contract} BROKEN" in done.stdout

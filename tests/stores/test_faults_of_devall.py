@@ -1,0 +1,261 @@
+"""What goes wrong in DevAll (ChatDev 2) must not go wrong here; the number is the fault's in our list."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from devmem import (
+    AttachmentRef,
+    MemoryBase,
+    MemoryContentSnapshot,
+    MemoryWritePayload,
+    MessageBlock,
+    SnapshotBlock,
+    WriteStatus,
+)
+from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
+from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
+
+Make = Callable[..., MemoryBase]
+Exchange = Callable[..., MemoryWritePayload]
+KINDS = pytest.mark.parametrize("kind", ["simple", "blackboard"])
+
+
+@KINDS
+def test_d1_an_auto_path_is_a_file_of_the_session(
+    make_store: Make, exchange: Exchange, tmp_path: Path, kind: str
+) -> None:
+    """There the folder was missing: the answer was lost and the run aborted."""
+    session = tmp_path / "WareHouse" / "session_1"
+    store = make_store(kind, memory_path="auto", session=session)
+    store.update(exchange("Where is the key?", "Under the flowerpot."))
+    store.close()
+    (file,) = session.glob("*.db")
+    assert "notes" in file.name
+    assert make_store(kind, memory_path="auto", session=session).count_memories() == 1
+
+
+@KINDS
+def test_d1_an_auto_path_without_a_session_is_memory(
+    make_store: Make, exchange: Exchange, tmp_path: Path, kind: str
+) -> None:
+    store = make_store(kind, memory_path="auto")
+    assert store.update(exchange("Where is the key?", "Under the flowerpot.")).status is WriteStatus.STORED
+    assert not list(tmp_path.iterdir())
+
+
+@KINDS
+@pytest.mark.parametrize("path", ["notes.db", "notes.json", "deep/down/notes.db", "deep/down/notes.json"])
+def test_d2_a_bare_file_name_is_a_path(
+    make_store: Make, exchange: Exchange, tmp_path: Path, kind: str, path: str
+) -> None:
+    """And a folder that is missing is made."""
+    make_store(kind, memory_path=path).update(exchange("Where is the key?", "Under the flowerpot."))
+    assert (tmp_path / path).is_file()
+    assert make_store(kind, memory_path=path).count_memories() == 1
+
+
+@KINDS
+@pytest.mark.parametrize("path", ["notes.db", "notes.json"])
+def test_d5_two_stores_on_one_path_lose_nothing(make_store: Make, exchange: Exchange, kind: str, path: str) -> None:
+    """There the last writer wins."""
+    one, two = make_store(kind, memory_path=path), make_store(kind, memory_path=path)
+    for n in range(5):
+        one.update(exchange(f"question {n} to one", f"answer {n} of one"))
+        two.update(exchange(f"question {n} to two", f"answer {n} of two"))
+        one.save()
+        two.save()
+    assert one.count_memories() == two.count_memories() == 10
+
+
+@KINDS
+def test_d6_a_corrupt_file_is_not_an_empty_one(make_store: Make, tmp_path: Path, kind: str) -> None:
+    """There it was overwritten with the next write."""
+    path = tmp_path / "notes.json"
+    path.write_text('[{"id": "1", "content_summary": "precious"')
+    with pytest.raises(CollectionDamagedError, match=r"notes\.json"):
+        make_store(kind, memory_path="notes.json")
+    assert path.read_text() == '[{"id": "1", "content_summary": "precious"'
+
+
+def test_d7_the_answer_is_stored_when_the_input_is_long(make_store: Make, exchange: Exchange) -> None:
+    store = make_store("simple")
+    store.update(exchange("We talked about the weather at length. " * 100, "The spare key is under the flowerpot."))
+    (item,) = store.retrieve("", "spare key flowerpot", 1)
+    assert "The spare key is under the flowerpot." in item.content_summary
+    assert len(item.content_summary) <= 500
+
+
+def test_d7_two_answers_to_the_same_long_input_are_two_items(make_store: Make, exchange: Exchange) -> None:
+    """Their summaries may start alike; neither is taken for the other."""
+    store, asked = make_store("simple"), "Tell me more about it, please. " * 100
+    outcomes = [store.update(exchange(asked, "Indeed. " * 200 + f"Number {n}.")) for n in range(3)]
+    assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED] * 3
+    assert store.count_memories() == 3
+
+
+def test_d7_the_same_exchange_is_one_item(make_store: Make, exchange: Exchange) -> None:
+    store = make_store("simple")
+    first = store.update(exchange("Where is the key?", "Under the flowerpot."))
+    again = store.update(exchange("=== INPUT FROM user (user) ===\n\nWhere is the key?", "Under the flowerpot. "))
+    assert (again.status, again.item_id) == (WriteStatus.DUPLICATE, first.item_id)
+
+
+def test_two_pictures_with_the_same_words_are_two_items(make_store: Make) -> None:
+    """What was asked about one image is not answered by what was said of another."""
+    store = make_store("simple")
+    for content in ("AAAA", "BBBB"):
+        ref = AttachmentRef(attachment_id=content, data_uri=f"data:image/png;base64,{content}")
+        block = SnapshotBlock(role="user", block=MessageBlock(type="image", attachment=ref))
+        payload = MemoryWritePayload(
+            inputs_text="What is in this picture?",
+            input_snapshot=MemoryContentSnapshot(text="What is in this picture?", blocks=(block,)),
+            output_snapshot=MemoryContentSnapshot(text="A cat on a mat."),
+        )
+        assert store.update(payload).status is WriteStatus.STORED
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "You are the best engineer we have, so note that the deadline is May 5th, not earlier",
+        "You need to know, my sister is called Ada",
+        "User will input numbers, and the limit is 42",
+        "Agent Role: planner. The budget is 3000 euros",
+        "你是最好的工程师，截止日期是五月五日",
+    ],
+)
+def test_d8_a_fact_is_not_taken_for_a_phrase(make_store: Make, exchange: Exchange, fact: str) -> None:
+    """There everything from `You are` to the next comma was deleted, wherever it stood."""
+    store = make_store("simple")
+    store.update(exchange(fact, "Noted, thank you for telling me."))
+    (item,) = store.recent(1)
+    assert fact in item.content_summary
+
+
+def test_d12_another_model_is_refused(make_store: Make, exchange: Exchange) -> None:
+    """There its vectors were mixed in, or every item was passed over."""
+    make_store("simple", memory_path="notes.db", embedder=HashEmbedder(64)).update(
+        exchange("Where is the key?", "Under the flowerpot.")
+    )
+    with pytest.raises(EmbeddingMismatchError, match="devmem reindex"):
+        make_store("simple", memory_path="notes.db", embedder=HashEmbedder(64, name="another"))
+
+
+def test_d11_no_vector_of_zeros_is_stored(make_store: Make, exchange: Exchange, clock: ManualClock) -> None:
+    """A provider that fails leaves no vector at all, and what was stored meanwhile is embedded later."""
+    embedder = FailingEmbedder()
+    store = make_store("simple", embedder=embedder)
+    outcome = store.update(exchange("Where is the key?", "Under the flowerpot."))
+    assert outcome.item_id is not None
+    assert store.get([outcome.item_id])[0].embedding is None
+    embedder.recover()
+    clock.advance(600)
+    store.retrieve("", "key")
+    embedding = store.get([outcome.item_id])[0].embedding
+    assert embedding is not None
+    assert abs(float(embedding @ embedding) - 1) < 1e-5
+
+
+def test_d15_without_an_embedding_it_is_no_empty_shell(make_store: Make, exchange: Exchange, tmp_path: Path) -> None:
+    """There nothing was stored and nothing found."""
+    store = make_store("simple", memory_path="notes.json")
+    store.update(exchange("Where is the key?", "Under the flowerpot."))
+    assert "flowerpot" in store.retrieve("", "the key", 1)[0].content_summary
+    assert len(json.loads((tmp_path / "notes.json").read_text(encoding="utf-8"))) == 1
+
+
+@pytest.mark.parametrize("path", ["notes.db", "notes.json"])
+def test_d20_saving_what_is_saved_writes_nothing(
+    make_store: Make, exchange: Exchange, tmp_path: Path, path: str
+) -> None:
+    store = make_store("simple", memory_path=path, embedder=HashEmbedder())
+    store.update(exchange("Where is the key?", "Under the flowerpot."))
+    before = {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+    for _ in range(3):
+        store.save()
+        store.retrieve("", "key")
+    assert {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == before
+
+
+def test_d21_an_auto_path_does_not_change_the_configuration(
+    make_store: Make, exchange: Exchange, tmp_path: Path
+) -> None:
+    """There a second run with the same configuration wrote into the first run's folder."""
+    for run in ("run1", "run2"):
+        store = make_store("simple", memory_path="auto", session=tmp_path / run)
+        store.update(exchange("Where is the key?", "Under the flowerpot."))
+        assert store.setup.config.model_dump()["memory_path"] == "auto"
+        assert store.count_memories() == 1
+    assert [len(list((tmp_path / run).glob("*.db"))) for run in ("run1", "run2")] == [1, 1]
+
+
+def test_d24_an_attachment_is_written_once(make_store: Make, tmp_path: Path) -> None:
+    """There every save wrote all of them anew."""
+    store = make_store("simple", memory_path="notes.db")
+    ref = AttachmentRef(attachment_id="big", data_uri="data:image/png;base64," + "AAAA" * 100_000)
+    block = SnapshotBlock(role="assistant", block=MessageBlock(type="image", attachment=ref))
+    for n in range(5):
+        output = MemoryContentSnapshot(text=f"This is picture number {n} of the house.", blocks=(block,))
+        store.update(MemoryWritePayload(inputs_text="Draw a house.", output_snapshot=output))
+    assert store.info().size_bytes < 3 * 300_000, "five of them are 1,500,000"
+    store.close()
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 2 * 300_000
+
+
+def test_d25_old_items_are_not_embedded_again(make_store: Make, exchange: Exchange) -> None:
+    """A write embeds one text, a query another, and opening again none."""
+    embedder = HashEmbedder()
+    store = make_store("simple", memory_path="notes.db", embedder=embedder)
+    for n in range(20):
+        store.update(exchange(f"question number {n}", f"the answer to it is {n}"))
+    assert len(embedder.texts) == 20
+    store.close()
+    again = make_store("simple", memory_path="notes.db", embedder=embedder)
+    again.retrieve("", "question number 3")
+    assert len(embedder.texts) == 21
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        ("simple", {"max_items": True}),
+        ("simple", {"max_content_length": "long"}),
+        ("simple", {"max_content_length": 3}),
+        ("simple", {"min_content_length": -1}),
+        ("simple", {"memory_paht": "x.db"}),
+        ("simple", {"embedding": {"provider": "openai", "modle": "x"}}),
+        ("blackboard", {"max_items": True}),
+        ("blackboard", {"max_items": 0}),
+        ("blackboard", {"max_age": 0}),
+        ("blackboard", {"order": "random"}),
+    ],
+)
+def test_d29_a_wrong_configuration_is_an_error(make_store: Make, kind: str, config: dict[str, object]) -> None:
+    """A flag is no number, and an unknown key is no comment."""
+    with pytest.raises(ValidationError):
+        make_store(kind, **config)
+
+
+def test_d30_files_are_utf8_whatever_the_machine_says(tmp_path: Path) -> None:
+    """There a German or Chinese text crashed on Windows."""
+    code = (
+        "import sys; from devmem.collections import JsonCollection; from devmem.items import MemoryItem\n"
+        "store = JsonCollection(sys.argv[1]); store.add([MemoryItem(content_summary='Zürich 会议')])\n"
+        "assert JsonCollection(sys.argv[1]).count() == 1"
+    )
+    path = tmp_path / "notes.json"
+    subprocess.run(
+        [sys.executable, "-X", "warn_default_encoding", "-W", "error::EncodingWarning", "-c", code, str(path)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "0"},
+    )
+    assert "Zürich 会议" in path.read_text(encoding="utf-8")

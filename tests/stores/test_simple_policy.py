@@ -1,0 +1,117 @@
+"""What `simple` keeps, what it shows of it, and how it ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem import Filter, MemoryBase, MemoryQuery, MemoryWritePayload
+from devmem.testing import HashEmbedder, ManualClock
+from devmem_stores.simple.overlap import text_overlap
+from devmem_stores.simple.summary import summarize_exchange
+
+Make = Callable[..., MemoryBase]
+Exchange = Callable[..., MemoryWritePayload]
+TEXTS = st.text(max_size=300) | st.text("ab .。\n", max_size=600)
+
+
+def test_frames_are_not_part_of_what_was_said(make_store: Make, exchange: Exchange) -> None:
+    store = make_store("simple")
+    store.update(exchange("=== INPUT FROM TASK (user) ===\n\nWhere is the key?", "Under the flowerpot."))
+    assert store.recent(1)[0].content_summary == "Input: Where is the key?\nOutput: Under the flowerpot."
+
+
+@pytest.mark.parametrize(("least", "status"), [(0, "stored"), (33, "stored"), (34, "skipped")])
+def test_the_least_length(make_store: Make, exchange: Exchange, least: int, status: str) -> None:
+    """A shorter exchange is skipped, and the reason says which setting it was."""
+    outcome = make_store("simple", min_content_length=least).update(exchange("Well?", "Yes, thanks."))
+    assert len("Input: Well?\nOutput: Yes, thanks.") == 33
+    assert outcome.status == status
+    assert outcome.reason == "" or f"min_content_length = {least}" in outcome.reason
+
+
+def test_the_most_length_bounds_what_is_shown_and_not_what_is_kept(make_store: Make, exchange: Exchange) -> None:
+    store = make_store("simple", max_content_length=80)
+    store.update(exchange("word " * 100 + "xylophone", "word " * 100 + "zanzibar"))
+    (item,) = store.retrieve("", "zanzibar", 1)
+    assert len(item.content_summary) <= 80
+    assert item.output_snapshot is not None
+    assert item.output_snapshot.text.endswith("zanzibar")
+    assert store.retrieve("", "xylophone", 1) == [item], "the question is searched whole too"
+
+
+@given(asked=TEXTS, answered=TEXTS, limit=st.integers(50, 500))
+def test_a_summary_has_both_sides_within_its_limit(asked: str, answered: str, limit: int) -> None:
+    summary = summarize_exchange(asked, answered, limit)
+    assert len(summary) <= limit
+    assert ("Input: " in summary) == bool(asked.strip()) or "Input: " in answered
+    assert ("Output: " in summary) == bool(answered.strip()) or "Output: " in asked
+
+
+def test_a_short_side_leaves_its_room_to_the_other() -> None:
+    assert summarize_exchange("Hi?", "x" * 100, 60) == "Input: Hi?\nOutput: " + "x" * 40 + "…"
+    assert summarize_exchange("x" * 100, "Hi.", 60) == "Input: " + "x" * 40 + "…\nOutput: Hi."
+
+
+def test_the_oldest_go_first(make_store: Make, exchange: Exchange) -> None:
+    store = make_store("simple", max_items=3)
+    for n in range(6):
+        store.update(exchange(f"question number {n}", f"the answer to it is {n}"))
+    assert [item.content_summary[-1] for item in store.recent(9)] == ["5", "4", "3"]
+    assert store.retrieve("", "question number 0", 9)
+    assert all("number 0" not in item.content_summary for item in store.retrieve("", "question number 0", 9))
+
+
+def test_without_a_limit_nothing_goes(make_store: Make, exchange: Exchange) -> None:
+    store = make_store("simple")
+    for n in range(30):
+        store.update(exchange(f"question number {n}", f"the answer to it is {n}"))
+    assert store.count_memories() == 30
+
+
+def test_events_can_be_asked_for_by_their_time(make_store: Make, exchange: Exchange, clock: ManualClock) -> None:
+    store = make_store("simple")
+    for year in (2020, 2021):
+        store.update(exchange(f"What happened in {year}?", "A comet was seen.", event_time=float(year)))
+    hits = store.search(MemoryQuery(text="comet", where=Filter(after=2020.5)))
+    assert [hit.item.event_time for hit in hits] == [2021.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "content", "wanted"),
+    [
+        # 0.4 * 2/3 + 0.3 * 7/13 + 0.2 * 1 + 0.1 * 1
+        ("red fox", "red fox jumps", 0.4 * 2 / 3 + 0.3 * 7 / 13 + 0.2 + 0.1),
+        ("Red Fox", "red fox", 1.0),
+        ("ab", "cd", 0.1),
+        ("a b", "a x", 0.4 / 3 + 0.3 * 2 / 3 + 0.0 + 0.1),
+        ("aaaaaaaaaa", "aa", 0.0 + 0.3 * 2 / 10 + 0.0 + 0.1 * 0.4),
+        ("aa", "aa bb cc dd", 0.4 / 4 + 0.3 * 2 / 11 + 0.2 + 0.1 * 2 / 5.5),
+        ("", "x", 0.0),
+        ("x", "", 0.0),
+    ],
+)
+def test_the_overlap_of_devall(query: str, content: str, wanted: float) -> None:
+    """0.4 Jaccard + 0.3 longest common subsequence + 0.2 keyword recall + 0.1 length factor, by hand."""
+    assert text_overlap(query, content) == pytest.approx(wanted)
+
+
+def test_the_ranking_of_devall(make_store: Make, exchange: Exchange) -> None:
+    """0.7 cosine + 0.3 overlap, best first, with both signals reported."""
+    embedder = HashEmbedder()
+    store = make_store("simple", ranking="devall", embedder=embedder)
+    for n, animal in enumerate(("red fox", "grey wolf", "brown bear", "red deer")):
+        store.update(exchange(f"Which animal is number {n}?", f"It is the {animal}."))
+    query = "Which animal is the red fox?"
+    hits = store.search(MemoryQuery(text=query, top_k=3))
+    assert len(hits) == 3
+    for hit in hits:
+        text = hit.item.content_summary
+        cosine = float(embedder.vector(query) @ embedder.vector(text))
+        assert hit.similarity == pytest.approx(cosine, abs=1e-5)
+        assert hit.score == pytest.approx(0.7 * cosine + 0.3 * text_overlap(query, text), abs=1e-5)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert "red fox" in hits[0].item.content_summary

@@ -1,0 +1,37 @@
+"""The frames that DevAll puts around inputs are recognised, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from devmem.text.frames import frame, last_turn, strip_frames
+
+
+def test_a_frame_is_written_as_devall_writes_it() -> None:
+    assert frame("planner", "assistant", "the plan") == "=== INPUT FROM planner (assistant) ===\n\nthe plan"
+    assert frame("", "user", "hi") == "=== INPUT FROM UNKNOWN (user) ===\n\nhi"
+
+
+@pytest.mark.parametrize("source", ["planner", "node with spaces", "计划", "a (b)", "x=y"])
+def test_a_frame_that_was_put_on_comes_off(source: str) -> None:
+    """Node ids with spaces too, which DevAll's own pattern misses."""
+    assert strip_frames(frame(source, "user", "what was said")) == "what was said"
+
+
+def test_several_frames() -> None:
+    text = "\n\n".join([frame("TASK", "user", "Do it.\n\nPlease."), frame("critic", "assistant", "No.")])
+    assert strip_frames(text) == "Do it.\n\nPlease.\n\nNo."
+    assert last_turn(text) == "No."
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "a === b", "=== not a frame ===", "say === INPUT FROM x (user) === here", ""]
+)
+def test_what_only_looks_like_a_frame_stays(text: str) -> None:
+    assert strip_frames(text) == text
+    assert last_turn(text) == text
+
+
+def test_frames_without_a_text() -> None:
+    assert strip_frames(frame("a", "user", "")) == ""
+    assert last_turn(frame("a", "user", "  ")) == ""

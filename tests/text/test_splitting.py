@@ -1,0 +1,79 @@
+"""Sentences, shortening, and what a text costs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.text.sentences import shorten, split_sentences
+from devmem.text.tokens import estimate_tokens
+
+TEXTS = st.text(st.characters(exclude_categories=[]), max_size=200) | st.text('ab .!?。！；\n")”', max_size=200)
+
+
+@given(text=TEXTS)
+def test_sentences_joined_give_the_text_back(text: str) -> None:
+    pieces = split_sentences(text)
+    assert "".join(pieces) == text
+    assert all(pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("One. Two! Three?", ["One. ", "Two! ", "Three?"]),
+        ("会议改到星期五。预算是三万元！好吗？", ["会议改到星期五。", "预算是三万元！", "好吗？"]),
+        ("会議は金曜日です。次は月曜日。", ["会議は金曜日です。", "次は月曜日。"]),
+        ("Pi is 3.14 and example.com is a site.", ["Pi is 3.14 and example.com is a site."]),
+        ('He said "Go." Then he went.', ['He said "Go." ', "Then he went."]),
+        ("a line\nanother", ["a line\n", "another"]),
+        ("no end", ["no end"]),
+        ("", []),
+    ],
+)
+def test_where_sentences_end(text: str, wanted: list[str]) -> None:
+    assert split_sentences(text) == wanted
+
+
+@given(text=TEXTS, limit=st.integers(0, 120))
+def test_a_shortened_text_never_exceeds_its_limit(text: str, limit: int) -> None:
+    short = shorten(text, limit)
+    assert len(short) <= limit
+    assert short == text.strip() or short.endswith("…") or limit == 0
+    assert text.strip().startswith(short.removesuffix("…").rstrip())
+
+
+def test_whole_sentences_are_kept() -> None:
+    assert shorten("One sentence. Another one. A third.", 30) == "One sentence. Another one.…"
+    assert shorten("short enough", 12) == "short enough"
+
+
+def test_a_long_first_sentence_is_cut_at_a_word() -> None:
+    assert shorten("one two three four five six seven eight", 20) == "one two three four…"
+    assert shorten("x" * 50, 10) == "x" * 9 + "…"
+
+
+def test_a_text_without_spaces_is_cut_hard() -> None:
+    assert shorten("北京的会议改到星期五因为大家都很忙", 8) == "北京的会议改到…"
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("", 0, 0),
+        ("hello world", 2, 3),
+        ("internationalisation", 2, 5),
+        ("会议改到星期五。", 8, 8),
+        ("naïve\u3000テスト", 5, 8),
+        ("a, b; c!", 5, 7),
+    ],
+)
+def test_what_a_text_costs(text: str, least: int, most: int) -> None:
+    assert least <= estimate_tokens(text) <= most
+
+
+@given(one=TEXTS, two=TEXTS)
+def test_more_text_never_costs_less(one: str, two: str) -> None:
+    both = estimate_tokens(f"{one}\n{two}")
+    assert both == estimate_tokens(one) + estimate_tokens(two)

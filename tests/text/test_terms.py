@@ -1,0 +1,107 @@
+"""The terms that full-text search matches."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.text.analysis import STOP_WORDS, mostly_unspaced, query_terms, terms
+
+TEXTS = st.text(st.characters(exclude_categories=[]), max_size=200)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("running trains", "the train runs"),
+        ("STRASSE", "straße"),
+        ("ﬁle", "file"),
+        ("ｆｕｌｌ ｗｉｄｔｈ", "full width"),
+        ("user name", "getUserName"),
+        ("getUserName", "call getUserName() now"),
+        ("parse config", "parse_config"),
+        ("HTTP server", "HTTPServer2"),
+        ("http://example.org", "see example.org"),
+        ("cat's", "the cat"),
+        ("don’t", "don't"),
+        ("3.14", "pi is 3.14"),
+        ("v2.0.1", "released v2.0.1 today"),
+        ("会议", "北京的会议改到星期五"),
+        ("会", "会议"),
+        ("金曜日", "会議は金曜日に変更"),
+        ("カメラ", "新しいカメラを買った"),
+        ("금요일", "회의가 금요일로 변경"),
+        ("ประชุม", "การประชุมวันศุกร์"),
+        ("mixed中文", "mixed 中文 text"),
+        ("naïve", "NAÏVE"),
+    ],
+)
+def test_a_query_finds_its_text(query: str, text: str) -> None:
+    assert set(query_terms(query)) & set(terms(text))
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [("cat", "concatenate"), ("art", "party"), ("京", "東"), ("用户", "户用"[1] + "名"), ("the", "there")],
+)
+def test_parts_of_words_do_not_match(query: str, text: str) -> None:
+    """Neither letters inside another word, nor a character that is not there."""
+    assert not {term for term in query_terms(query) if len(term) == len(query)} & set(terms(text))
+
+
+def test_stop_words_are_not_searched_for() -> None:
+    assert query_terms("what is the name of the cat") == ["name", "cat"]
+
+
+def test_a_query_of_stop_words_searches_for_them() -> None:
+    """`to be or not to be` must find something."""
+    found = query_terms("to be or not to be")
+    assert found
+    assert query_terms("who are you?") == ["who", "are", "you"]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "!?… —", "👩‍👩‍👧‍👦", "\u200b\ufeff", "\x00"])
+def test_a_text_without_words(text: str) -> None:
+    assert terms(text) == []
+    assert query_terms(text) == []
+
+
+def test_terms_keep_their_order_and_repeats() -> None:
+    assert terms("tea rain tea") == ["tea", "rain", "tea"]
+    assert query_terms("tea rain tea") == ["tea", "rain"]
+
+
+@given(text=TEXTS)
+def test_any_text_has_terms_and_always_the_same(text: str) -> None:
+    found = terms(text)
+    assert found == terms(text)
+    assert all(found), "no term is empty"
+    assert set(query_terms(text)) <= set(found)
+    assert all(len(term) <= len(text) * 18 for term in found), "NFKC makes at most 18 characters of one"
+
+
+@given(one=TEXTS, two=TEXTS)
+def test_texts_on_two_lines_are_two_texts(one: str, two: str) -> None:
+    """The terms of a summary and of its snapshots do not run into each other."""
+    assert terms(f"{one}\n{two}") == terms(one) + terms(two)
+
+
+def test_stop_words_are_left_out_in_every_form() -> None:
+    """A stop word whose stem is not one would be searched for after all: why, does, before, any."""
+    assert query_terms(f"zebra {' '.join(STOP_WORDS)}") == ["zebra"]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("北京的会议 on Friday", False),
+        ("北京的会议改到 Friday", True),
+        ("การประชุม", True),
+        ("회의", True),
+        ("tea", False),
+        ("", False),
+    ],
+)
+def test_scripts_without_spaces_are_recognised(text: str, answer: bool) -> None:
+    assert mostly_unspaced(text) is answer
