@@ -53,7 +53,8 @@ def _measure(base: Path, sources: Sequence[str]) -> Iterator[Row]:
             yield _row(case, "second_search", (time.perf_counter() - started) * 1000, "ms")
         store.close()
 
-    largest = sorted(base.glob(f"{sources[-1]}/*.py") or base.glob(f"{sources[0]}/*"), key=lambda file: file.stat().st_size)
+    files = (file for source in sources for file in (base / source).rglob("*.py"))
+    largest = sorted(files, key=lambda file: file.stat().st_size)
     changed, deleted, renamed = largest[-1], largest[-2], largest[-3]
     yield from index("first")
     # What was written within two seconds before it was read is read once more.
@@ -73,9 +74,7 @@ def _store(base: Path, sources: Sequence[str]) -> FileMemory:
         {"index_path": "index.db", "file_sources": [{"path": each} for each in sources], "embedding": EmbeddingConfig()}
     )
     opened = open_embedder if with_model else lambda _config: hashed
-    return FileMemory(
-        StoreSetup(name="bench", store_type="file", config=config, base_dir=base, open_embedder=opened)
-    )
+    return FileMemory(StoreSetup(name="bench", store_type="file", config=config, base_dir=base, open_embedder=opened))
 
 
 def _insert_line(file: Path) -> None:

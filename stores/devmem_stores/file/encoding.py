@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import Final
 
 _MARKS: Final = (
@@ -15,6 +16,7 @@ _MARKS: Final = (
 """UTF-32 before UTF-16, whose mark it begins with."""
 _LOOKED_AT: Final = 256 * 1024
 """Bytes that an unknown encoding is guessed from."""
+_CONTROLS: Final = re.compile("[\x00-\x08\x0e-\x1a]")
 
 
 class UnreadableError(ValueError):
@@ -58,7 +60,9 @@ def _decode_wide(data: bytes) -> str:
     for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         zeros, others = head[first::2].count(0), head[1 - first :: 2].count(0)
         if len(data) % 2 == 0 and zeros > len(head) // 4 and not others:
-            return _decode_as(data, encoding)
+            text = _decode_as(data, encoding)
+            if not _CONTROLS.search(text):
+                return text
     raise UnreadableError("holds zero bytes, so it is no text")
 
 
@@ -83,6 +87,7 @@ def _guess(data: bytes) -> str:
 
 
 def _decode_latin(data: bytes) -> str:
-    if any(byte < 9 or 13 < byte < 27 for byte in data[:_LOOKED_AT]):
+    text = data.decode("cp1252", errors="replace")
+    if _CONTROLS.search(text):
         raise UnreadableError("holds control characters, so it is no text")
-    return data.decode("cp1252", errors="replace")
+    return text

@@ -216,10 +216,10 @@ class FileMemory(CollectionMemory):
             progress(len(items))
         return [skipped(_READ_ONLY) for _ in items]
 
-    def reindex(self, progress: Progress | None = None) -> int:
+    def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
         """Embed every chunk anew with the configured model, in place."""
         with self._alone():
-            return super().reindex(progress)
+            return super().reindex(progress, force=force)
 
     def close(self) -> None:
         """Stop watching and release the files."""

