@@ -14,6 +14,7 @@ from devmem.base import (
     Progress,
     QueryEmbedding,
     StoreSetup,
+    item_from,
     skipped,
 )
 from devmem.collections import (
@@ -148,6 +149,7 @@ __all__ = [
     "content_hash",
     "dump_item",
     "estimate_tokens",
+    "item_from",
     "load_item",
     "load_workflow",
     "make_store",

@@ -1,6 +1,7 @@
 """What a store type is built on."""
 
-from devmem.base.collection_memory import CollectionConfig, CollectionMemory, PlaceConfig, skipped
+from devmem.base.collection_memory import CollectionConfig, CollectionMemory, PlaceConfig
+from devmem.base.composing import item_from, skipped
 from devmem.base.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
 from devmem.base.memory import MemoryBase, Progress
 from devmem.base.query import MemoryQuery, QueryEmbedding
@@ -20,5 +21,6 @@ __all__ = [
     "Progress",
     "QueryEmbedding",
     "StoreSetup",
+    "item_from",
     "skipped",
 ]

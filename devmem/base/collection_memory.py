@@ -19,7 +19,7 @@ from devmem.collections import Collection, CollectionInfo, Filter, SearchQuery, 
 from devmem.config import ConfigModel, EmbeddingConfig
 from devmem.errors import CollectionClosedError, CollectionError
 from devmem.items import MemoryItem
-from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome, WriteStatus
+from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome
 from devmem.text.analysis import mostly_unspaced
 
 _BATCH: Final = 256
@@ -225,8 +225,3 @@ class CollectionMemory(MemoryBase):
         if self._opened is not None:
             self._opened.close()
             self._opened = None
-
-
-def skipped(reason: str) -> WriteOutcome:
-    """Say that a payload holds nothing for a store, and why."""
-    return WriteOutcome(status=WriteStatus.SKIPPED, reason=reason)

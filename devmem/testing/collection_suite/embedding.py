@@ -9,6 +9,7 @@ import pytest
 from devmem.collections import Collection, SearchQuery
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import EmbeddingMismatchError
+from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.opening import (
     EMBEDDER,
     MODEL,
@@ -87,26 +88,28 @@ class Embedding(Opening):
         collection.replace_model("suite:other", 8)
         assert ids(collection.waiting(10)) == ["text"]
 
-    def test_another_model_is_refused(self, opened_again: OpenCollection) -> None:
+    @needs("persists")
+    def test_another_model_is_refused(self, opened: OpenCollection) -> None:
         """Opening with another model names both and the command that migrates."""
-        first = opened_again(model=MODEL)
+        first = opened(model=MODEL)
         first.add([item("made by the first")])
         first.close()
         with pytest.raises(EmbeddingMismatchError, match="devmem reindex") as caught:
-            opened_again(model=ModelIdentity(name="suite:other", dimension=8))
+            opened(model=ModelIdentity(name="suite:other", dimension=8))
         assert MODEL.name in caught.value.recorded
         assert "suite:other" in caught.value.wanted
-        assert opened_again(model=MODEL).count() == 1
+        assert opened(model=MODEL).count() == 1
 
-    def test_items_from_before_the_model_wait(self, opened_again: OpenCollection) -> None:
+    @needs("persists")
+    def test_items_from_before_the_model_wait(self, opened: OpenCollection) -> None:
         """When a workflow gains an embedding, what it stored without one is embedded too."""
-        first = opened_again()
+        first = opened()
         first.add([waiting_item("from before", id="1")])
         assert first.info().waiting == 0
         first.close()
-        second = opened_again(model=MODEL)
+        second = opened(model=MODEL)
         assert ids(second.waiting(5)) == ["1"]
         second.set_embeddings({"1": EMBEDDER.vector("from before")})
         second.close()
         query = SearchQuery(vector=EMBEDDER.vector("from before"))
-        assert [hit.item.id for hit in opened_again(model=MODEL).search(query)] == ["1"]
+        assert [hit.item.id for hit in opened(model=MODEL).search(query)] == ["1"]

@@ -10,6 +10,7 @@ from devmem.collections import Collection, Unique
 from devmem.errors import CollectionClosedError, EmbeddingMismatchError
 from devmem.items import Scope
 from devmem.outcomes import WriteStatus
+from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
 
@@ -115,21 +116,23 @@ class Keeping(Opening):
         collection.add([item("after")])
         assert collection.count() == 2
 
-    def test_everything_is_there_when_opened_again(self, opened_again: OpenCollection) -> None:
+    @needs("persists")
+    def test_everything_is_there_when_opened(self, opened: OpenCollection) -> None:
         """What `add` returned from survives a close, with its order and its vectors."""
         wanted = [item(f"note {n}", id=str(n)) for n in range(20)]
-        first = opened_again(model=MODEL)
+        first = opened(model=MODEL)
         first.add(wanted)
         first.delete(ids=["7"])
         first.close()
-        second = opened_again(model=MODEL)
+        second = opened(model=MODEL)
         assert list(second.scan()) == [one for one in wanted if one.id != "7"]
         assert all(one.embedding is not None for one in second.scan())
 
-    def test_what_was_added_is_there_without_a_close(self, opened_again: OpenCollection) -> None:
+    @needs("persists")
+    def test_what_was_added_is_there_without_a_close(self, opened: OpenCollection) -> None:
         """Durable means when `add` returns, not when the collection is closed."""
-        opened_again(model=MODEL).add([item("not closed yet", id="1")])
-        assert ids(opened_again(model=MODEL).recent(1)) == ["1"]
+        opened(model=MODEL).add([item("not closed yet", id="1")])
+        assert ids(opened(model=MODEL).recent(1)) == ["1"]
 
     def test_info_counts(self, collection: Collection) -> None:
         """The collection says what it is."""

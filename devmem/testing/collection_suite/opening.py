@@ -11,6 +11,7 @@ import pytest
 from devmem.collections import Collection
 from devmem.embedding.base import ModelIdentity
 from devmem.items import MemoryItem
+from devmem.testing.abilities import OnlyWhatApplies
 from devmem.testing.embedders import HashEmbedder
 
 EMBEDDER: Final = HashEmbedder(dimension=32, name="suite:hash")
@@ -40,7 +41,7 @@ def ids(items: Sequence[MemoryItem]) -> list[str]:
     return [one.id for one in items]
 
 
-class Opening:
+class Opening(OnlyWhatApplies):
     """The fixtures; the test class that uses the suite supplies `open_collection`."""
 
     persists: ClassVar[bool] = True
@@ -58,13 +59,6 @@ class Opening:
         yield opened
         for collection in collections:
             collection.close()
-
-    @pytest.fixture
-    def opened_again(self, opened: OpenCollection) -> OpenCollection:
-        """Open the place several times in one test; without persistence there is nothing to open again."""
-        if not self.persists:
-            pytest.skip("this place forgets its items when it is closed")
-        return opened
 
     @pytest.fixture
     def collection(self, opened: OpenCollection) -> Collection:

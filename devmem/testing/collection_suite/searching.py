@@ -8,6 +8,7 @@ import pytest
 
 from devmem.collections import Collection, SearchQuery, Weights
 from devmem.errors import EmbeddingMismatchError
+from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
 
 _NOTES = {
@@ -135,12 +136,13 @@ class Searching(Opening):
         with pytest.raises(EmbeddingMismatchError):
             collection.search(SearchQuery(vector=np.ones(3, dtype=np.float32)))
 
-    def test_search_after_opening_again(self, opened_again: OpenCollection) -> None:
+    @needs("persists")
+    def test_search_after_opening_again(self, opened: OpenCollection) -> None:
         """The indexes are made from what was stored, so a new process finds the same with the same scores."""
         text = "night train"
         query = SearchQuery(text=text, vector=EMBEDDER.vector(text))
-        first = _filled(opened_again(model=MODEL))
+        first = _filled(opened(model=MODEL))
         before = [(hit.item.id, hit.score, hit.similarity, hit.lexical) for hit in first.search(query)]
         first.close()
-        second = opened_again(model=MODEL)
+        second = opened(model=MODEL)
         assert [(hit.item.id, hit.score, hit.similarity, hit.lexical) for hit in second.search(query)] == before

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from devmem.collections import Collection, SearchQuery, Unique
 from devmem.outcomes import WriteStatus
+from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollection, Opening, ids, item, waiting_item
 
 _THREADS = 8
@@ -74,9 +75,10 @@ class Sharing(Opening):
         assert [name for name in seen if not name.startswith("new")] == before
         assert len(seen) == len(set(seen))
 
-    def test_another_opening_follows(self, opened_again: OpenCollection) -> None:
+    @needs("persists")
+    def test_another_opening_follows(self, opened: OpenCollection) -> None:
         """What one opening adds, replaces, embeds or deletes, the other one's next search sees."""
-        one, two = opened_again(model=MODEL), opened_again(model=MODEL)
+        one, two = opened(model=MODEL), opened(model=MODEL)
         one.add([item("first note", id="1"), item("second note", id="2")])
         assert sorted(_search(two, "note")) == ["1", "2"]
         one.delete(ids=["1"])

@@ -13,6 +13,7 @@ from devmem.base import MemoryBase, StoreSetup
 from devmem.embedding.base import Embedder
 from devmem.items import MemoryContentSnapshot
 from devmem.outcomes import MemoryWritePayload
+from devmem.testing.abilities import OnlyWhatApplies
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import HashEmbedder
 
@@ -39,7 +40,7 @@ def exchange(asked: str, answered: str, **fields: Any) -> MemoryWritePayload:  #
     )
 
 
-class Opening:
+class Opening(OnlyWhatApplies):
     """What a store's test class says, and the fixtures made of it."""
 
     store_class: ClassVar[type[MemoryBase]]

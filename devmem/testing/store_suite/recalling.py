@@ -11,6 +11,7 @@ from devmem.base import MemoryBase, MemoryQuery
 from devmem.collections import Filter
 from devmem.items import MemoryContentSnapshot, Scope
 from devmem.outcomes import WriteStatus
+from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder
 from devmem.testing.store_suite.opening import NAME, Opening, OpenStore, exchange
@@ -33,10 +34,9 @@ class Recalling(Opening):
 
     @pytest.mark.parametrize("fact", _FACTS)
     @pytest.mark.parametrize("embedded", [True, False])
+    @needs("searches")
     def test_the_fitting_item_comes_first(self, open_store: OpenStore, fact: str, embedded: bool) -> None:
         """With an embedding and without one."""
-        if not self.searches:
-            pytest.skip("this store gives the same whatever the query is")
         store = _filled(open_store(embedder=HashEmbedder() if embedded else None))
         asked, answered = _FACTS[fact]
         best, *_ = store.retrieve("", asked, 3)
@@ -84,19 +84,17 @@ class Recalling(Opening):
             payload = exchange("What do I like?", "You like dark chocolate.", scope=Scope(user=user))
             assert store.update(payload).status is WriteStatus.STORED
 
+    @needs("searches", "embeds")
     def test_less_similar_items_are_left_out(self, open_store: OpenStore) -> None:
         """The threshold is a cosine."""
-        if not (self.searches and self.embeds):
-            pytest.skip("this store does not compare embeddings")
         embedder = HashEmbedder()
         store = _filled(open_store(embedder=embedder))
         (train,) = [item for item in store.recent(9) if "Vienna" in item.content_summary]
         assert store.retrieve("", train.content_summary, 3, similarity_threshold=0.95) == [train]
 
+    @needs("embeds")
     def test_a_provider_that_is_down_costs_no_write(self, open_store: OpenStore) -> None:
         """The item is stored, found by its words, and embedded when the provider answers again."""
-        if not self.embeds:
-            pytest.skip("this store makes no embeddings")
         clock, embedder = ManualClock(), FailingEmbedder()
         store = open_store(embedder=embedder, clock=clock)
         asked, answered = _FACTS["train"]
@@ -112,10 +110,9 @@ class Recalling(Opening):
         assert hit.similarity is not None
         assert hit.similarity > 0.5
 
+    @needs("embeds")
     def test_a_provider_that_is_down_is_left_in_peace(self, open_store: OpenStore) -> None:
         """A run is not slowed down by asking it again at every node."""
-        if not self.embeds:
-            pytest.skip("this store makes no embeddings")
         embedder = FailingEmbedder()
         store = open_store(embedder=embedder)
         for n in range(20):

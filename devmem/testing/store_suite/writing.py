@@ -14,6 +14,7 @@ from devmem.errors import DevmemError
 from devmem.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.outcomes import MemoryWritePayload, WriteStatus
+from devmem.testing.abilities import needs
 from devmem.testing.embedders import HashEmbedder
 from devmem.testing.store_suite.opening import Opening, OpenStore, exchange
 
@@ -82,10 +83,9 @@ class Writing(Opening):
         assert outcome.reason
         assert store.count_memories() == 0
 
+    @needs("persists")
     def test_what_was_written_is_there_when_opened_again(self, open_store: OpenStore) -> None:
         """Also without `save` and `close`: a process may be killed after a node has finished."""
-        if not self.persists:
-            pytest.skip("this store forgets its items when it is closed")
         first = open_store(embedder=HashEmbedder())
         outcome = first.update(exchange("Where is the key?", "The key is under the blue flowerpot."))
         assert outcome.item_id is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
 
@@ -12,11 +13,10 @@ from devmem import (
     MemoryItem,
     MemoryQuery,
     MemoryWritePayload,
-    Provenance,
-    SourceKind,
     StoreSetup,
     Unique,
     WriteOutcome,
+    item_from,
     skipped,
     strip_frames,
 )
@@ -41,24 +41,11 @@ class BlackboardMemory(CollectionMemory):
         text = next((text.strip() for text in texts if text.strip()), "")
         if not text:
             return skipped("neither the output nor the input has a text")
-        shown = payload.output_snapshot or payload.input_snapshot
-        return MemoryItem(
+        now, lifetime = self.setup.clock(), self.config.max_age
+        return replace(
+            item_from(payload, text, created_at=now),
             id=f"bb_{uuid4().hex}",
-            content_summary=text,
-            metadata={
-                **payload.metadata,
-                "agent_role": payload.agent_role,
-                "input_preview": asked[:200],
-                "attachments": list(shown.attachment_overview()) if shown else [],
-            },
-            created_at=self.setup.clock(),
-            event_time=payload.event_time,
-            expires_at=self.setup.clock() + self.config.max_age if self.config.max_age else None,
-            input_snapshot=payload.input_snapshot,
-            output_snapshot=payload.output_snapshot,
-            scope=payload.scope,
-            provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
-            trust=payload.trust,
+            expires_at=now + lifetime if lifetime is not None else None,
         )
 
     def _cap(self) -> int:

@@ -13,13 +13,12 @@ from devmem import (
     MemoryItem,
     MemoryQuery,
     MemoryWritePayload,
-    Provenance,
-    SourceKind,
     StoreSetup,
     Unique,
     Weights,
     WriteOutcome,
     content_hash,
+    item_from,
     skipped,
     strip_frames,
 )
@@ -46,30 +45,18 @@ class SimpleMemory(CollectionMemory):
         summary = summarize_exchange(asked, answered, self.config.max_content_length)
         if len(summary) < self.config.min_content_length:
             return skipped(f"shorter than min_content_length = {self.config.min_content_length} characters")
-        overview = payload.output_snapshot.attachment_overview() if payload.output_snapshot else []
-        return MemoryItem(
-            content_summary=summary,
+        item = item_from(payload, summary, created_at=self.setup.clock())
+        return replace(
+            item,
             # Over both texts whole, so that long inputs which start alike do not swallow each other's answers.
             content_hash=content_hash(
                 f"{asked.strip()}\x00{answered.strip()}",
                 _without_text(payload.input_snapshot),
                 _without_text(payload.output_snapshot),
             ),
-            metadata={
-                **payload.metadata,
-                "agent_role": payload.agent_role,
-                "input_preview": asked[:200],
-                "content_length": len(summary),
-                "attachments": list(overview),
-            },
-            created_at=self.setup.clock(),
-            event_time=payload.event_time,
+            metadata={**item.metadata, "content_length": len(summary)},
             # The summary may be cut; what was asked is kept whole all the same.
             input_snapshot=payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked.strip() else None),
-            output_snapshot=payload.output_snapshot,
-            scope=payload.scope,
-            provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
-            trust=payload.trust,
         )
 
     def _cap(self) -> int | None:
