@@ -16,6 +16,7 @@ from filelock import FileLock
 from devmem import (
     CollectionBusyError,
     CollectionMemory,
+    CollectionUnwritableError,
     ConfigModel,
     DataFileError,
     EmbeddingError,
@@ -96,9 +97,16 @@ class FileMemory(CollectionMemory):
             if path is None:
                 yield
                 return
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(path):
+            lock = FileLock(path)
+            try:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                lock.acquire()
+            except OSError as error:
+                raise CollectionUnwritableError(path, f"cannot be written: {error.strerror or error}") from error
+            try:
                 yield
+            finally:
+                lock.release()
 
     def load(self) -> None:
         """Open the index and bring it up to date; with `watch: true`, keep it so until the store is closed."""
@@ -165,13 +173,14 @@ class FileMemory(CollectionMemory):
         try:
             rebuild(location, old, self._embedder)
         except (EmbeddingError, CollectionBusyError) as failure:
-            old.close()
             self._embedder = self._queue = None
             self._opened = self._open(claim=False)
             _LOG.warning(
                 "memory store %r: this could not be finished (%s); until the next load it is searched by words alone",
                 self.name, failure,
             )  # fmt: skip
+        finally:
+            old.close()
 
     def _old_vectors(self) -> dict[str, Vector]:
         """Give the embeddings that DevAll's index holds, when this one is new."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import IndexStep, MemoryItem, MemoryQuery, MemoryWritePayload, WriteStatus
+from devmem import CollectionUnwritableError, IndexStep, MemoryItem, MemoryQuery, MemoryWritePayload, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder
 
 from .conftest import GUIDE, Folder, found, names, texts
@@ -220,6 +220,12 @@ def test_progress_is_told(folder: Folder) -> None:
     store = folder.make()
     store.index(steps.append)
     assert (steps[-1].files, steps[-1].total, steps[-1].chunks) == (2, 2, store.count_memories())
+
+
+def test_a_place_that_cannot_be_written_is_said(folder: Folder) -> None:
+    (folder.base / "file").write_text("no folder")
+    with pytest.raises(CollectionUnwritableError, match="cannot be written"):
+        folder.load(index_path="file/index.db")
 
 
 def test_an_index_in_memory(folder: Folder) -> None:

@@ -12,6 +12,9 @@ from devmem import IndexReport
 
 from .conftest import Folder, names
 
+# watchdog warns, in its own thread, when it sees a new folder twice; as an error this would end the thread.
+pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
+
 LIMIT = 2.0
 """Seconds from the last write until search knows it."""
 
