@@ -3,9 +3,15 @@
 from devmem.base import (
     CollectionConfig,
     CollectionMemory,
+    Indexing,
+    IndexPlan,
+    IndexProgress,
+    IndexReport,
+    IndexStep,
     MemoryBase,
     MemoryQuery,
     PlaceConfig,
+    Progress,
     QueryEmbedding,
     StoreSetup,
     item_from,
@@ -24,7 +30,18 @@ from devmem.collections import (
 )
 from devmem.config import Attachment, ConfigModel, EmbeddingConfig, EmbeddingParams, MemoryOptions, Workflow
 from devmem.embedding import Embedder, ModelIdentity, open_embedder
-from devmem.errors import ConfigError, DevmemError, MissingExtraError, Problem
+from devmem.errors import (
+    CollectionBusyError,
+    CollectionError,
+    CollectionUnwritableError,
+    ConfigError,
+    DataFileError,
+    DevmemError,
+    EmbeddingError,
+    EmbeddingMismatchError,
+    MissingExtraError,
+    Problem,
+)
 from devmem.items import (
     MemoryContentSnapshot,
     MemoryItem,
@@ -57,6 +74,7 @@ from devmem.runtime.loading import load_workflow
 from devmem.stages import Stage
 from devmem.text.frames import strip_frames
 from devmem.text.sentences import shorten, split_sentences
+from devmem.text.tokens import estimate_tokens
 
 __all__ = [
     "Attachment",
@@ -65,18 +83,29 @@ __all__ = [
     "ChatReply",
     "ChatRequest",
     "Collection",
+    "CollectionBusyError",
     "CollectionConfig",
+    "CollectionError",
     "CollectionInfo",
     "CollectionMemory",
+    "CollectionUnwritableError",
     "ConfigError",
     "ConfigModel",
     "CutHit",
+    "DataFileError",
     "DevmemError",
     "Embedder",
     "EmbeddingConfig",
+    "EmbeddingError",
+    "EmbeddingMismatchError",
     "EmbeddingParams",
     "Filter",
     "Hit",
+    "IndexPlan",
+    "IndexProgress",
+    "IndexReport",
+    "IndexStep",
+    "Indexing",
     "JsonCollection",
     "MemoryBase",
     "MemoryContentSnapshot",
@@ -94,6 +123,7 @@ __all__ = [
     "NodeResult",
     "PlaceConfig",
     "Problem",
+    "Progress",
     "Provenance",
     "QueryEmbedding",
     "Role",
@@ -118,6 +148,7 @@ __all__ = [
     "WriteStatus",
     "content_hash",
     "dump_item",
+    "estimate_tokens",
     "item_from",
     "load_item",
     "load_workflow",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from devmem.cli import copy, import_data, reindex, run, schema, search, show, stores, validate
+from devmem.cli import copy, import_data, index, reindex, run, schema, search, show, stores, validate
 from devmem.cli.failing import EXIT_INTERRUPTED, guarded
 from devmem.cli.logs import show_logs
 from devmem.cli.terminal import Terminal
@@ -74,5 +74,6 @@ app.command("search")(search.search)
 app.command("show")(show.show)
 app.command("import")(import_data.import_data)
 app.command("copy")(copy.copy)
+app.command("index")(index.index)
 app.command("reindex")(reindex.reindex)
 app.command("schema")(schema.schema)

@@ -1,0 +1,84 @@
+"""What a store offers that is made from something else, such as files: to say what changed, and to take it in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStep:
+    """How far an indexing has come."""
+
+    files: int
+    """Files that are done."""
+    total: int
+    """Files to look into; the others are as the index knows them."""
+    chunks: int
+    """Chunks stored so far."""
+    embedded: int
+    """Chunks that a model was asked about so far."""
+
+
+IndexProgress = Callable[[IndexStep], None]
+"""Called now and then while an indexing runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexPlan:
+    """What an indexing would do now."""
+
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    """Old and new name; the content is the same."""
+    deleted: tuple[str, ...] = ()
+    unchanged: int = 0
+    reasons: tuple[str, ...] = ()
+    """Why more than the changed files is indexed anew: other chunks, another model."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Files that cannot be indexed, by name, and why."""
+
+    def is_empty(self) -> bool:
+        """Say whether there is nothing to do."""
+        return not (self.new or self.changed or self.renamed or self.deleted or self.reasons)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReport(IndexPlan):
+    """What an indexing did."""
+
+    files: int
+    """Files in the index now."""
+    chunks: int
+    """Chunks in the index now."""
+    files_read: int
+    stored: int
+    """Chunks that were written."""
+    removed: int
+    """Chunks that were taken out."""
+    embedded: int
+    """Chunks that a model was asked about; the others kept their embedding."""
+    seconds: float
+
+
+@runtime_checkable
+class Indexing(Protocol):
+    """A store that is made from something else, and can be brought up to date."""
+
+    def plan(self, *, rebuild: bool = False) -> IndexPlan:
+        """Say what `index` would do; nothing is written."""
+        ...
+
+    def index(self, progress: IndexProgress | None = None, *, rebuild: bool = False) -> IndexReport:
+        """Bring the index up to date; `rebuild` reads every file again. Interrupted, it goes on the next time."""
+        ...
+
+    def watch(self, changed: Callable[[IndexReport], None] | None = None) -> None:
+        """Follow changes until the store is closed; `changed` is called, in another thread, after each one.
+
+        Raises:
+            MissingExtraError: the package that watches files is not installed.
+        """
+        ...

@@ -1,0 +1,146 @@
+"""Splitting a section into chunks: whole sentences and lines, an overlap, and no chunk that only repeats another."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from devmem import estimate_tokens, split_sentences
+from devmem_stores.file.sections import Section, lines_of
+
+_WHOLE: Final = 4
+"""A code fence is kept whole up to so many times the size of a chunk."""
+_WORD_END: Final = re.compile(r"\s+")
+
+Measure = Callable[[str], int]
+Span = tuple[int, int]
+"""Start and end in the text, the end exclusive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunking:
+    """How long chunks are."""
+
+    size: int
+    overlap: int
+    unit: str = "characters"
+    """`characters` or `tokens`."""
+
+    @property
+    def measure(self) -> Measure:
+        """What measures a text."""
+        return len if self.unit == "characters" else estimate_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A chunk's text and where it stands."""
+
+    text: str
+    first: int
+    """1-based line of the file."""
+    last: int
+
+
+def chunk(section: Section, chunking: Chunking) -> Iterator[Piece]:
+    """Split a section; together the pieces hold all of its text but the blanks around them."""
+    lines = lines_of(section.text)
+    starts = [0, *accumulate(len(line) for line in lines)]
+    fences = [(starts[part.start], starts[part.stop]) for part in section.whole]
+    for start, end in spans(section.text, chunking, fences):
+        stripped = section.text[start:end].strip("\n").rstrip()
+        if not stripped.strip():
+            continue
+        begin = start + section.text[start:end].index(stripped)
+        first = bisect_right(starts, begin) - 1
+        last = bisect_right(starts, begin + len(stripped) - 1) - 1
+        at_end = section.last is not None and last == len(section.numbers) - 1
+        yield Piece(
+            text=stripped,
+            first=section.numbers[first],
+            last=section.last if at_end and section.last is not None else section.numbers[last],
+        )
+
+
+def spans(text: str, chunking: Chunking, whole: Sequence[Span] = ()) -> list[Span]:
+    """Give the chunks of a text as spans, in order; what lies between two of them is nothing."""
+    if chunking.measure(text) <= chunking.size:
+        return [(0, len(text))] if text.strip() else []
+    found: list[Span] = []
+    start = end = length = 0
+    for unit_start, unit_end in _units(text, chunking, whole):
+        cost = chunking.measure(text[unit_start:unit_end])
+        if length and length + cost > chunking.size and text[start:end].strip():
+            found.append((start, end))
+            start = _overlap_start(text, start, end, chunking, chunking.size - cost)
+            length = chunking.measure(text[start:end]) if start < end else 0
+        end = unit_end
+        length += cost
+    if text[start:end].strip():
+        found.append((start, end))
+    return found
+
+
+def _units(text: str, chunking: Chunking, whole: Sequence[Span]) -> Iterator[Span]:
+    """Give what is not torn apart without need: fences, sentences, lines; longer ones in parts."""
+    at = 0
+    for start, end in [*whole, (len(text), len(text))]:
+        for sentence in split_sentences(text[at:start]):
+            yield from _parts(text, at, at + len(sentence), chunking)
+            at += len(sentence)
+        if start < end:
+            if chunking.measure(text[start:end]) <= _WHOLE * chunking.size:
+                yield start, end
+            else:
+                yield from _parts(text, start, end, chunking)
+        at = end
+
+
+def _parts(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
+    """Split what is too long for a chunk at a line's end, at a blank, or anywhere."""
+    while chunking.measure(text[start:end]) > chunking.size:
+        most = start + _fitting(text, start, end, chunking)
+        cut = text.rfind("\n", start, most) + 1
+        if cut <= start:
+            blanks = [match.end() for match in _WORD_END.finditer(text, start + (most - start) // 2, most)]
+            cut = blanks[-1] if blanks else most
+        yield start, cut
+        start = cut
+    if start < end:
+        yield start, end
+
+
+def _fitting(text: str, start: int, end: int, chunking: Chunking) -> int:
+    """Give how many characters from `start` on fit into a chunk, at least one."""
+    if chunking.unit == "characters":
+        return chunking.size
+    low, high = 1, min(end - start, 8 * chunking.size)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if chunking.measure(text[start : start + middle]) <= chunking.size:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _overlap_start(text: str, start: int, end: int, chunking: Chunking, room: int) -> int:
+    """Give where the next chunk begins: at a sentence, else at a word, so that it repeats at most `overlap`."""
+    most = min(chunking.overlap, room)
+    if most <= 0:
+        return end
+    begin = end
+    for sentence in reversed(split_sentences(text[start:end])):
+        if chunking.measure(text[begin - len(sentence) : end]) > most:
+            break
+        begin -= len(sentence)
+    if begin < end:
+        return max(begin, start + 1)
+    for match in _WORD_END.finditer(text, max(start, end - 8 * most), end):
+        if match.end() < end and chunking.measure(text[match.end() : end]) <= most:
+            return match.end()
+    return end

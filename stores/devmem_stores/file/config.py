@@ -1,0 +1,93 @@
+"""What a `file` store can be told."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from devmem import CollectionConfig, ConfigModel
+
+
+def _as_list(value: object) -> object:
+    """Let one value stand for a list of it."""
+    return [value] if isinstance(value, (str, dict, ConfigModel)) else value
+
+
+def _suffix(value: str) -> str:
+    suffix = value.strip().lower().removeprefix("*")
+    if not suffix.strip("."):
+        raise ValueError("expected an ending such as .md")
+    return suffix if suffix.startswith(".") else f".{suffix}"
+
+
+def _known_encoding(value: str) -> str:
+    try:
+        codecs.lookup(value)
+    except LookupError as error:
+        raise ValueError(f"there is no encoding {value!r}; leave the key out to have it detected") from error
+    return value
+
+
+Suffix = Annotated[str, AfterValidator(_suffix)]
+
+
+class FileSource(ConfigModel):
+    """Files that a `file` store indexes."""
+
+    path: str = Field(min_length=1)
+    """A file, a folder, or a pattern with `*`, `?` or `**`; relative to the workflow's folder."""
+    file_types: Annotated[list[Suffix] | None, BeforeValidator(_as_list)] = None
+    """Endings such as `.md`, in any case; absent takes texts, documents and source code, and no binary file."""
+    recursive: bool = True
+    """Look into subfolders too."""
+    encoding: Annotated[str, AfterValidator(_known_encoding)] | None = None
+    """Encoding of the files; absent detects it for each."""
+    exclude: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
+    """What to leave out, written as in a `.gitignore`, relative to the source."""
+    gitignore: bool = False
+    """Leave out what the `.gitignore` files in the source, and in the repository above it, leave out."""
+
+
+class FileConfig(CollectionConfig):
+    """Configuration of a `file` store."""
+
+    read_only: ClassVar[bool] = True
+
+    index_path: str | None = None
+    """Where the index lives: a path such as `memory/docs.db`, or `auto` for a file of the session; absent keeps it for
+    this process only. DevAll's `x.json` is read once, and the index is kept in `x.db` beside it."""
+    memory_path: str | None = None
+    """Where the index lives when `index_path` is absent."""
+    file_sources: Annotated[list[FileSource], BeforeValidator(_as_list)] = Field(min_length=1)
+    """The files to index; one that is in several sources is indexed once."""
+    chunk_size: int = Field(default=500, ge=32)
+    """Greatest length of a chunk, in `chunk_unit`; a code fence may be up to four times as long."""
+    chunk_overlap: int = Field(default=50, ge=0)
+    """How much of a chunk's end the next one of the same section repeats, in `chunk_unit`; less than half a chunk."""
+    chunk_unit: Literal["characters", "tokens"] = "characters"
+    """What chunks are measured in; tokens are estimated without the model's tokenizer."""
+    watch: bool = False
+    """Follow changes while the store is open, within two seconds; without it they are taken in at every load."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _find_place(cls, given: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+        """Let `memory_path` name the index itself, for everything that looks for a store's place."""
+        if not isinstance(given, dict):
+            return given
+        path = given.get("index_path") or given.get("memory_path")
+        if not isinstance(path, str) or not path:
+            return given
+        kept = str(Path(path).with_suffix(".db")) if path.endswith(".json") and "://" not in path else path
+        return {**given, "index_path": path, "memory_path": kept}
+
+    @model_validator(mode="after")
+    def _check_overlap(self) -> Self:
+        if 2 * self.chunk_overlap > self.chunk_size:
+            raise ValueError(
+                f"chunk_overlap = {self.chunk_overlap} is more than half of chunk_size = {self.chunk_size}"
+            )
+        return self

@@ -1,0 +1,81 @@
+"""DevAll's (ChatDev 2) index, a JSON file of `file_metadata`, `contents` and `config`: what of it can be taken over.
+
+Chunks are made from the files themselves, for DevAll's know no lines. What costs money is the embeddings: those of
+equal texts are kept, if the configured model gives the same for some of them. The JSON does not say which model it was.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from pydantic import ValidationError
+
+from devmem import DataFileError, Embedder, MemoryItem, Vector, load_item
+
+_KEYS: Final = ("file_metadata", "contents", "config")
+_PROBES: Final = 3
+_SAME: Final = 0.999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldIndex:
+    """What a DevAll index holds."""
+
+    items: tuple[MemoryItem, ...]
+    files: tuple[str, ...]
+    """Paths as DevAll wrote them."""
+    chunking: dict[str, Any] = field(default_factory=dict)
+    """Its `config`: chunk_size and chunk_overlap."""
+
+
+def read_old_index(path: Path) -> OldIndex:
+    """Read the file.
+
+    Raises:
+        DataFileError: it is no such index.
+        OSError: it cannot be read.
+    """
+    try:
+        raw = json.loads(path.read_text("utf-8-sig"))
+    except ValueError as error:
+        raise DataFileError(path, f"is no JSON: {error}") from error
+    if not isinstance(raw, dict) or not all(key in raw for key in _KEYS[:2]):
+        raise DataFileError(path, "is no index of DevAll: expected a mapping with `file_metadata` and `contents`.")
+    try:
+        items = tuple(load_item(each) for each in raw["contents"])
+    except (ValidationError, TypeError) as error:
+        raise DataFileError(path, f"one of its `contents` is no item: {error}") from error
+    return OldIndex(items=items, files=tuple(raw["file_metadata"]), chunking=dict(raw.get("config") or {}))
+
+
+def usable_vectors(old: OldIndex, embedder: Embedder) -> dict[str, Vector]:
+    """Give the embeddings by the hash of their text; none when another model made them.
+
+    Raises:
+        EmbeddingError: the model does not answer.
+    """
+    embedded = [item for item in old.items if item.embedding is not None and item.content_summary.strip()]
+    if not embedded:
+        return {}
+    probes = embedded[:: max(len(embedded) // _PROBES, 1)][:_PROBES]
+    for item, now in zip(probes, embedder.embed([item.content_summary for item in probes]), strict=True):
+        then = _unit(item.embedding)
+        if then is None or then.shape != now.shape or float(then @ now) < _SAME:
+            return {}
+    vectors = {}
+    for item in embedded:
+        unit = _unit(item.embedding)
+        if unit is not None:
+            vectors[sha256(item.content_summary.encode("utf-8", "surrogatepass")).hexdigest()] = unit
+    return vectors
+
+
+def _unit(vector: Vector | None) -> Vector | None:
+    """Give the vector at unit length; None for the zeros that DevAll stored when its provider failed."""
+    length = 0.0 if vector is None else float(np.linalg.norm(vector))
+    return None if vector is None or length == 0.0 else (vector / length).astype(np.float32)

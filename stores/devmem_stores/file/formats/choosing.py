@@ -1,0 +1,46 @@
+"""Which reader a file gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import PurePath
+from typing import Final
+
+from devmem_stores.file.encoding import decode
+from devmem_stores.file.sections import Section
+
+_TEXTS: Final = {
+    "markdown": ".md .markdown .mdx",
+    "python": ".py .pyi",
+    "html": ".html .htm .xhtml",
+    "delimited": ".csv .tsv",
+    "json_lines": ".jsonl .ndjson",
+    "code": (
+        ".js .jsx .mjs .cjs .ts .tsx .java .kt .kts .scala .go .rs .c .h .cc .cpp .cxx .hpp .hh .cs .rb .php .swift .m "
+        ".lua .pl .r .jl .ex .exs .erl .hs .ml .clj .dart .sh .bash .zsh .ps1 .sql .proto .graphql .vue .svelte"
+    ),
+}
+_READERS: Final = {suffix: name for name, suffixes in _TEXTS.items() for suffix in suffixes.split()}
+_BINARY: Final = {".pdf": "pdf", ".docx": "docx"}
+_PACKAGE: Final = "devmem_stores.file.formats"
+
+
+def read_sections(name: str, data: bytes, encoding: str | None) -> list[Section]:
+    """Split a file into sections, by what its ending says it is.
+
+    Raises:
+        UnreadableError: the content is not what it should be.
+        MissingExtraError: the package that reads this format is not installed.
+    """
+    suffix = PurePath(name).suffix.lower()
+    if suffix in _BINARY:
+        read: Callable[[bytes], list[Section]] = import_module(f"{_PACKAGE}.{_BINARY[suffix]}").sections
+        return read(data)
+    text = decode(data, encoding)
+    reader = import_module(f"{_PACKAGE}.{_READERS.get(suffix, 'plain')}")
+    if suffix == ".tsv":
+        tabbed: Callable[[str, str], list[Section]] = reader.sections
+        return tabbed(text, "\t")
+    sections: Callable[[str], list[Section]] = reader.sections
+    return sections(text)

@@ -1,0 +1,41 @@
+"""CSV and TSV: a section a record, its fields named by the first row."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Final
+
+from devmem_stores.file.encoding import UnreadableError
+from devmem_stores.file.formats.records import record_section
+from devmem_stores.file.sections import Section
+
+_SNIFFED: Final = 16 * 1024
+_LONGEST_FIELD: Final = 16 * 1024 * 1024
+
+
+def sections(text: str, delimiter: str | None = None) -> list[Section]:
+    """Give a section a record; the delimiter is found out when it is None."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter or _delimiter(text))
+    found: list[Section | None] = []
+    names: list[str] | None = None
+    first = 1
+    try:
+        for row in reader:
+            if names is None:
+                names = row
+            else:
+                pairs = [(names[at] if at < len(names) else "", value) for at, value in enumerate(row)]
+                found.append(record_section(pairs, first, reader.line_num))
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise UnreadableError(f"is no CSV: line {reader.line_num}: {error}") from error
+    return [section for section in found if section is not None]
+
+
+def _delimiter(text: str) -> str:
+    try:
+        return csv.Sniffer().sniff(text[:_SNIFFED], delimiters=",;\t|").delimiter
+    except csv.Error:
+        return ","  # one column, or a table too small to tell

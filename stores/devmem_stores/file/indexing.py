@@ -1,0 +1,260 @@
+"""One pass over the files: what changed is chunked, embedded and stored; then what is old is taken out.
+
+Every step may be the last one before the process is killed. New chunks are announced as loose in the manifest, stored,
+and only then recorded with their file, which makes the old ones loose; what is loose at the end is deleted. So the old
+chunks are found until the new ones are there, and the next pass goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from devmem import (
+    Collection,
+    IndexProgress,
+    IndexReport,
+    IndexStep,
+    MemoryItem,
+    MissingExtraError,
+    Vector,
+)
+from devmem_stores.file.chunking import Chunking
+from devmem_stores.file.chunks import Chunk, chunks_of, item_of
+from devmem_stores.file.comparing import Comparison, Read, compare, read, recipe_of
+from devmem_stores.file.encoding import UnreadableError
+from devmem_stores.file.formats import read_sections
+from devmem_stores.file.manifest import Entry, Manifest
+from devmem_stores.file.sources import Found, Scan
+
+_AT_ONCE: Final = 256
+"""Chunks that are embedded and stored together; more files than their chunks fill wait for each other."""
+
+Store = Callable[[Sequence[MemoryItem]], None]
+"""Embeds what has no embedding yet, and stores all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """A file that was read and chunked, and what of it is to be stored."""
+
+    entry: Entry
+    ids: list[str]
+    had: list[str]
+    items: list[MemoryItem]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counts:
+    new: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    unchanged: int = 0
+    files_read: int = 0
+    stored: int = 0
+    removed: int = 0
+    embedded: int = 0
+    done: int = 0
+
+
+class Indexer:
+    """Brings one index up to date; its owner holds the lock that keeps others from doing it too."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        manifest: Manifest,
+        store: Store,
+        chunking: Chunking,
+        *,
+        embeds: bool,
+        clock: Callable[[], float],
+        known_vectors: Mapping[str, Vector] | None = None,
+    ) -> None:
+        """Prepare a pass.
+
+        Args:
+            collection: where the chunks are.
+            manifest: what is known of the files.
+            store: embeds and stores chunks.
+            chunking: how long chunks are.
+            embeds: whether a model makes embeddings; counts only.
+            clock: gives the time in seconds since the epoch.
+            known_vectors: embeddings known from elsewhere, by the hash of their text.
+        """
+        self._collection, self._manifest, self._store = collection, manifest, store
+        self._chunking, self._embeds, self._clock = chunking, embeds, clock
+        self._known_vectors = dict(known_vectors or {})
+        self._counts = _Counts()
+        self._problems: dict[str, str] = {}
+        self._waiting: list[_Work] = []
+        self._known: dict[str, Entry] = {}
+        self._by_content: dict[str, str] = {}
+        self._gone: set[str] = set()
+        self._progress: IndexProgress | None = None
+        self._total = 0
+
+    def run(self, scan: Scan, progress: IndexProgress | None = None, *, rebuild: bool = False) -> IndexReport:
+        """Do one pass.
+
+        Raises:
+            CollectionError: something cannot be written; what is done stays done.
+        """
+        started = time.perf_counter()
+        self._recover()
+        self._known = self._manifest.entries()
+        self._by_content = {entry.sha256: name for name, entry in self._known.items() if entry.chunks}
+        self._problems = dict(scan.problems)
+        found = compare(scan, self._known, self._chunking, rebuild=rebuild)
+        self._gone = set(found.gone)
+        self._counts.unchanged = found.unchanged
+        self._progress, self._total = progress, len(found.doubtful)
+        for file in found.doubtful:
+            self._take(file, rebuild=rebuild)
+            self._counts.done += 1
+            if sum(len(work.items) for work in self._waiting) >= _AT_ONCE or len(self._waiting) >= _AT_ONCE:
+                self._flush()
+        self._flush()
+        self._tidy()
+        return self._report(found, time.perf_counter() - started)
+
+    def _recover(self) -> None:
+        """Find out what an interrupted pass, or whoever else changed the collection, left behind."""
+        if self._collection.info().items != self._manifest.chunks():
+            self._manifest.reconcile({item.id for item in self._collection.scan()})
+
+    def _take(self, found: Found, *, rebuild: bool) -> None:
+        """Read and chunk a file; what fails is noted by its name, and what is known of the file stays."""
+        entry = self._known.get(found.name)
+        try:
+            content = read(found)
+        except FileNotFoundError:
+            if entry is not None:
+                self._gone.add(found.name)
+            return
+        except (OSError, UnreadableError) as error:
+            self._problems[found.name] = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+            return
+        self._counts.files_read += 1
+        recipe = recipe_of(self._chunking, found.encoding)
+        now = _entry(content, recipe)
+        if entry is not None and entry.sha256 == now.sha256 and entry.recipe == recipe and not rebuild:
+            self._manifest.touch(now)
+            self._counts.unchanged += 1
+            return
+        self._prepare(content, now)
+
+    def _prepare(self, content: Read, entry: Entry) -> None:
+        name = entry.name
+        try:
+            sections = read_sections(name, content.data, content.found.encoding)
+            made = chunks_of(name, sections, self._chunking)
+        except MissingExtraError as error:
+            self._problems[name] = str(error)
+            return
+        except UnreadableError as error:
+            # Recorded, so that it is not read again until it changes.
+            entry, made = replace(entry, problem=str(error)), []
+        had = self._manifest.ids(name)
+        self._note_kind(entry)
+        items = list(self._items(name, made, had, entry.sha256))
+        self._waiting.append(_Work(entry=entry, ids=[each.id for each in made], had=had, items=items))
+
+    def _note_kind(self, entry: Entry) -> None:
+        twin = self._by_content.get(entry.sha256)
+        if entry.name in self._known:
+            self._counts.changed.append(entry.name)
+        elif twin is not None and twin in self._gone:
+            self._counts.renamed.append((twin, entry.name))
+        else:
+            self._counts.new.append(entry.name)
+
+    def _items(self, name: str, made: Sequence[Chunk], had: Sequence[str], sha256: str) -> Iterator[MemoryItem]:
+        """Give the items that are not stored as they should be, with the embeddings that are known already."""
+        there = {item.id: item for item in self._collection.get([each.id for each in made])}
+        known = {str(item.metadata.get("chunk_hash")): item.embedding for item in there.values()}
+        if len(there) < len(made):
+            twin = self._by_content.get(sha256)
+            others = [*had, *(self._manifest.ids(twin) if twin and twin != name else ())]
+            known |= self._vectors([each for each in others if each not in there])
+        for each in made:
+            item = item_of(name, each, self._clock())
+            stored = there.get(each.id)
+            if stored is None or stored.content_hash != item.content_hash:
+                yield replace(item, embedding=self._vector(known, each.hash))
+
+    def _vector(self, known: Mapping[str, Vector | None], digest: str) -> Vector | None:
+        vector = known.get(digest)
+        return self._known_vectors.get(digest) if vector is None else vector
+
+    def _vectors(self, ids: Sequence[str]) -> dict[str, Vector | None]:
+        return {str(item.metadata.get("chunk_hash")): item.embedding for item in self._collection.get(ids)}
+
+    def _flush(self) -> None:
+        """Store what waits, and record it."""
+        if not self._waiting:
+            return
+        fresh = [each for work in self._waiting for each in work.ids if each not in set(work.had)]
+        self._manifest.intend([work.entry.name for work in self._waiting], fresh)
+        items = [item for work in self._waiting for item in work.items]
+        for start in range(0, len(items), _AT_ONCE):
+            part = items[start : start + _AT_ONCE]
+            self._store(part)
+            self._counts.stored += len(part)
+            self._counts.embedded += sum(item.embedding is None for item in part) if self._embeds else 0
+            self._tell()
+        for work in self._waiting:
+            self._manifest.record(work.entry, work.ids)
+        self._waiting.clear()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            counts = self._counts
+            self._progress(
+                IndexStep(files=counts.done, total=self._total, chunks=counts.stored, embedded=counts.embedded)
+            )
+
+    def _tidy(self) -> None:
+        """Take out what belongs to no file any more."""
+        if self._gone:
+            self._manifest.remove(sorted(self._gone))
+        loose = self._manifest.loose()
+        if loose:
+            self._counts.removed = self._collection.delete(ids=loose)
+            self._manifest.forget(loose)
+
+    def _report(self, found: Comparison, seconds: float) -> IndexReport:
+        counts, entries = self._counts, self._manifest.entries()
+        problems = {entry.name: entry.problem for entry in entries.values() if entry.problem} | self._problems
+        old = {name for name, _ in counts.renamed}
+        return IndexReport(
+            new=tuple(counts.new),
+            changed=tuple(counts.changed),
+            renamed=tuple(counts.renamed),
+            deleted=tuple(sorted(self._gone - old)),
+            unchanged=counts.unchanged,
+            reasons=tuple(found.reasons),
+            problems=problems,
+            files=len(entries),
+            chunks=self._manifest.chunks(),
+            files_read=counts.files_read,
+            stored=counts.stored,
+            removed=counts.removed,
+            embedded=counts.embedded,
+            seconds=seconds,
+        )
+
+
+def _entry(content: Read, recipe: str) -> Entry:
+    found = content.found
+    return Entry(
+        name=found.name,
+        size=found.size,
+        mtime_ns=found.mtime_ns,
+        checked_ns=content.checked_ns,
+        sha256=content.sha256,
+        recipe=recipe,
+    )

@@ -1,0 +1,219 @@
+"""Finding the files of the sources: each file once, nothing outside a source, and what cannot be looked at by name."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from devmem_stores.file.config import FileSource
+from devmem_stores.file.ignoring import Ignoring
+
+DEFAULT_TYPES: Final = frozenset(
+    """.md .markdown .mdx .txt .text .rst .adoc .org .tex .log .html .htm .xhtml .pdf .docx .csv .tsv .jsonl .ndjson
+    .json .yaml .yml .toml .ini .cfg .conf .xml .py .pyi .js .jsx .mjs .cjs .ts .tsx .java .kt .kts .scala .go .rs .c .h
+    .cc .cpp .cxx .hpp .hh .cs .rb .php .swift .m .lua .pl .r .jl .ex .exs .erl .hs .ml .clj .dart .sh .bash .zsh .ps1
+    .sql .proto .graphql .vue .svelte .css .scss""".split()
+)
+"""Endings that are indexed when a source names none."""
+_WILDCARD: Final = re.compile(r"\*\*/?|\*|\?|\[!?[^\]]+\]")
+_LEFT_ALONE: Final = frozenset(
+    """.git .hg .svn .devmem __pycache__ node_modules .venv .tox .mypy_cache .ruff_cache .pytest_cache .hypothesis
+    .idea""".split()
+)
+"""Folders that hold no documents; a source may still name one itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file of a source."""
+
+    name: str
+    """The path as the source writes it: what the index knows the file by, and what is cited."""
+    path: Path
+    size: int
+    mtime_ns: int
+    encoding: str | None
+
+
+@dataclass(slots=True)
+class Scan:
+    """What one look at all sources gave."""
+
+    files: dict[str, Found] = field(default_factory=dict)
+    """By name."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """What could not be looked at, by name, and why."""
+    unseen: list[str] = field(default_factory=list)
+    """Names of folders that could not be listed: what is known of their files stays."""
+
+    def hides(self, name: str) -> bool:
+        """Say whether a file of this name may be there, though it was not seen."""
+        return any(name.startswith(f"{folder}/") for folder in self.unseen)
+
+
+class Sources:
+    """The sources of one store."""
+
+    def __init__(self, sources: Sequence[FileSource], base_dir: Path, own: Sequence[str]) -> None:
+        """Prepare to look at the sources.
+
+        Args:
+            sources: as the configuration names them.
+            base_dir: where relative paths start.
+            own: prefixes of the absolute paths of the index's own files, which are never indexed.
+        """
+        self._sources, self._base = sources, base_dir.absolute()
+        self._own = tuple(os.path.realpath(path) for path in own)
+
+    def scan(self) -> Scan:
+        """Look at all sources; nothing is read but folders."""
+        scan, seen = Scan(), set[str]()
+        for source in self._sources:
+            for found in self._files(source, scan):
+                real = os.path.realpath(found.path)
+                if real not in seen and not self._is_own(real):
+                    seen.add(real)
+                    scan.files.setdefault(found.name, found)
+        return scan
+
+    def roots(self) -> list[tuple[Path, bool]]:
+        """Give the folders in which changes matter, and whether those below them do too."""
+        roots: dict[Path, bool] = {}
+        for source in self._sources:
+            path = self._absolute(_fixed_part(source.path))
+            folder = path if path.is_dir() else path.parent
+            if folder.is_dir():
+                deep = path.is_dir() and (source.recursive or glob.has_magic(source.path))
+                roots[folder] = roots.get(folder, False) or deep
+        return list(roots.items())
+
+    def _is_own(self, real: str) -> bool:
+        return any(real == own or (real.startswith(own) and real[len(own)] in "-./") for own in self._own)
+
+    def _absolute(self, path: str) -> Path:
+        return self._base / Path(path).expanduser()
+
+    def _files(self, source: FileSource, scan: Scan) -> Iterator[Found]:
+        if glob.has_magic(source.path) and not self._absolute(source.path).exists():
+            yield from self._matching(source, scan)
+            return
+        path = self._absolute(source.path)
+        if path.is_dir():
+            yield from self._below(path, os.path.normpath(source.path), source, scan)
+        elif path.is_file():
+            # Whoever names a file means it, whatever its ending is.
+            if source.file_types is None or _has_type(path, source):
+                yield from self._found(path, os.path.normpath(source.path), source, scan)
+        else:
+            scan.problems[source.path] = "there is no such file or folder"
+
+    def _matching(self, source: FileSource, scan: Scan) -> Iterator[Found]:
+        """Walk the folder before the first wildcard; the pattern is never expanded, links would make it endless."""
+        fixed = _fixed_part(source.path)
+        matches = _pattern(Path(source.path).relative_to(fixed).as_posix(), deep=source.recursive)
+        walked = source.model_copy(update={"recursive": True})
+        none = True
+        if self._absolute(fixed).is_dir():
+            for found in self._below(self._absolute(fixed), os.path.normpath(fixed), walked, scan):
+                if matches.fullmatch(found.path.relative_to(self._absolute(fixed)).as_posix()):
+                    none = False
+                    yield found
+        if none:
+            scan.problems[source.path] = "no file matches this pattern"
+
+    def _rules(self, root: Path, source: FileSource, scan: Scan) -> Ignoring:
+        try:
+            return Ignoring.of(root, source.exclude, gitignore=source.gitignore)
+        except OSError as error:
+            scan.problems[str(root)] = f"a .gitignore cannot be read: {error}"
+            return Ignoring.of(root, source.exclude, gitignore=False)
+
+    def _below(self, root: Path, name: str, source: FileSource, scan: Scan) -> Iterator[Found]:
+        """Walk a folder, entries in order; a link that leads out of the source is not followed."""
+        real_root = os.path.realpath(root)
+        waiting = [(root, name, self._rules(root, source, scan))]
+        walked = {real_root}
+        while waiting:
+            folder, folder_name, rules = waiting.pop()
+            try:
+                rules = rules.inside(folder)
+                entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            except OSError as error:
+                scan.problems[folder_name] = f"the folder cannot be listed: {error.strerror or error}"
+                scan.unseen.append(folder_name)
+                continue
+            deeper = []
+            for entry in entries:
+                path, entry_name = Path(entry.path), os.path.normpath(f"{folder_name}/{entry.name}")
+                if entry.is_symlink() and not _is_inside(path, Path(real_root)):
+                    continue
+                is_folder = entry.is_dir()
+                if rules.leaves_out(path, is_folder=is_folder):
+                    continue
+                if not is_folder:
+                    if _has_type(path, source):
+                        yield from self._found(path, entry_name, source, scan)
+                elif source.recursive and entry.name not in _LEFT_ALONE:
+                    real = os.path.realpath(path)
+                    if real not in walked:
+                        walked.add(real)
+                        deeper.append((path, entry_name, rules))
+            waiting += reversed(deeper)
+
+    def _found(self, path: Path, name: str, source: FileSource, scan: Scan) -> Iterator[Found]:
+        name = Path(name).as_posix()
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return  # deleted since its folder was listed, or a link to nothing
+        except OSError as error:
+            scan.problems[name] = f"cannot be looked at: {error.strerror or error}"
+            scan.unseen.append(name)
+            return
+        if stat.S_ISREG(status.st_mode):
+            yield Found(
+                name=name, path=path, size=status.st_size, mtime_ns=status.st_mtime_ns, encoding=source.encoding
+            )
+
+
+def _fixed_part(pattern: str) -> str:
+    """Give the part of a pattern before its first wildcard, whole folders only."""
+    parts: list[str] = []
+    for part in Path(pattern).parts:
+        if glob.has_magic(part):
+            return str(Path(*parts)) if parts else "."
+        parts.append(part)
+    return pattern
+
+
+def _pattern(pattern: str, *, deep: bool) -> re.Pattern[str]:
+    """Translate a pattern: `*` and `?` stay within a folder, `**/` is any number of folders."""
+    regex, at = "", 0
+    for match in _WILDCARD.finditer(pattern):
+        regex += re.escape(pattern[at : match.start()])
+        wildcard = match[0]
+        if wildcard.startswith("**"):
+            regex += (r"(?:[^/]+/)*" if wildcard.endswith("/") else r".*") if deep else r"[^/]*" + wildcard[2:]
+        elif wildcard.startswith("["):
+            regex += wildcard.replace("[!", "[^", 1)
+        else:
+            regex += r"[^/]*" if wildcard == "*" else r"[^/]"
+        at = match.end()
+    return re.compile(regex + re.escape(pattern[at:]))
+
+
+def _has_type(path: Path, source: FileSource) -> bool:
+    name = path.name.lower()
+    if source.file_types is None:
+        return path.suffix.lower() in DEFAULT_TYPES
+    return any(name.endswith(suffix) for suffix in source.file_types)
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))

@@ -1,0 +1,241 @@
+"""The `file` store: files and folders as memory, found by meaning and by words, and always what the files say."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from filelock import FileLock
+
+from devmem import (
+    CollectionBusyError,
+    CollectionMemory,
+    CollectionUnwritableError,
+    ConfigModel,
+    DataFileError,
+    EmbeddingError,
+    EmbeddingMismatchError,
+    Hit,
+    IndexPlan,
+    IndexProgress,
+    IndexReport,
+    MemoryItem,
+    MemoryQuery,
+    MemoryWritePayload,
+    Progress,
+    StoreSetup,
+    Unique,
+    Vector,
+    WriteOutcome,
+    skipped,
+)
+from devmem_stores.file import comparing
+from devmem_stores.file.chunking import Chunking
+from devmem_stores.file.chunks import shown
+from devmem_stores.file.config import FileConfig
+from devmem_stores.file.devall import read_old_index, usable_vectors
+from devmem_stores.file.indexing import Indexer
+from devmem_stores.file.manifest import Manifest
+from devmem_stores.file.rebuilding import rebuild
+from devmem_stores.file.sources import Sources
+
+if TYPE_CHECKING:
+    from devmem_stores.file.watching import Watcher
+
+_LOG: Final = logging.getLogger("devmem.stores.file")
+_READ_ONLY: Final = "read-only: a file store holds what its files say"
+
+
+class FileMemory(CollectionMemory):
+    """Chunks of files as items; the files are the truth, and nothing else is written."""
+
+    config_model: ClassVar[type[ConfigModel]] = FileConfig
+    summary: ClassVar[str] = "Documents: indexes files and folders, read-only, keeps up with their changes"
+
+    def __init__(self, setup: StoreSetup) -> None:
+        super().__init__(setup)
+        self.config = setup.config_as(FileConfig)
+        self.chunking = Chunking(
+            size=self.config.chunk_size, overlap=self.config.chunk_overlap, unit=self.config.chunk_unit
+        )
+        self.report: IndexReport | None = None
+        """What the last pass over the files did."""
+        self._location = setup.location(self.config.memory_path)
+        self._indexing = threading.RLock()
+        self._watcher: Watcher | None = None
+        self._said: dict[str, str] = {}
+
+    @cached_property
+    def _sources(self) -> Sources:
+        own = [path for path in (self._location, self.setup.location(self.config.index_path)) if path]
+        return Sources(self.config.file_sources, self.setup.base_dir, [path for path in own if "://" not in path])
+
+    def _beside(self, suffix: str) -> str | None:
+        """Give the path of a file that belongs to the index; None when the index is in memory."""
+        if self._location is None:
+            return None
+        if "://" not in self._location:
+            return self._location + suffix
+        folder = self.setup.session_dir or self.setup.base_dir / ".devmem"
+        return str(folder / f"file_{self.name.encode().hex()}{suffix}")
+
+    @cached_property
+    def _manifest(self) -> Manifest:
+        return Manifest(self._beside(".manifest"))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads and processes from indexing at the same time."""
+        path = self._beside(".lock")
+        with self._indexing:
+            if path is None:
+                yield
+                return
+            lock = FileLock(path)
+            try:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                lock.acquire()
+            except OSError as error:
+                raise CollectionUnwritableError(path, f"cannot be written: {error.strerror or error}") from error
+            try:
+                yield
+            finally:
+                lock.release()
+
+    def load(self) -> None:
+        """Open the index and bring it up to date; with `watch: true`, keep it so until the store is closed."""
+        self.index()
+        if self.config.watch:
+            self.watch()
+
+    def index(self, progress: IndexProgress | None = None, *, rebuild: bool = False) -> IndexReport:
+        """Bring the index up to date."""
+        with self._alone():
+            self._open_index()
+            indexer = Indexer(
+                self.collection,
+                self._manifest,
+                self._embed_and_store,
+                self.chunking,
+                embeds=self._embedder is not None,
+                clock=self.setup.clock,
+                known_vectors=self._old_vectors(),
+            )
+            self.report = indexer.run(self._sources.scan(), progress, rebuild=rebuild)
+            self.save()
+        self._say(self.report)
+        return self.report
+
+    def plan(self, *, rebuild: bool = False) -> IndexPlan:
+        """Say what `index` would do; no file is made."""
+        path = self._beside(".manifest")
+        with self._indexing:
+            missing = path is None or not Path(path).exists()
+            known = {} if missing and "_manifest" not in self.__dict__ else self._manifest.entries()
+            return comparing.plan(self._sources.scan(), known, self.chunking, rebuild=rebuild)
+
+    def watch(self, changed: Callable[[IndexReport], None] | None = None) -> None:
+        """Follow changes until the store is closed."""
+        from devmem_stores.file.watching import Watcher
+
+        def take_in() -> None:
+            report = self.index()
+            if changed is not None and not report.is_empty():
+                changed(report)
+
+        with self._indexing:
+            if self._watcher is None:
+                self._watcher = Watcher(self._sources.roots(), take_in, self.name)
+
+    def _open_index(self) -> None:
+        try:
+            _ = self.collection
+        except EmbeddingMismatchError as error:
+            self._change_model(error)
+
+    def _change_model(self, error: EmbeddingMismatchError) -> None:
+        """Embed every chunk with the model that is configured now; where that fails, the old index serves words."""
+        location = self._location
+        if self._embedder is None or location is None or "://" in location:
+            raise error
+        _LOG.warning(
+            "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded anew; "
+            "the old index stays as it is until that is done",
+            self.name, error.recorded, error.wanted,
+        )  # fmt: skip
+        old = self._open(claim=False)
+        try:
+            rebuild(location, old, self._embedder)
+        except (EmbeddingError, CollectionBusyError) as failure:
+            self._embedder = self._queue = None
+            self._opened = self._open(claim=False)
+            _LOG.warning(
+                "memory store %r: this could not be finished (%s); until the next load it is searched by words alone",
+                self.name, failure,
+            )  # fmt: skip
+        finally:
+            old.close()
+
+    def _old_vectors(self) -> dict[str, Vector]:
+        """Give the embeddings that DevAll's index holds, when this one is new."""
+        path = Path(self.setup.location(self.config.index_path) or "")
+        if path.suffix != ".json" or not path.is_file() or self._manifest.entries():
+            return {}
+        try:
+            old = read_old_index(path)
+            vectors = usable_vectors(old, self._embedder) if self._embedder else {}
+        except (DataFileError, OSError, EmbeddingError) as error:
+            _LOG.warning("memory store %r: nothing is taken over from DevAll's index: %s", self.name, error)
+            return {}
+        _LOG.info(
+            "memory store %r: DevAll's index of %d file(s) is read; %d embedding(s) can be kept",
+            self.name, len(old.files), len(vectors),
+        )  # fmt: skip
+        return vectors
+
+    def _embed_and_store(self, items: Sequence[MemoryItem]) -> None:
+        self._store(items, Unique.ID)
+
+    def _say(self, report: IndexReport) -> None:
+        """Name each problem once, and say why much is indexed anew."""
+        for reason in report.reasons:
+            _LOG.warning("memory store %r: %s", self.name, reason)
+        for name, problem in report.problems.items():
+            if self._said.get(name) != problem:
+                _LOG.warning("memory store %r: %s: %s", self.name, name, problem)
+        self._said = dict(report.problems)
+
+    def _search(self, query: MemoryQuery) -> list[Hit]:
+        if self._opened is None:
+            self.load()
+        return [replace(hit, item=shown(hit)) for hit in super()._search(query)]
+
+    def _compose(self, payload: MemoryWritePayload) -> WriteOutcome:  # noqa: ARG002 - whatever it says
+        return skipped(_READ_ONLY)
+
+    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
+        """Store nothing: the index holds what the files say."""
+        if progress:
+            progress(len(items))
+        return [skipped(_READ_ONLY) for _ in items]
+
+    def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
+        """Embed every chunk anew with the configured model, in place."""
+        with self._alone():
+            return super().reindex(progress, force=force)
+
+    def close(self) -> None:
+        """Stop watching and release the files."""
+        if self._watcher is not None:
+            self._watcher.close()
+        with self._indexing:
+            super().close()
+            if "_manifest" in self.__dict__:
+                self._manifest.close()
+                del self._manifest

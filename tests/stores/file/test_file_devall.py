@@ -1,0 +1,71 @@
+"""DevAll's index is read once: embeddings of equal texts are kept when the model is the same."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from devmem.testing import HashEmbedder
+
+from .conftest import Folder, names
+
+TEXT = "The boiler stands in the cellar."
+
+
+def old_index(folder: Folder, embedder: HashEmbedder) -> dict[str, object]:
+    content = {
+        "id": "abc_0",
+        "content_summary": TEXT,
+        "metadata": {"source_type": "file", "file_path": "docs/a.txt", "chunk_index": 0},
+        "embedding": [2 * float(value) for value in embedder.vector(TEXT)],
+        "timestamp": 1.0,
+        "input_snapshot": None,
+        "output_snapshot": None,
+    }
+    return {
+        "file_metadata": {"docs/a.txt": {"file_hash": "x", "chunks_count": 1}},
+        "contents": [content, content | {"id": "abc_1", "content_summary": "zeros", "embedding": [0.0] * 32}],
+        "config": {"chunk_size": 500, "chunk_overlap": 50},
+    }
+
+
+def test_embeddings_of_the_same_model_are_kept(folder: Folder) -> None:
+    assert isinstance(folder.embedder, HashEmbedder)
+    file = folder.base / "index.json"
+    raw = old_index(folder, folder.embedder)
+    raw["contents"] = raw["contents"][:1]  # type: ignore[index]
+    file.write_text(json.dumps(raw))
+    before = file.read_bytes()
+    folder.write("a.txt", TEXT)
+    store = folder.load(index_path="index.json")
+    assert names(store) == ["docs/a.txt", "docs/guide.md"]
+    assert folder.embedded.count(TEXT) == 1, "once to compare the models, not to store it"
+    assert store.report is not None
+    assert store.report.embedded == store.count_memories() - 1
+    assert file.read_bytes() == before
+    assert (folder.base / "index.db").exists()
+    folder.reload(store, index_path="index.json")
+    assert folder.embedded == []
+
+
+def test_embeddings_of_another_model_are_not(folder: Folder) -> None:
+    (folder.base / "index.json").write_text(json.dumps(old_index(folder, HashEmbedder(32, name="other"))))
+    raw = json.loads((folder.base / "index.json").read_text())
+    raw["contents"][0]["embedding"][3] += 1.0
+    (folder.base / "index.json").write_text(json.dumps(raw))
+    folder.write("a.txt", TEXT)
+    store = folder.load(index_path="index.json")
+    assert store.report is not None
+    assert store.report.embedded == store.count_memories()
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"file_metadata": {}, "contents": [3]}'])
+def test_what_is_no_index_is_said_and_left(folder: Folder, caplog: pytest.LogCaptureFixture, content: str) -> None:
+    caplog.set_level(logging.WARNING)
+    (folder.base / "index.json").write_text(content)
+    store = folder.load(index_path="index.json")
+    assert "nothing is taken over from DevAll's index" in caplog.text
+    assert (folder.base / "index.json").read_text() == content
+    assert names(store) == ["docs/guide.md"]

@@ -1,0 +1,282 @@
+"""Only what changed is touched, and only what is new is embedded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from devmem import CollectionUnwritableError, IndexStep, MemoryItem, MemoryQuery, MemoryWritePayload, WriteStatus
+from devmem.testing import FailingEmbedder, HashEmbedder
+
+from .conftest import GUIDE, Folder, found, names, texts
+
+
+def test_a_hit_cites_its_lines(folder: Folder) -> None:
+    store = folder.load()
+    hit = store.search(MemoryQuery(text="where does the key hang?", top_k=1))[0]
+    assert hit.item.metadata["citation"] == "docs/guide.md:5-7"
+    assert hit.item.metadata["heading"] == ["Guide", "Places"]
+    assert hit.item.content_summary.startswith("[docs/guide.md:5-7] Guide\n## Places")
+    assert hit.item.provenance.name == "docs/guide.md"
+    assert store.get([hit.item.id])[0].content_summary.startswith("Guide\n## Places")
+    assert found(store, "guide.md")[0].startswith("docs/guide.md"), "the name is found by its words"
+
+
+def test_without_a_model_words_are_searched_and_a_model_that_comes_later_is_used(folder: Folder) -> None:
+    store = folder.load(embedding=None)
+    assert found(store, "filter") == ["docs/guide.md:9-16"]
+    assert folder.embedded == []
+    store = folder.reload(store)
+    assert store.info().waiting == 0
+    assert len(folder.embedded) == store.count_memories()
+
+
+def test_a_reload_reads_and_embeds_nothing(folder: Folder) -> None:
+    for name in ("guide.md", "b.txt"):
+        os.utime(folder.write(name, GUIDE), (1, 1))
+    store = folder.load()
+    assert folder.embedded
+    store = folder.reload(store)
+    assert store.report is not None
+    assert (store.report.files_read, store.report.embedded, store.report.unchanged) == (0, 0, 2)
+    assert folder.embedded == []
+
+
+def test_only_the_changed_chunk_is_embedded_and_lines_follow(folder: Folder) -> None:
+    store = folder.load()
+    count = store.count_memories()
+    _ = folder.embedded
+    folder.write("guide.md", GUIDE.replace("How to use the boiler.", "How to use it.\n\nAnd to repair it."))
+    report = store.index()
+    assert folder.embedded == ["# Guide\n\nHow to use it.\n\nAnd to repair it."]
+    assert (report.embedded, report.changed, report.removed) == (1, ("docs/guide.md",), 1)
+    assert store.count_memories() == count
+    assert found(store, "where does the key hang?")[0] == "docs/guide.md:7-9"
+
+
+def test_a_touched_file_is_read_and_nothing_else(folder: Folder) -> None:
+    store = folder.load()
+    _ = folder.embedded
+    os.utime(folder.docs / "guide.md", (5, 5))
+    report = store.index()
+    assert (report.files_read, report.stored, report.unchanged) == (1, 0, 1)
+    assert store.index().files_read == 0
+
+
+def test_a_change_within_the_clock_s_grain_is_seen(folder: Folder) -> None:
+    file = folder.write("a.txt", "old words")
+    store = folder.load()
+    status = file.stat()
+    file.write_text("new words")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    report = store.index()
+    assert report.changed == ("docs/a.txt",)
+
+
+def test_deleted_files_leave_nothing(folder: Folder) -> None:
+    file = folder.write("a.txt", "the pump")
+    store = folder.load()
+    file.unlink()
+    report = store.index()
+    assert report.deleted == ("docs/a.txt",)
+    assert names(store) == ["docs/guide.md"]
+
+
+def test_a_rename_costs_no_embedding(folder: Folder) -> None:
+    store = folder.load()
+    _ = folder.embedded
+    (folder.docs / "guide.md").rename(folder.docs / "handbook.md")
+    assert store.plan().renamed == (("docs/guide.md", "docs/handbook.md"),)
+    report = store.index()
+    assert report.renamed == (("docs/guide.md", "docs/handbook.md"),)
+    assert (report.embedded, report.deleted, folder.embedded) == (0, (), [])
+    assert found(store, "where does the key hang?")[0] == "docs/handbook.md:5-7"
+    assert store.info().waiting == 0
+
+
+def test_a_copy_and_repeated_text_cost_no_second_embedding_of_the_file(folder: Folder) -> None:
+    store = folder.load()
+    _ = folder.embedded
+    folder.write("copy.md", GUIDE)
+    assert store.index().embedded == 0
+    folder.write("twice.txt", ("the same line of words. " * 30 + "\n") * 2)
+    store.index()
+    assert len(names(store)) == 3
+
+
+def test_the_plan_writes_nothing(folder: Folder) -> None:
+    store = folder.make()
+    assert store.plan().new == ("docs/guide.md",)
+    assert [file.name for file in folder.base.iterdir()] == ["docs"]
+    store.load()
+    folder.write("guide.md", "other")
+    folder.write("b.txt", "x")
+    plan = store.plan()
+    assert (plan.changed, plan.new, plan.deleted) == (("docs/guide.md",), ("docs/b.txt",), ())
+    assert not plan.is_empty()
+    store.index()
+    assert store.plan().is_empty()
+    assert store.plan(rebuild=True).changed
+
+
+def test_other_chunks_are_made_file_by_file_and_it_is_said(
+    folder: Folder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("b.txt", "The pump is red. The valve is blue. " * 10)
+    store = folder.load()
+    before = store.count_memories()
+    store.close()
+    store = folder.make(chunk_size=80, chunk_overlap=0)
+    seen: list[int] = []
+    real = type(store)._embed_and_store
+
+    def look(self: object, items: list[MemoryItem]) -> None:
+        seen.append(store.collection.count())
+        real(store, items)
+
+    monkeypatch.setattr(type(store), "_embed_and_store", look)
+    store.load()
+    assert "chunked anew" in caplog.text
+    assert seen == [before], "the old chunks are there until the new ones are"
+    assert all(len(text) < 120 for text in texts(store))
+    assert store.index().reasons == ()
+
+
+def test_another_model_embeds_everything_anew(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    store = folder.load()
+    count = store.count_memories()
+    store.close()
+    folder.embedder = HashEmbedder(48)
+    store = folder.load()
+    assert "the embedding model changed" in caplog.text
+    assert store.info().embedding == "testing:hash:48"
+    assert (store.info().waiting, store.count_memories()) == (0, count)
+    assert store.report is not None
+    assert store.report.files_read <= 1
+    assert found(store, "where does the key hang?")[0] == "docs/guide.md:5-7"
+    assert not list(folder.base.glob("index.db.rebuild*"))
+
+
+def test_a_new_model_that_does_not_answer_leaves_the_old_index(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.load().close()
+    old = folder.embedder
+    folder.embedder = failing = FailingEmbedder(48)
+    failing.fail()
+    store = folder.load()
+    assert "searched by words alone" in caplog.text
+    assert found(store, "where does the key hang?")[0] == "docs/guide.md:5-7"
+    store.close()
+    folder.embedder = old
+    store = folder.load()
+    assert store.info().waiting == 0
+    assert store.report is not None
+    assert store.report.embedded == 0
+    store.close()
+    folder.embedder = failing
+    failing.recover()
+    assert folder.load().info().embedding == failing.identity.name
+
+
+def test_an_index_that_another_process_uses_is_not_replaced(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    first = folder.load()
+    folder.embedder = HashEmbedder(48)
+    second = folder.load()
+    assert "another process uses it" in caplog.text
+    assert found(second, "filter")[0].startswith("docs/guide.md")
+    assert found(first, "filter")[0].startswith("docs/guide.md")
+    first.close()
+    second.close()
+    assert folder.load().info().embedding == "testing:hash:48"
+
+
+def test_a_provider_that_is_down_costs_nothing(folder: Folder) -> None:
+    folder.embedder = failing = FailingEmbedder(32)
+    failing.fail()
+    store = folder.load()
+    assert store.info().waiting == store.count_memories()
+    assert found(store, "filter") == ["docs/guide.md:9-16"]
+    store.close()
+    failing.recover()
+    assert folder.load().info().waiting == 0
+
+
+def test_nothing_is_written_by_agents(folder: Folder) -> None:
+    store = folder.load()
+    before = {file: file.stat().st_mtime_ns for file in folder.base.glob("index.db*")}
+    outcome = store.update(MemoryWritePayload(inputs_text="remember this, please, for ever"))
+    assert (outcome.status, outcome.reason.startswith("read-only")) == (WriteStatus.SKIPPED, True)
+    assert store.add([MemoryItem(content_summary="x")])[0].status is WriteStatus.SKIPPED
+    store.save()
+    assert {file: file.stat().st_mtime_ns for file in folder.base.glob("index.db*")} == before
+
+
+def test_progress_is_told(folder: Folder) -> None:
+    folder.write("b.txt", "x")
+    steps: list[IndexStep] = []
+    store = folder.make()
+    store.index(steps.append)
+    assert (steps[-1].files, steps[-1].total, steps[-1].chunks) == (2, 2, store.count_memories())
+
+
+def test_a_place_that_cannot_be_written_is_said(folder: Folder) -> None:
+    (folder.base / "file").write_text("no folder")
+    with pytest.raises(CollectionUnwritableError, match="cannot be written"):
+        folder.load(index_path="file/index.db")
+
+
+def test_an_index_in_memory(folder: Folder) -> None:
+    store = folder.make(index_path=None)
+    assert found(store, "filter")[0] == "docs/guide.md:9-16", "asking loads"
+    assert [file.name for file in folder.base.iterdir()] == ["docs"]
+
+
+def test_a_bare_file_name_and_the_session_s_file_are_places(folder: Folder) -> None:
+    folder.load(index_path="i.db").close()
+    assert (folder.base / "i.db").exists()
+
+
+@pytest.mark.parametrize("lost", ["index.db", "index.db.manifest"])
+def test_a_lost_file_is_made_again(folder: Folder, lost: str) -> None:
+    store = folder.load()
+    expected = texts(store)
+    store.close()
+    _ = folder.embedded
+    for file in folder.base.glob(f"{lost}*"):
+        if lost == "index.db.manifest" or not file.name.endswith(".manifest"):
+            file.unlink()
+    store = folder.load()
+    assert texts(store) == expected
+    assert bool(folder.embedded) == (lost == "index.db")
+
+
+def test_a_damaged_manifest_is_made_again(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    store = folder.load()
+    expected = texts(store)
+    store.close()
+    _ = folder.embedded
+    (folder.base / "index.db.manifest").write_bytes(b"no database at all, and long enough to be looked at" * 9)
+    store = folder.load()
+    assert (texts(store), folder.embedded) == (expected, [])
+    assert "is damaged" in caplog.text
+
+
+def test_two_stores_on_one_index_agree(folder: Folder) -> None:
+    first, second = folder.load(), folder.load()
+    folder.write("b.txt", "the pump")
+    assert first.index().new == ("docs/b.txt",)
+    report = second.index()
+    assert (report.new, report.embedded) == ((), 0)
+    assert found(second, "pump")[0] == "docs/b.txt:1"
+
+
+def test_clearing_is_undone_by_the_next_load(folder: Folder) -> None:
+    store = folder.load()
+    count = store.clear()
+    assert store.count_memories() == 0
+    store = folder.reload(store)
+    assert store.count_memories() == count
+    assert Path(folder.base / "index.db").exists()

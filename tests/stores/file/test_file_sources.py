@@ -1,0 +1,147 @@
+"""Which files are indexed, and what is said of those that cannot be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Folder, found, names
+
+
+def loaded(folder: Folder, *sources: object) -> list[str]:
+    return names(folder.load(file_sources=list(sources)))
+
+
+def test_endings_are_compared_in_any_case(folder: Folder) -> None:
+    folder.write("A.TXT", "x")
+    folder.write("b.txt", "x")
+    assert loaded(folder, {"path": "docs", "file_types": [".TxT"]}) == ["docs/A.TXT", "docs/b.txt"]
+
+
+def test_subfolders_on_request(folder: Folder) -> None:
+    folder.write("deep/er/a.txt", "x")
+    assert loaded(folder, {"path": "docs"}) == ["docs/deep/er/a.txt", "docs/guide.md"]
+    assert loaded(folder, {"path": "docs", "recursive": False}) == ["docs/guide.md"]
+
+
+def test_files_and_patterns(folder: Folder) -> None:
+    folder.write("deep/a.txt", "x")
+    folder.write("deep/b.md", "x")
+    assert loaded(folder, {"path": "docs/guide.md"}) == ["docs/guide.md"]
+    assert loaded(folder, {"path": "docs/**/*.md"}) == ["docs/deep/b.md", "docs/guide.md"]
+    assert loaded(folder, {"path": str(folder.docs / "d*" / "?.txt")}) == [str(folder.docs / "deep/a.txt")]
+
+
+def test_a_file_in_two_sources_is_indexed_once(folder: Folder) -> None:
+    store = folder.load(file_sources=[{"path": "docs"}, {"path": "docs/guide.md"}, {"path": str(folder.docs)}])
+    assert names(store) == ["docs/guide.md"]
+    count = store.count_memories()
+    store = folder.reload(store, file_sources=[{"path": "docs/guide.md"}, {"path": "docs"}])
+    assert store.count_memories() == count
+
+
+def test_excluded_and_ignored_files_are_left_out(folder: Folder) -> None:
+    for name in ("drafts/a.txt", "b.txt", "build/c.txt", "keep/build/d.txt", "keep/e.log", "keep/f.log"):
+        folder.write(name, "x")
+    folder.write(".gitignore", "build/\n*.log\n")
+    folder.write("keep/.gitignore", "!f.log\n")
+    everything = loaded(folder, {"path": "docs"})
+    assert len(everything) == 7
+    assert loaded(folder, {"path": "docs", "gitignore": True, "exclude": ["drafts", "/b.txt"]}) == [
+        "docs/guide.md",
+        "docs/keep/f.log",
+    ]
+
+
+def test_the_repository_above_is_asked_too(folder: Folder) -> None:
+    (folder.base / ".git").mkdir()
+    (folder.base / ".gitignore").write_text("docs/secret.txt\n")
+    folder.write("secret.txt", "x")
+    assert loaded(folder, {"path": "docs", "gitignore": True}) == ["docs/guide.md"]
+
+
+def test_links_that_leave_the_source_are_not_followed(folder: Folder) -> None:
+    outside = folder.base / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("the secret number")
+    (folder.docs / "link.txt").symlink_to(outside / "secret.txt")
+    (folder.docs / "folder").symlink_to(outside)
+    (folder.docs / "loop").symlink_to(folder.docs)
+    (folder.docs / "dangling.txt").symlink_to(folder.docs / "nothing.txt")
+    (folder.docs / "same.md").symlink_to(folder.docs / "guide.md")
+    assert loaded(folder, {"path": "docs"}) == ["docs/guide.md"]
+    (outside / "more").symlink_to(folder.docs)
+    assert loaded(folder, {"path": "docs/**/*.txt"}, {"path": "docs/guide.md"}) == ["docs/guide.md"]
+
+
+def test_the_index_never_indexes_itself(folder: Folder) -> None:
+    kinds = [".txt", ".md", ".manifest", ".faiss", ".lock"]
+    settings: dict[str, Any] = {
+        "index_path": "docs/index.txt",
+        "file_sources": [{"path": "docs", "file_types": kinds}],
+    }
+    store = folder.load(**settings)
+    count = store.count_memories()
+    for _ in range(3):
+        store = folder.reload(store, **settings)
+    assert names(store) == ["docs/guide.md"]
+    assert store.count_memories() == count
+
+
+def test_what_is_not_there_is_said_and_the_rest_is_indexed(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    folder.write("bad.txt", b"caf\xe9")
+    store = folder.load(
+        file_sources=[{"path": "nowhere"}, {"path": "*.nothing"}, {"path": "docs", "encoding": "utf-8"}]
+    )
+    assert store.report is not None
+    assert store.report.problems.keys() == {"nowhere", "*.nothing", "docs/bad.txt"}
+    assert "is not utf-8" in store.report.problems["docs/bad.txt"]
+    assert "docs/bad.txt" in caplog.text
+    assert found(store, "filter")[0].startswith("docs/guide.md")
+    before = len(caplog.records)
+    store.index()
+    assert store.report.problems.keys() == {"nowhere", "*.nothing", "docs/bad.txt"}
+    assert len(caplog.records) == before, "a problem is said once"
+
+
+def test_an_unreadable_file_keeps_what_is_known_of_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = folder.load()
+    chunks = store.count_memories()
+    file = folder.write("guide.md", "changed")
+    real = Path.open
+
+    def refuse(path: Path, *args: object, **options: object) -> object:
+        if path == file:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *args, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refuse)
+    report = store.index()
+    assert report.problems == {"docs/guide.md": "cannot be read: Permission denied"}
+    assert store.count_memories() == chunks
+
+
+def test_a_folder_that_cannot_be_listed_keeps_its_files(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write("deep/a.txt", "x")
+    store = folder.load()
+    real = os.scandir
+
+    def refuse(path: object) -> object:
+        if str(path).endswith("deep"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    report = store.index()
+    assert "cannot be listed" in report.problems["docs/deep"]
+    assert report.deleted == ()
+    assert "docs/deep/a.txt" in names(store)
+
+
+def test_an_encoding_that_is_given_is_used(folder: Folder) -> None:
+    folder.write("a.txt", "Größe".encode("cp1252"))
+    store = folder.load(file_sources=[{"path": "docs", "file_types": "txt", "encoding": "cp1252"}])
+    assert found(store, "Größe") == ["docs/a.txt:1"]

@@ -1,0 +1,206 @@
+"""Killed, out of disk, deleted while read: the next load is right and complete."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devmem import CollectionError
+from devmem_stores.file import comparing
+from devmem_stores.file.sources import Found
+
+from .conftest import Folder, found, names, texts
+
+FILES = 60
+SCRIPT = """
+import os, resource, signal, sys
+from pathlib import Path
+from devmem import StoreSetup
+from devmem.testing import HashEmbedder
+from devmem_stores.file import FileConfig, FileMemory
+from devmem_stores.file import indexing
+
+base, after = Path(sys.argv[1]), int(sys.argv[2])
+indexing._AT_ONCE = 8
+config = FileConfig.model_validate(
+    {"index_path": "index.db", "file_sources": [{"path": "docs"}], "embedding": {"provider": "openai"}}
+)
+embedder = HashEmbedder(32)
+setup = StoreSetup(name="docs", store_type="file", config=config, base_dir=base, open_embedder=lambda _: embedder)
+store = FileMemory(setup)
+steps = 0
+def killing(name):
+    real = getattr(cls, name)
+    def called(self, *arguments, **options):
+        global steps
+        for half in (0, 1):
+            steps += 1
+            if steps == after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if half == 0:
+                result = real(self, *arguments, **options)
+        return result
+    setattr(cls, name, called)
+for cls, names in (
+    (indexing.Manifest, ("intend", "record", "remove", "forget")),
+    (FileMemory, ("_embed_and_store",)),
+    (type(store.collection), ("delete",)),
+):
+    for name in names:
+        killing(name)
+store.load()
+print(steps)
+"""
+
+
+def fill(folder: Folder) -> None:
+    for at in range(FILES):
+        folder.write(f"{at}.txt", f"Document {at} tells of the boiler. " * (at % 7 + 1))
+
+
+def run(script: Path, base: Path, after: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(script), str(base), str(after)], capture_output=True, text=True)
+
+
+def fresh(folder: Folder, tmp_path: Path) -> list[str]:
+    """What a new index of the same files holds."""
+    store = folder.load(index_path=str(tmp_path / "fresh.db"))
+    held = texts(store)
+    store.close()
+    for file in tmp_path.glob("fresh.db*"):
+        file.unlink()
+    return held
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [1, 2, 3, 4, 5, 7, 30, 71])
+def test_killed_while_indexing(folder: Folder, tmp_path: Path, after: int) -> None:
+    fill(folder)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    assert run(script, folder.base, after).returncode == -9
+    store = folder.load()
+    assert texts(store) == fresh(folder, tmp_path)
+    assert len(names(store)) == FILES + 1
+    assert store.info().waiting == 0
+    assert store.index().stored == 0
+    assert store.plan().is_empty()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [1, 3, 4, 5, 6, 8, 11, 12, 14, 15, 16])
+def test_killed_while_a_change_is_taken_in(folder: Folder, tmp_path: Path, after: int) -> None:
+    for at in range(6):
+        folder.write(f"{at}.txt", f"Document {at} tells of the boiler.\n\n" + "More of it. " * 60)
+    store = folder.load()
+    store.close()
+    original = (folder.docs / "1.txt").read_text()
+    folder.write("1.txt", "A line before.\n" + original)
+    folder.write("2.txt", "Something else.")
+    (folder.docs / "3.txt").unlink()
+    (folder.docs / "4.txt").rename(folder.docs / "four.txt")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    assert run(script, folder.base, after).returncode == -9
+    # As it was before: what was interrupted must not be taken for done.
+    folder.write("1.txt", original)
+    store = folder.load()
+    assert texts(store) == fresh(folder, tmp_path)
+    cited = {str(item.metadata["citation"]).split("-")[0] for item in store.collection.scan()}
+    assert "docs/1.txt:1" in cited
+    assert "docs/3.txt" not in names(store)
+    assert store.plan().is_empty()
+
+
+@pytest.fixture
+def little_disk() -> Iterator[None]:
+    """No file may grow beyond 200 kB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    import signal
+
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_is_said_and_the_next_load_completes(
+    folder: Folder, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder.load().close()
+    for at in range(40):
+        folder.write(f"{at}.txt", "".join(f"Sentence {at} {number} on the boiler. " for number in range(200)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    request.getfixturevalue("little_disk")
+    store = folder.make()
+    with pytest.raises(CollectionError):
+        store.load()
+    assert found(store, "where does the key hang?", 1) == ["docs/guide.md:5-7"]
+    store.close()
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    store = folder.load()
+    assert len(names(store)) == 41
+    assert texts(store) == fresh(folder, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_a_full_tmpfs(folder: Folder, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        for at in range(40):
+            folder.write(f"{at}.txt", "".join(f"Sentence {at} {number} on the boiler. " for number in range(100)))
+        store = folder.make(index_path=str(small / "index.db"))
+        with pytest.raises(CollectionError):
+            store.load()
+        store.close()
+        subprocess.run(["mount", "-o", "remount,size=30m", str(small)], check=True)
+        store = folder.load(index_path=str(small / "index.db"))
+        assert texts(store) == fresh(folder, tmp_path)
+        store.close()
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def test_a_file_deleted_while_it_is_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = folder.write("a.txt", "the pump")
+    store = folder.load()
+    folder.write("a.txt", "the red pump")
+    fresh_file = folder.write("b.txt", "the valve")
+    real = comparing.read
+
+    def vanish(file: Found) -> comparing.Read:
+        if file.path in (gone, fresh_file):
+            file.path.unlink()
+        return real(file)
+
+    monkeypatch.setattr("devmem_stores.file.indexing.read", vanish)
+    report = store.index()
+    assert report.problems == {}
+    assert report.deleted == ("docs/a.txt",)
+    assert names(store) == ["docs/guide.md"]
+
+
+def test_a_file_that_does_not_stop_changing_is_said(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder.write("a.log", "x")
+    real = os.fstat
+
+    def growing(descriptor: int) -> os.stat_result:
+        with file.open("a") as log:
+            log.write("more")
+        return real(descriptor)
+
+    monkeypatch.setattr(os, "fstat", growing)
+    report = folder.load().report
+    assert report is not None
+    assert "changes while it is read" in report.problems["docs/a.log"]
