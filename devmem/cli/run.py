@@ -58,7 +58,7 @@ def run(
     _check_node(workflow, node)
     inputs = find_inputs(terminal, text, input_file)
     with ExitStack() as stack:
-        runner = _open(stack, terminal, workflow, node=node, session=session, user=user, chat=chat)
+        runner = _open(stack, workflow, node=node, session=session, user=user, chat=chat)
         show = _json_shower(terminal) if as_json else _shower(terminal, with_memory=show_memory)
         failed = _run_all(terminal, runner, inputs, node=node, show=show)
     if failed:
@@ -73,7 +73,6 @@ def _check_node(workflow: Workflow, node: str | None) -> None:
 
 def _open(
     stack: ExitStack,
-    terminal: Terminal,
     workflow: Workflow,
     *,
     node: str | None,
@@ -93,12 +92,8 @@ def _open(
         scope=Scope(user=user, session=session),
         rescue_dir=session_folder(workflow, session),
     )
-
-    def close() -> None:
-        for unsaved in runner.close():
-            terminal.report("error", f"writes that failed are in {unsaved}; `devmem import` stores them")
-
-    stack.callback(close)
+    # What could not be written to the end is logged, with the file that holds it.
+    stack.callback(runner.close)
     return runner
 
 
