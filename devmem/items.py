@@ -64,9 +64,10 @@ class Scope:
     trace: str | None = None
     run: str | None = None
 
-    def admits(self, other: Scope) -> bool:
-        """Say whether `other` has the same value wherever this scope has one."""
-        return all(getattr(self, f.name) in (None, getattr(other, f.name)) for f in fields(self))
+    def admits(self, other: Scope, *, or_unbound: bool = False) -> bool:
+        """Say whether `other` has the same value wherever this scope has one; `or_unbound` takes none as well."""
+        parts = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(wanted in (None, found) or (or_unbound and found is None) for wanted, found in parts)
 
 
 class SourceKind(StrEnum):

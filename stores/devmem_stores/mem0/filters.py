@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -89,7 +89,7 @@ def matches(item: MemoryItem, where: Filter) -> bool:
     """Say whether an item passes a filter."""
     when = item.created_at if item.event_time is None else item.event_time
     return (
-        _admits(where, item.scope)
+        where.scope.admits(item.scope, or_unbound=where.or_unbound)
         and (where.after is None or when >= where.after)
         and (where.before is None or when < where.before)
         and where.source_kind in (None, item.provenance.kind.value)
@@ -97,8 +97,3 @@ def matches(item: MemoryItem, where: Filter) -> bool:
         and item.trust >= where.min_trust
         and all(item.metadata.get(key) == value for key, value in where.metadata.items())
     )
-
-
-def _admits(where: Filter, scope: Scope) -> bool:
-    parts = ((getattr(where.scope, part.name), getattr(scope, part.name)) for part in fields(Scope))
-    return all(asked in (None, actual) or (where.or_unbound and actual is None) for asked, actual in parts)
