@@ -35,6 +35,8 @@ class AgentRun:
     scope: Scope = field(default_factory=Scope)
     _recalled: dict[Stage, MemoryRetrievalResult] = field(default_factory=dict, init=False)
     _written: dict[Stage, MemoryUpdateResult] = field(default_factory=dict, init=False)
+    _context: MemoryRetrievalResult | None = field(default=None, init=False)
+    """Everything recalled so far in one block, each item once."""
 
     def run(self) -> NodeResult:
         """Go through the stages.
@@ -55,7 +57,7 @@ class AgentRun:
             plan = self._ask(self.config.plan)
             self._write(Stage.PLAN, plan)
         self._retrieve(Stage.GEN)
-        context = self._context()
+        context = self._context
         answer = self._answer(plan.text if plan else None)
         self._write(Stage.GEN, answer)
         if self.config.critique:
@@ -81,12 +83,11 @@ class AgentRun:
         result = self.manager.retrieve(agent_role=self.config.role or "", query=query, current_stage=stage, where=own)
         if result is not None:
             self._recalled[stage] = result
+            self._context = self._joined(list(self._recalled.values()))
 
-    def _context(self) -> MemoryRetrievalResult | None:
-        """Join what was recalled so far into one block, each item once."""
-        results = list(self._recalled.values())
-        if len(results) <= 1:
-            return results[0] if results else None
+    def _joined(self, results: Sequence[MemoryRetrievalResult]) -> MemoryRetrievalResult:
+        if len(results) == 1:
+            return results[0]
         by_store: dict[str, dict[str, None]] = {}
         hits: dict[tuple[str, str], Hit] = {}
         for hit in (hit for result in results for hit in result.hits):
@@ -98,7 +99,7 @@ class AgentRun:
 
     def _messages(self, *after: Message, role: str | None) -> tuple[Message, ...]:
         """Put the messages together; the block of memories stands right before what was said last."""
-        context = self._context()
+        context = self._context
         messages = [Message(role=Role.SYSTEM, content=role)] if role else []
         # To the model, what other nodes said is said by its user; its own words are only the draft and the plan.
         said = [replace(message, role=Role.USER) for message in self.inputs]
@@ -110,7 +111,7 @@ class AgentRun:
         return (*messages, *after)
 
     def _complete(self, messages: tuple[Message, ...]) -> ChatReply:
-        context = self._context()
+        context = self._context
         request = ChatRequest(messages=messages, recalled=context.hits if context else (), params=self.config.params)
         return self.chat.complete(request)
 
