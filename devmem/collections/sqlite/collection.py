@@ -21,7 +21,7 @@ from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.database import MEMORY, Durability
 from devmem.collections.sqlite.searching import search
 from devmem.embedding.base import ModelIdentity
-from devmem.errors import CollectionClosedError, CollectionInUseError, EmbeddingMismatchError
+from devmem.errors import CollectionClosedError, CollectionInUseError
 from devmem.items import MemoryItem, Vector
 from devmem.outcomes import Hit, WriteOutcome
 
@@ -150,11 +150,8 @@ class SqliteCollection:
         return hit if item is hit.item else replace(hit, item=item)
 
     def _check_query(self, vector: Vector) -> None:
-        made = self._cache.vectors.dimension if self._cache.vectors is not None else len(vector)
-        if made != len(vector):
-            raise EmbeddingMismatchError(
-                self.location, recorded=f"a model of {made} dimensions", wanted=f"one of {len(vector)} dimensions"
-            )
+        if self._cache.vectors is not None:
+            writing.check_length(self.location, made=self._cache.vectors.dimension, given=len(vector))
 
     def _brought_back(self, item: MemoryItem) -> MemoryItem:
         return self._attachments.bring_back(item) if self._attachments else item

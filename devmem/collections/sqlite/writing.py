@@ -66,9 +66,15 @@ def check_dimensions(connection: sqlite3.Connection, location: str, vectors: Seq
     if recorded is None:
         recorded = min(lengths)
         set_meta(connection, "dimension", recorded)
-    for length in lengths - {int(recorded)}:
+    for length in lengths:
+        check_length(location, made=int(recorded), given=length)
+
+
+def check_length(location: str, *, made: int, given: int) -> None:
+    """Refuse an embedding that is not as long as those in the collection."""
+    if given != made:
         raise EmbeddingMismatchError(
-            location, recorded=f"a model of {recorded} dimensions", wanted=f"one of {length} dimensions"
+            location, recorded=f"a model of {made} dimensions", wanted=f"one of {given} dimensions"
         )
 
 
