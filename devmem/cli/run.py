@@ -40,7 +40,9 @@ def run(
     chat: Annotated[
         str | None, typer.Option(metavar="PROVIDER", help="Answers for every node; `extractive` needs no key.")
     ] = None,
-    user: Annotated[str | None, typer.Option(metavar="ID", help="Whom what is stored belongs to.")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="Whom it is for: others' items are not recalled.")
+    ] = None,
     show_memory: Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each input.")] = False,
 ) -> None:
