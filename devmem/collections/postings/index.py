@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.postings.encoding import EncodedTerms, term_hash
-from devmem.collections.postings.impacts import Impacts, impact_table, posting_codes
+from devmem.collections.postings.impacts import K1, Impacts, impact_table, posting_codes
 from devmem.collections.postings.ranking import TermList, best_of, score_all, scores_at
 from devmem.collections.postings.run import Postings, Run
 from devmem.collections.postings.selecting import Positions, Scores, best_positions
@@ -115,6 +115,14 @@ class PostingsIndex:
         found = np.zeros(len(rows), dtype=np.float64)
         found[there] = scores_at(self._lists(text), positions[there])
         return found
+
+    def frequency(self, term: str) -> int:
+        """Say in how many texts a term occurs; deleted ones count until they are dropped."""
+        return self._list(term_hash(term), self._mean_length()).frequency
+
+    def ceiling(self, text: str) -> float:
+        """Give what a short text that repeats every known word of `text` could score; 0 when none is known."""
+        return (K1 + 1) * float(sum(one.idf for one in self._lists(text)))
 
     def _admitted(self, allowed: Rows | None) -> Scores:
         """Make the scores to add to: 0, and -inf for rows that are deleted or not allowed."""

@@ -18,12 +18,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.directory import Directory
+from devmem.collections.ledger import Ledger
 from devmem.collections.postings import PostingsIndex
 from devmem.collections.replacing import replace_file
 from devmem.collections.vectors import VectorIndex
 from devmem.config import IndexConfig
 
-_MAGIC: Final = b"devmem index 2\n"
+_MAGIC: Final = b"devmem index 3\n"
 _LOG: Final = logging.getLogger(__name__)
 _ALIGNED: Final = 64
 _MAP_FROM: Final = 1 << 26
@@ -38,6 +40,7 @@ class SnapshotState:
     """Recorded in the database too when the snapshot was written: a snapshot of another database has another one."""
     generation: int
     last_row: int
+    last_passage: int
     last_change: int
 
 
@@ -45,6 +48,8 @@ class SnapshotState:
 class Indexes:
     """What a snapshot holds."""
 
+    ledger: Ledger
+    directory: Directory
     postings: PostingsIndex
     vectors: VectorIndex | None
 
@@ -78,7 +83,9 @@ def load_snapshot(path: Path, config: IndexConfig) -> tuple[Indexes, SnapshotSta
 
 
 def _parts(indexes: Indexes) -> dict[str, NDArray[Any]]:
-    parts = {f"postings/{name}": part for name, part in indexes.postings.parts().items()}
+    parts = {f"ledger/{name}": part for name, part in indexes.ledger.parts().items()}
+    parts |= {f"directory/{name}": part for name, part in indexes.directory.parts().items()}
+    parts |= {f"postings/{name}": part for name, part in indexes.postings.parts().items()}
     if indexes.vectors is not None:
         parts |= {f"vectors/{name}": part for name, part in indexes.vectors.parts().items()}
     return {name: np.ascontiguousarray(part) for name, part in parts.items()}
@@ -87,6 +94,8 @@ def _parts(indexes: Indexes) -> dict[str, NDArray[Any]]:
 def _indexes(parts: Mapping[str, NDArray[Any]], config: IndexConfig) -> Indexes:
     vectors = _below("vectors/", parts)
     return Indexes(
+        ledger=Ledger.restore(_below("ledger/", parts)),
+        directory=Directory.restore(_below("directory/", parts)),
         postings=PostingsIndex.restore(_below("postings/", parts)),
         vectors=VectorIndex.restore(vectors, config) if vectors else None,
     )

@@ -121,6 +121,16 @@ class VectorIndex:
                         parts.append(part)
         return [_merge(parts, limit) for parts in found]
 
+    def gather(self, rows: Rows) -> Vector:
+        """Give the vectors of some rows, shape (n, dimension); zeros for a row that has none."""
+        found = np.zeros((len(rows), self.dimension), dtype=np.float32)
+        for segment in self._segments():
+            positions = segment.positions(rows)
+            there = positions >= 0
+            if there.any():
+                found[there] = segment.vectors.gather(positions[there])
+        return found
+
     def similarities(self, query: Vector, rows: Rows) -> NDArray[np.float64]:
         """Give the cosine of the query and each row; NaN for a row that has no vector."""
         found = np.full(len(rows), np.nan)
