@@ -17,7 +17,7 @@ from devmem.collections.postings.encoding import EncodedTerms, term_hash
 from devmem.collections.postings.impacts import Impacts, impact_table, posting_codes
 from devmem.collections.postings.ranking import TermList, best_of, score_all, scores_at
 from devmem.collections.postings.run import Postings, Run
-from devmem.collections.postings.selecting import Positions, Scores, best_positions
+from devmem.collections.selecting import Positions, Scores, best_positions
 from devmem.collections.vectors import Rows
 from devmem.text.analysis import query_terms
 

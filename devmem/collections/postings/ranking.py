@@ -17,7 +17,7 @@ import numpy as np
 
 from devmem.collections.postings.impacts import Impacts
 from devmem.collections.postings.run import Postings
-from devmem.collections.postings.selecting import Positions, Scores, best_positions, reached_by
+from devmem.collections.selecting import Positions, Scores, best_positions, reached_by
 
 _LOOK_UP_BELOW: Final = 40
 """Looking up a row in a list costs as much as adding so many of its postings."""

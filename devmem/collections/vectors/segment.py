@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.vectors.exact import ExactVectors, Found, Mask, Positions
+from devmem.collections.selecting import Positions
+from devmem.collections.vectors.exact import ExactVectors, Found, Mask
 from devmem.items import Vector
 
 Rows = NDArray[np.int64]
-
-_GATHER_UP_TO: Final = 2000
-"""So many allowed rows are cheaper to gather and multiply than to scan for (measured at 100k rows)."""
 
 
 class Vectors(Protocol):
@@ -22,6 +20,11 @@ class Vectors(Protocol):
     dimension: int
 
     def __len__(self) -> int: ...
+
+    @property
+    def gathered_up_to(self) -> int:
+        """So many allowed vectors are copied and multiplied rather than scanned for."""
+        ...
 
     def gather(self, positions: Positions) -> Vector:
         """Copy some of them, shape (n, dimension)."""
@@ -93,7 +96,7 @@ class Segment:
         if allowed is not None:
             positions = self.positions(allowed)
             positions = positions[positions >= 0]
-            if len(positions) <= _GATHER_UP_TO:
+            if len(positions) <= self.vectors.gathered_up_to:
                 return self._gathered(queries, limit, positions)
             mask = np.zeros(self._used, dtype=np.bool_)
             mask[positions] = True
