@@ -1,4 +1,4 @@
-"""Picking the few highest of many scores."""
+"""Picking some of many positions: those with the highest scores, those of some rows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ Positions = NDArray[np.int64]
 
 _BLOCKS_EACH: Final = 16
 _LEAST_BLOCK: Final = 16
+_MASK_FROM: Final = 64
+_MASK_SPAN: Final = 16
 
 
 def best_positions(scores: Scores, limit: int, *, above: float = 0.0) -> Positions:
@@ -38,3 +40,24 @@ def reached_by(scores: Scores, limit: int, *, above: float = 0.0) -> float:
     blocks = len(scores) // block
     highest = scores[: blocks * block].reshape(blocks, block).max(axis=1)
     return max(above, float(np.partition(highest, blocks - limit)[blocks - limit]))
+
+
+def rows_mask(rows: Positions, wanted: Positions) -> NDArray[np.bool_]:
+    """Say for each row whether it is a wanted one.
+
+    Args:
+        rows: row numbers in ascending order, none negative.
+        wanted: row numbers in ascending order.
+    """
+    if not len(rows) or not len(wanted):
+        return np.zeros(len(rows), dtype=np.bool_)
+    span = int(rows[-1]) + 1
+    if len(wanted) * _MASK_FROM < len(rows) or span > len(rows) * _MASK_SPAN:
+        mask = np.zeros(len(rows), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+        mask[at[rows[at] == wanted]] = True
+        return mask
+    # Looking many rows up in a table of all numbers is faster than searching for each.
+    table = np.zeros(span, dtype=np.bool_)
+    table[wanted[(wanted >= 0) & (wanted < span)]] = True
+    return table[rows]

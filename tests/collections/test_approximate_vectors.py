@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from devmem.collections.vectors import Rows, VectorIndex
 from devmem.config import IndexConfig
@@ -20,7 +21,7 @@ APPROXIMATE = IndexConfig(search="approximate")
 EXACT = IndexConfig(search="exact")
 
 
-def unit(vectors: Vector) -> Vector:
+def unit(vectors: NDArray[np.floating[Any]]) -> Vector:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
 
 
@@ -84,8 +85,8 @@ class Held(Executor):
 
 
 @pytest.fixture
-def held() -> Iterator[Held]:
-    yield Held()
+def held() -> Held:
+    return Held()
 
 
 def test_recall() -> None:

@@ -103,7 +103,10 @@ class VectorIndex:
         return found
 
     def search(self, query: Vector, limit: int, allowed: Rows | None = None) -> Rows:
-        """Give the rows most similar to the query (shape (dimension,)), best first; `allowed` restricts them."""
+        """Give the rows most similar to the query (shape (dimension,)), best first.
+
+        `allowed`, in ascending order, restricts them.
+        """
         return self.search_many(query.reshape(1, -1), limit, allowed)[0]
 
     def search_many(self, queries: Vector, limit: int, allowed: Rows | None = None) -> list[Rows]:
@@ -177,14 +180,13 @@ class VectorIndex:
             )
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Give what `restore` takes: arrays by name, deleted rows marked with -1."""
+        """Give what `restore` takes: arrays by name."""
         exact = [segment for segment in self._segments() if not isinstance(segment.vectors, QuantizedVectors)]
         living = [segment.living() for segment in exact]
+        gathered = [one.vectors.gather(positions) for one, (_, positions) in zip(exact, living, strict=True)]
         parts: dict[str, NDArray[Any]] = {
-            "rows": np.concatenate([rows for rows, _ in living]).astype("<i8"),
-            "vectors": np.concatenate(
-                [one.vectors.gather(positions) for one, (_, positions) in zip(exact, living, strict=True)]
-            ).astype("<f4"),
+            "rows": np.concatenate([rows for rows, _ in living]).astype("<i8", copy=False),
+            "vectors": (np.concatenate(gathered) if len(gathered) > 1 else gathered[0]).astype("<f4", copy=False),
         }
         for segment in self._finished:
             if isinstance(segment.vectors, QuantizedVectors):

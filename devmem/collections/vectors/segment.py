@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.selecting import Positions
+from devmem.collections.selecting import Positions, rows_mask
 from devmem.collections.vectors.exact import ExactVectors, Found, Mask
 from devmem.items import Vector
 
@@ -91,16 +91,26 @@ class Segment:
         return np.where((used[found] == rows) & self._alive[found], found, -1)
 
     def search(self, queries: Vector, limit: int, allowed: Rows | None) -> list[tuple[Rows, Vector]]:
-        """Give the most similar rows for each query, with their similarities, best first."""
-        mask = self._alive[: self._used] if self._dead else None
+        """Give the most similar rows for each query, with their similarities, best first.
+
+        `allowed` is in ascending order; None allows all.
+        """
+        alive = self._alive[: self._used]
+        mask = alive if self._dead else None
         if allowed is not None:
-            positions = self.positions(allowed)
-            positions = positions[positions >= 0]
-            if len(positions) <= self.vectors.gathered_up_to:
-                return self._gathered(queries, limit, positions)
-            mask = np.zeros(self._used, dtype=np.bool_)
-            mask[positions] = True
+            if len(allowed) <= self.vectors.gathered_up_to:
+                positions = self.positions(allowed)
+                return self._gathered(queries, limit, positions[positions >= 0])
+            mask = alive & self._mask(allowed)
         return [(self._rows[found], near) for found, near in self.vectors.search(queries, limit, mask)]
+
+    def _mask(self, allowed: Rows) -> Mask:
+        if self._ascending:
+            return rows_mask(self._rows[: self._used], allowed)
+        mask = np.zeros(self._used, dtype=np.bool_)
+        positions = self.positions(allowed)
+        mask[positions[positions >= 0]] = True
+        return mask
 
     def _gathered(self, queries: Vector, limit: int, positions: Positions) -> list[tuple[Rows, Vector]]:
         similarities = queries @ self.vectors.gather(positions).T
