@@ -47,7 +47,7 @@ def rows_mask(rows: Positions, wanted: Positions) -> NDArray[np.bool_]:
 
     Args:
         rows: row numbers in ascending order, none negative.
-        wanted: row numbers in ascending order.
+        wanted: row numbers in any order.
     """
     if not len(rows) or not len(wanted):
         return np.zeros(len(rows), dtype=np.bool_)

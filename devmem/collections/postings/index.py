@@ -104,14 +104,14 @@ class PostingsIndex:
     def top(self, text: str, limit: int, allowed: Rows | None = None) -> Rows:
         """Give what `best` of `scores` gives, without scoring rows that cannot be among them.
 
-        `allowed`, in ascending order, restricts them.
+        `allowed` restricts them.
         """
         lists = self._lists(text)
         if not lists or limit < 1:
             return np.empty(0, dtype=np.int64)
         if allowed is not None and are_few(lists, len(allowed)):
             positions = self._positions(allowed)
-            positions = positions[positions >= 0]
+            positions = np.sort(positions[positions >= 0])
             return self._rows[positions[best_positions(scores_at(lists, positions), limit)]]
         return self._rows[best_of(lists, self._admitted(allowed), limit)]
 

@@ -103,10 +103,7 @@ class VectorIndex:
         return found
 
     def search(self, query: Vector, limit: int, allowed: Rows | None = None) -> Rows:
-        """Give the rows most similar to the query (shape (dimension,)), best first.
-
-        `allowed`, in ascending order, restricts them.
-        """
+        """Give the rows most similar to the query (shape (dimension,)), best first; `allowed` restricts them."""
         return self.search_many(query.reshape(1, -1), limit, allowed)[0]
 
     def search_many(self, queries: Vector, limit: int, allowed: Rows | None = None) -> list[Rows]:

@@ -91,10 +91,7 @@ class Segment:
         return np.where((used[found] == rows) & self._alive[found], found, -1)
 
     def search(self, queries: Vector, limit: int, allowed: Rows | None) -> list[tuple[Rows, Vector]]:
-        """Give the most similar rows for each query, with their similarities, best first.
-
-        `allowed` is in ascending order; None allows all.
-        """
+        """Give the most similar rows for each query, with their similarities, best first."""
         alive = self._alive[: self._used]
         mask = alive if self._dead else None
         if allowed is not None:
