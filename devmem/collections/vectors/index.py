@@ -79,7 +79,7 @@ class VectorIndex:
             self._build.remove(rows)
         if self._growing.dead > max(_FEW, self._growing.used // _MOST_DEAD):
             self._growing = self._growing.compacted()
-        if self._build is None and self._finished and len(self) < (self._threshold or 0) // 2:
+        if self._build is None and len(self) < (self._threshold or 0) and self._has_many_dead():
             self._become_exact()
 
     def compact(self) -> None:
@@ -160,8 +160,11 @@ class VectorIndex:
         if self._threshold is None or total < max(self._threshold, self._not_below):
             return False
         built = sum(len(segment) for segment in self._finished)
+        return total - built >= max(self._threshold, built // _GROWTH) or self._has_many_dead()
+
+    def _has_many_dead(self) -> bool:
         dead = sum(segment.dead for segment in self._finished)
-        return total - built >= max(self._threshold, built // _GROWTH) or dead * _MOST_DEAD > total
+        return dead * _MOST_DEAD > len(self) + dead
 
     def _take_over(self, build: Build) -> None:
         self._build = None
