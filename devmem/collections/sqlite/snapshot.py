@@ -28,6 +28,7 @@ from devmem.config import IndexConfig
 _MAGIC: Final = b"devmem index 3\n"
 _LOG: Final = logging.getLogger(__name__)
 _ALIGNED: Final = 64
+_LONGEST_HEAD: Final = 1 << 16
 _MAP_FROM: Final = 1 << 26
 """Smaller files are read at once, which leaves nothing open."""
 
@@ -128,10 +129,11 @@ def _content(path: Path) -> NDArray[np.uint8]:
 
 def _parse(content: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], SnapshotState]:
     whole = content.data
-    if bytes(whole[: len(_MAGIC)]) != _MAGIC:
+    start = bytes(whole[:_LONGEST_HEAD])
+    if not start.startswith(_MAGIC):
         raise ValueError("it does not start like one")
-    end = int(np.argmax(content[len(_MAGIC) :] == ord("\n"))) + len(_MAGIC)
-    line = bytes(whole[len(_MAGIC) : end])
+    end = start.index(b"\n", len(_MAGIC))
+    line = start[len(_MAGIC) : end]
     if zlib.crc32(line[9:]) != int(line[:8], 16):
         raise ValueError("the checksum of its head is wrong")
     head = json.loads(line[9:])
