@@ -110,7 +110,7 @@ class LongTermMemory(CollectionMemory):
             )
             for message in messages
         ]
-        return [outcome.status for outcome in self._store(items, unique)]
+        return [outcome.status for outcome in self._store(self._with_known_embeddings(items), unique)]
 
     def forget(self, scope: Scope, message_ids: Sequence[str] | None = None) -> int:
         """Delete the messages of these ids, or without ids all of the scope; gives how many there were."""
