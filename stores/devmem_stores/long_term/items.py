@@ -18,6 +18,7 @@ from devmem import (
     Scope,
     SourceKind,
     dump_message,
+    dump_payload,
     load_message,
     shorten,
 )
@@ -58,10 +59,9 @@ def item_of(
     snapshot = MemoryContentSnapshot.from_message(message)
     whole = dump_message(message)
     form = {key: value for key, value in whole.items() if key not in {"content", "blocks"}}
-    text = message.text() if message.text().strip() else json.dumps(whole.get("instruct_content"), ensure_ascii=False)
     return MemoryItem(
         id=item_id(scope, message.id),
-        content_summary=shorten(text, max_length),
+        content_summary=shorten(_shown(message), max_length),
         metadata={"cause_by": message.cause_by, _FORM: form},
         created_at=stored_at,
         event_time=message.created_at,
@@ -72,6 +72,13 @@ def item_of(
         expires_at=None if lifetime is None else stored_at + lifetime,
         content_hash=message.content_hash() if by_content else sha256(json.dumps(whole).encode()).hexdigest(),
     )
+
+
+def _shown(message: Message) -> str:
+    """Give the text, or what a message without one carries."""
+    if message.text().strip() or message.instruct_content is None:
+        return message.text()
+    return json.dumps(dump_payload(message.instruct_content), ensure_ascii=False)
 
 
 def message_of(item: MemoryItem) -> Message:

@@ -75,7 +75,7 @@ class RoleMemory(ShortTermMemory):
         Raises:
             MessageError: one is not a message; none was added.
         """
-        unknown = super().find_news(messages)
+        unknown = self._not_kept(super().find_news(messages))
         watched = [message for message in unknown if self.watches(message)]
         outcomes = self._store.keep(watched, self.scope) if watched else []
         # What two threads add at once is new to the one whose write came first.
@@ -114,12 +114,14 @@ class RoleMemory(ShortTermMemory):
             MessageError: one is not a message, or `k` is negative.
         """
         super().find_news([], k)
-        unknown = super().find_news(observed)
-        kept = self._store.kept(self.scope, [message.id for message in unknown])
-        unknown = [message for message in unknown if message.id not in kept]
+        unknown = self._not_kept(super().find_news(observed))
         found = self._store.similar([message.text() for message in unknown], self.scope, 1)
         news = [message for message, similar in zip(unknown, found, strict=True) if not similar]
         return news[-k:] if k else news
+
+    def _not_kept(self, messages: list[Message]) -> list[Message]:
+        kept = self._store.kept(self.scope, [message.id for message in messages])
+        return [message for message in messages if message.id not in kept]
 
     def search_similar(self, message: Message | str, k: int = 4) -> list[Message]:
         """Give at most `k` kept messages that say the same as a message or a text, the most similar first."""

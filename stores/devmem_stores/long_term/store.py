@@ -35,6 +35,8 @@ from devmem_stores.long_term.items import item_id, item_of, message_of, same_wor
 from devmem_stores.long_term.role import RoleMemory
 
 _ROUNDING: Final = 1e-6
+_LOOKED_AT: Final = 10
+"""Candidates of one text, of which some may turn out to be only half the same."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -110,7 +112,7 @@ class LongTermMemory(CollectionMemory):
             )
             for message in messages
         ]
-        return [outcome.status for outcome in self._store(self._with_known_embeddings(items), unique)]
+        return [outcome.status for outcome in self._store(items, unique)]
 
     def forget(self, scope: Scope, message_ids: Sequence[str] | None = None) -> int:
         """Delete the messages of these ids, or without ids all of the scope; gives how many there were."""
@@ -142,7 +144,7 @@ class LongTermMemory(CollectionMemory):
             items = self._near(vectors[text], scope, k) if text in vectors else {}
             if text.strip() and (some_wait or text not in vectors):
                 items |= self._worded(text, scope, k)
-            found.append([message_of(item) for item in items.values()][:k])
+            found.append([message_of(item) for item in items.values()][: max(k, 0)])
         return found
 
     def _compared_by_meaning(self, text: str) -> bool:
@@ -163,7 +165,7 @@ class LongTermMemory(CollectionMemory):
         hits = self.collection.search(
             SearchQuery(
                 vector=vector,
-                limit=k,
+                limit=max(k, _LOOKED_AT),
                 min_similarity=self.config.known_from - _ROUNDING,
                 where=Filter(scope=scope),
                 weights=Weights(similarity=1.0, lexical=0.0),
@@ -172,7 +174,7 @@ class LongTermMemory(CollectionMemory):
         return {hit.item.id: hit.item for hit in hits if self._compared_by_meaning(whole_text(hit.item))}
 
     def _worded(self, text: str, scope: Scope, k: int) -> dict[str, MemoryItem]:
-        hits = self.collection.search(SearchQuery(text=text, limit=max(k, 10), where=Filter(scope=scope)))
+        hits = self.collection.search(SearchQuery(text=text, limit=max(k, _LOOKED_AT), where=Filter(scope=scope)))
         return {hit.item.id: hit.item for hit in hits if same_words(whole_text(hit.item), text)}
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from devmem import (
@@ -21,11 +25,14 @@ from devmem import (
     MessageMemory,
     Scope,
     ShortTermMemory,
+    StoreSetup,
     ToolMessage,
     UserMessage,
     register_payload,
 )
 from devmem.testing import HashEmbedder, ManualClock
+from devmem.testing.strategies import messages
+from devmem_stores.long_term import LongTermConfig, LongTermMemory
 
 from .angles import AngleEmbedder
 from .conftest import OpenStore
@@ -41,7 +48,7 @@ class Task(BaseModel):
     steps: list[int]
 
 
-def contents(found: list[Message]) -> list[str]:
+def contents(found: Sequence[Message]) -> list[str]:
     return [message.content for message in found]
 
 
@@ -90,16 +97,32 @@ def test_every_part_of_a_message_is_recovered(open_store: OpenStore) -> None:
     image = MessageBlock(
         type="image", attachment=AttachmentRef(attachment_id="a", mime_type="image/png", data_uri="data:image/png,AA")
     )
-    messages = [
+    told = [
         UserMessage("hello", id="1", source="ann", send_to=["bob"], metadata={"n": 1}, created_at=5.0),
         AIMessage("  with white space \n", id="2", cause_by="WriteCode", instruct_content=Task(name="x", steps=[])),
         ToolMessage("", id="3", instruct_content=Task(name="only a payload", steps=[3])),
         Message("a picture", id="4", role="system", blocks=[image]),
         Message("a very long text. " * 500, id="5", role="user", cause_by="x.y.Z"),
     ]
-    open_store().recover("r").add_batch(messages)
+    open_store().recover("r").add_batch(told)
     recovered = open_store().recover("r").get()
-    assert all(one.identical(other) for one, other in zip(recovered, messages, strict=True))
+    assert all(one.identical(other) for one, other in zip(recovered, told, strict=True))
+
+
+@given(told=st.lists(messages(), max_size=4, unique=True), by_json=st.booleans())
+def test_any_message_is_recovered(told: list[Message], by_json: bool) -> None:
+    """Whatever its texts, ids, blocks and metadata are."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = LongTermConfig(memory_path="memory.json" if by_json else "memory.db")
+        setup = StoreSetup(name="any", store_type="long_term", config=config, base_dir=Path(folder))
+        for time in ("first", "again"):
+            store = LongTermMemory(setup)
+            role = store.recover("r")
+            if time == "first":
+                assert role.add_batch(told) == told
+            kept = role.get()
+            store.close()
+            assert all(one.identical(other) for one, other in zip(kept, told, strict=True))
 
 
 def test_one_contract_for_threads_and_tasks(open_store: OpenStore) -> None:
@@ -149,14 +172,17 @@ def test_what_is_known_is_not_kept_again(open_store: OpenStore) -> None:
     embedder = HashEmbedder()
     store = open_store(embedder=embedder, short_term=2)
     role = store.recover("r")
-    messages = [UserMessage(f"message {n}") for n in range(4)]
-    assert role.add_batch(messages) == messages
+    told = [UserMessage(f"message {n}") for n in range(4)]
+    assert role.add_batch(told) == told
     embedded = len(embedder.texts)
-    assert not role.add(messages[3])
-    assert role.add_batch(messages) == []
-    assert role.find_news(messages) == []
+    assert not role.add(told[3])
+    assert role.add_batch(told) == []
+    assert role.find_news(told) == []
+    assert not role.add(UserMessage("other words under a known id", id=told[0].id))
     assert store.count_memories() == 4
     assert len(embedder.texts) == embedded
+    assert role.get() == told[2:]
+    assert contents(open_store(embedder=embedder, short_term=9).recover("r").get()) == contents(told)
 
 
 def test_what_is_deleted_is_gone_for_good(open_store: OpenStore) -> None:
