@@ -31,8 +31,8 @@ from devmem import (
     strip_frames,
 )
 from devmem_stores.long_term.config import LongTermConfig
-from devmem_stores.long_term.items import item_id, item_of, message_of, same_words, whole_text
-from devmem_stores.long_term.role import RoleMemory
+from devmem_stores.long_term.items import item_of, message_of, same_words, whole_text
+from devmem_stores.long_term.role import Kept, RoleMemory
 
 _ROUNDING: Final = 1e-6
 _LOOKED_AT: Final = 10
@@ -114,22 +114,23 @@ class LongTermMemory(CollectionMemory):
         ]
         return [outcome.status for outcome in self._store(items, unique)]
 
-    def forget(self, scope: Scope, message_ids: Sequence[str] | None = None) -> int:
-        """Delete the messages of these ids, or without ids all of the scope; gives how many there were."""
-        if message_ids is None:
-            return self.collection.delete(where=Filter(scope=scope))
-        return self.collection.delete(ids=[item_id(scope, message_id) for message_id in message_ids])
+    def forget(self, item_ids: Sequence[str]) -> int:
+        """Delete items; gives how many there were."""
+        return self.collection.delete(ids=item_ids)
 
-    def kept(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
-        """Give those of the message ids that are kept."""
-        by_item = {item_id(scope, message_id): message_id for message_id in message_ids}
+    def forget_all(self, scope: Scope) -> int:
+        """Delete every item of a scope; gives how many there were."""
+        return self.collection.delete(where=Filter(scope=scope))
+
+    def kept(self, item_ids: Sequence[str]) -> set[str]:
+        """Give those of the items that are kept."""
         now = self.setup.clock()
-        found = self.collection.get(list(by_item)) if by_item else []
-        return {by_item[item.id] for item in found if not item.expired(now)}
+        return {item.id for item in self.collection.get(item_ids) if not item.expired(now)}
 
-    def recall(self, scope: Scope, count: int) -> list[Message]:
-        """Give the messages that were kept last, oldest first."""
-        return [message_of(item) for item in reversed(self.collection.recent(count, Filter(scope=scope)))]
+    def recall(self, scope: Scope, count: int) -> list[tuple[Kept, Message]]:
+        """Give the messages that were kept last, oldest first, each with where it is kept."""
+        recent = self.collection.recent(count, Filter(scope=scope))
+        return [(Kept(item.id, item.scope), message_of(item)) for item in reversed(recent)]
 
     def similar(self, texts: Sequence[str], scope: Scope, k: int) -> list[list[Message]]:
         """Give for each text at most `k` kept messages that say the same, the most similar first.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -123,6 +124,11 @@ def test_what_nodes_wrote_for_a_role_is_recovered(open_store: OpenStore) -> None
     first, second = store.recover("writer").get()
     assert (first.content, first.source, first.is_ai_message()) == ("When?\nOn June 2nd.", "writer", True)
     assert (second.content, second.created_at) == ("An old note.", 5.0)
+    assert store.recover("writer").update(replace(second, content="A newer note."))
+    assert [message.content for message in open_store().recover("writer").get()] == [
+        "When?\nOn June 2nd.",
+        "A newer note.",
+    ]
     assert store.recent(2)[1].expires_at == store.setup.clock() + 86_400
 
 

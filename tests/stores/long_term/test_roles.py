@@ -289,6 +289,28 @@ def test_roles_and_users_are_apart(open_store: OpenStore) -> None:
     assert store.count_memories() == 2
 
 
+def test_a_role_of_all_users_reaches_what_is_one_users(open_store: OpenStore) -> None:
+    store = open_store()
+    for user in ("ann", "bob"):
+        store.recover("writer", scope=Scope(user=user)).add_batch(
+            [UserMessage(f"{user} {n}", id=f"{user} {n}") for n in range(3)]
+        )
+    everyone = store.recover("writer")
+    assert everyone.count() == 6
+    assert not everyone.add(UserMessage("ann 0", id="ann 0"))
+    assert store.delete(ids=["nothing"]) == 0
+    assert everyone.delete("ann 0")
+    assert everyone.update(UserMessage("bob changed", id="bob 1"))
+    assert store.count_memories() == 5
+    assert store.trim(keep=4) == 1
+    assert everyone.count() == 4
+    again = open_store()
+    assert contents(again.recover("writer", scope=Scope(user="ann")).get()) == ["ann 2"]
+    assert contents(again.recover("writer", scope=Scope(user="bob")).get()) == ["bob 0", "bob 2", "bob changed"]
+    assert contents(again.recover("writer").get()) == ["ann 2", "bob 0", "bob 2", "bob changed"]
+    assert everyone.clear() == 4
+
+
 def test_only_what_is_watched_is_kept_for_long(open_store: OpenStore) -> None:
     store = open_store(watch=["WriteCode", "metagpt.actions.WritePlan"])
     role = store.recover("engineer")
@@ -335,6 +357,7 @@ def test_the_same_words_are_kept_once_where_that_is_wanted(open_store: OpenStore
     assert role.add(UserMessage("x"))
     assert role.add(UserMessage("y"))
     assert not role.add(UserMessage("x", metadata={"n": 1}))
+    assert contents(role.get()) == ["y"]
     assert role.add(UserMessage("x", source="ann"))
     assert store.count_memories() == 3
 
