@@ -102,24 +102,29 @@ class RoleMemory(ShortTermMemory):
     def update(self, message: Message) -> bool:
         """Put a message in the place of the one with its id, in both memories; says whether there was one.
 
+        What was kept for long stays so, whatever it is now.
+
         Raises:
             MessageError: it is not a message.
         """
-        known = super().update(message)
+        # Refuses what is no message.
+        super().find_news([message])
         older, owner = self._kept_as(message.id)
-        if not self.watches(message):
-            return self._store.forget([older]) > 0 or known
-        if not known and not self._store.kept([older]):
-            return False
-        if self._store.keep([message], owner) == [WriteStatus.DUPLICATE]:
+        was_kept = bool(self._store.kept([older]))
+        if was_kept or (self.watches(message) and self.get_by_id(message.id) is not None):
+            self._keep_instead(older, message, owner)
+        return super().update(message) or was_kept
+
+    def _keep_instead(self, older: str, message: Message, scope: Scope) -> None:
+        newer = item_id(scope, message.id)
+        if self._store.keep([message], scope) == [WriteStatus.DUPLICATE]:
             # Its words alone make it the one that is there.
             self._store.forget([older])
-            self._store.keep([message], owner)
-        elif older != item_id(owner, message.id):
-            # An item that was no message, as an import makes them.
+            self._store.keep([message], scope)
+        elif older != newer:
+            # It was an item of an import, which had an id of its own.
             self._store.forget([older])
-            del self._recalled[message.id]
-        return True
+            self._recalled[message.id] = Kept(newer, scope)
 
     def find_news(self, observed: Iterable[Message], k: int = 0) -> list[Message]:
         """Give those observed messages that are not at hand, and to which nothing similar was kept; none is added.

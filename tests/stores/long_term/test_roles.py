@@ -347,8 +347,14 @@ def test_a_changed_message_is_changed_in_both_memories(open_store: OpenStore) ->
         (kept,) = open_store().recover(dedupe).get()
         assert (kept.content, kept.metadata) == ("final", {"n": 1})
         assert contents(role.get()) == ["final", "passing by"]
-        assert role.update(AIMessage("final", id="1"))
-        assert open_store().recover(dedupe).get() == []
+        assert role.update(AIMessage("final", id="1", cause_by="other"))
+        assert [message.cause_by for message in open_store().recover(dedupe).get()] == ["other"]
+        assert role.update(AIMessage("passing, kept now", id="2", cause_by="keep"))
+        assert contents(open_store().recover(dedupe).get()) == ["final", "passing, kept now"]
+        store.close()
+        with pytest.raises(CollectionError):
+            role.update(AIMessage("lost", id="1", cause_by="keep"))
+        assert contents(role.get()) == ["final", "passing, kept now"]
 
 
 def test_the_same_words_are_kept_once_where_that_is_wanted(open_store: OpenStore) -> None:
