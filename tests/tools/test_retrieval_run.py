@@ -15,7 +15,7 @@ from devmem.testing import HashEmbedder
 from tests.tools.retrieval_data import LOCOMO, LONGMEMEVAL, UNITS, write
 from tools.bench.__main__ import app
 from tools.bench.retrieval.asking import ask_all
-from tools.bench.retrieval.cases import Bm25Case, StoreCase, VectorCase
+from tools.bench.retrieval.cases import Bm25Case, Case, StoreCase, VectorCase
 from tools.bench.retrieval.command import read_datasets
 from tools.bench.retrieval.memo import EmbeddingMemo
 from tools.bench.retrieval.report import rows_of
@@ -81,7 +81,7 @@ def test_adversarial_questions_are_apart_and_not_in_all(tmp_path: Path) -> None:
 def test_every_step_is_counted(tmp_path: Path) -> None:
     (dataset,) = read_datasets([write(tmp_path / "longmemeval.json", LONGMEMEVAL)])
     _, memo = hashed()
-    cases = [StoreCase(DEFAULT), Bm25Case(), VectorCase()]
+    cases: list[Case] = [StoreCase(DEFAULT), Bm25Case(), VectorCase()]
     done: list[int] = []
     results = run(dataset, cases, memo, done.append)
     assert sum(done) == steps(dataset, cases) == 3 * (7 + 2)
@@ -154,7 +154,7 @@ def test_enough_turns_are_fetched_for_ten_sessions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [StoreCase(DEFAULT), Bm25Case(), VectorCase()])
-def test_every_case_finds_what_shares_words_with_the_question(tmp_path: Path, case: Any) -> None:
+def test_every_case_finds_what_shares_words_with_the_question(tmp_path: Path, case: Case) -> None:
     (dataset,) = read_datasets([write(tmp_path / "chat.json", UNITS)])
     _, memo = hashed()
     (result,) = run(dataset, [case], memo, lambda _: None)
