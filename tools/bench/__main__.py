@@ -6,6 +6,7 @@ import typer
 
 from tools.bench import file_store, store
 from tools.bench.retrieval.command import retrieval
+from tools.bench.speed.command import speed
 
 app = typer.Typer(
     help="Measure devmem on this machine, side by side with what it is compared to.", no_args_is_help=True
@@ -13,6 +14,7 @@ app = typer.Typer(
 app.command("store")(store.command)
 app.command("file_store")(file_store.command)
 app.command("retrieval")(retrieval)
+app.command("speed")(speed)
 
 if __name__ == "__main__":
     app()
