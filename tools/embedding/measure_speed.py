@@ -148,9 +148,13 @@ def _started(python: Path, backend: str, runs: int, vectors: Path) -> dict[str, 
     return figures
 
 
+def _shown(key: str, value: float) -> str:
+    return f"{value:.7f}" if key == "least_cosine" else f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
 def _print_row(backend: str, figures: Mapping[str, float | None]) -> None:
-    shown = ("" if (value := figures.get(key)) is None else f"{value:.7g}" for key in _COLUMNS)
-    cells = (value[:9].rjust(len(title) + 2) for value, title in zip(shown, _COLUMNS.values(), strict=True))
+    shown = ("" if (value := figures.get(key)) is None else _shown(key, value) for key in _COLUMNS)
+    cells = (value.rjust(len(title) + 2) for value, title in zip(shown, _COLUMNS.values(), strict=True))
     print(f"{backend:22}" + "".join(cells), flush=True)
 
 
