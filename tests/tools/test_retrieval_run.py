@@ -37,8 +37,9 @@ def test_the_command_writes_rows_and_questions(tmp_path: Path) -> None:
     locomo = write(tmp_path / "locomo.json", LOCOMO)
     rows_file, questions_file = tmp_path / "rows.json", tmp_path / "questions.json"
     variant = "text={config: {embedding: null}}"
-    code, output = bench(locomo, "--json", rows_file, "--questions", questions_file, "--variant", variant)
+    code, output = bench(locomo, "--markdown", "--json", rows_file, "--questions", questions_file, "--variant", variant)
     assert code == 0, output
+    assert "| locomo | devmem | 100.0 |" in output
     assert "locomo: 4 questions on 4 items in 1 haystacks; 2 questions name no evidence" in output
     rows: list[dict[str, Any]] = json.loads(rows_file.read_text(encoding="utf-8"))
     assert {row["case"] for row in rows} == {"devmem", "bm25", "vector", "text"}
@@ -62,6 +63,7 @@ def test_the_command_writes_rows_and_questions(tmp_path: Path) -> None:
         (["--variant", "devmem={config: {}}"], "two cases of this name"),
         (["--variant", "x"], "expected NAME="),
         (["missing.json"], "cannot be read"),
+        (["other/chat.units.json"], "two data sets are called 'chat'"),
     ],
 )
 def test_what_cannot_be_measured_is_said_before_anything_is(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -18,7 +18,7 @@ from tools.bench.retrieval.dataset import Dataset
 from tools.bench.retrieval.forms import read_conversations
 from tools.bench.retrieval.madial import is_dialogues, memories_beside, read_madial
 from tools.bench.retrieval.memo import EmbeddingMemo
-from tools.bench.retrieval.report import print_tables, questions_of, rows_of, write_questions
+from tools.bench.retrieval.report import markdown, print_tables, questions_of, rows_of, write_questions
 from tools.bench.retrieval.running import CaseResult, run, steps
 from tools.bench.retrieval.variants import DEFAULT, Variant, check, parse_variant
 from tools.bench.rows import JsonFile, Row, write_json
@@ -40,15 +40,17 @@ def retrieval(
     questions_file: Annotated[
         Path | None, typer.Option("--questions", help="Write each question's answers there.")
     ] = None,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table of the documentation too.")] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Measure how well a store finds the evidence of questions, beside BM25 alone and vectors alone."""
     try:
         parsed = [parse_variant(one) for one in variants or ()]
         _check_names(parsed)
-        results = _measure(datasets, parsed)
+        read = read_datasets(datasets)
     except (DevmemError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
+    results = _measure(read, parsed)
     rows = [row for dataset, found in results for row in rows_of(dataset.name, found)]
     console = Console()
     print_tables(rows, console)
@@ -58,11 +60,22 @@ def retrieval(
             f"haystacks; {dataset.not_counted} questions name no evidence that is there and are not counted",
             highlight=False,
         )
+    if as_markdown:
+        typer.echo(markdown(rows))
     _write(rows, results, json_file, questions_file)
 
 
 def read_datasets(paths: Sequence[Path]) -> list[Dataset]:
-    """Read the files, recognised by their content; raises `DataFileError` for one that is no data set."""
+    """Read the files, recognised by their content and called by their names.
+
+    Raises:
+        DataFileError: a file is no data set.
+        ValueError: two files have one name.
+    """
+    names = [_name(path) for path in paths]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise ValueError(f"two data sets are called {doubled!r}; give one of the files another name")
     dialogues = [path for path in paths if is_dialogues(path)]
     found = [read_madial(path, memories_beside(path, paths), _name(path)) for path in dialogues]
     others = [path for path in paths if path not in dialogues]
@@ -86,11 +99,10 @@ def _check_names(variants: Sequence[Variant]) -> None:
             check(variant, Path(folder))
 
 
-def _measure(paths: Sequence[Path], variants: Sequence[Variant]) -> list[tuple[Dataset, list[CaseResult]]]:
+def _measure(datasets: Sequence[Dataset], variants: Sequence[Variant]) -> list[tuple[Dataset, list[CaseResult]]]:
     cases: list[Case] = [StoreCase(DEFAULT), Bm25Case(), VectorCase(), *(StoreCase(one) for one in variants)]
     memo = EmbeddingMemo()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    datasets = read_datasets(paths)
     results = []
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         for dataset in datasets:

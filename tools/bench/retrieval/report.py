@@ -19,6 +19,12 @@ from tools.bench.rows import Row
 ALL: Final = "all"
 _SHOWN_BY_TYPE: Final = (("turn", "recall@10"), ("turn", "ndcg@10"), ("session", "any@5"))
 
+_IN_MARKDOWN: Final = (
+    *(("turn", metric) for metric in ("any@5", "recall@5", "any@10", "recall@10", "ndcg@10", "mrr")),
+    *(("session", metric) for metric in ("any@5", "recall@5", "ndcg@10")),
+    *((None, metric) for metric in ("query_ms", "search_ms", "index_bytes_per_item")),
+)
+
 
 def rows_of(dataset: str, results: Sequence[CaseResult]) -> Iterator[Row]:
     """Give a row for each case, level, type and measure, then what each case costs."""
@@ -96,6 +102,18 @@ def _print(title: str, rows: Sequence[Row], console: Console) -> None:
 
 def _shown(value: float, unit: str) -> str:
     return f"{100 * value:.1f} %" if unit == "share" else f"{value:,.4g}"
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Write the table of docs/benchmarks.md: a row for each data set and case, shares in percent."""
+    titles = [" ".join(filter(None, column)) for column in _IN_MARKDOWN]
+    lines = [f"| {' | '.join(('data set', 'case', *titles))} |", f"| {' | '.join(['---'] * (len(titles) + 2))} |"]
+    values = {(row.dataset, row.case, row.level, row.metric): row for row in rows if row.type in (ALL, None)}
+    for dataset, case in dict.fromkeys((row.dataset, row.case) for row in rows):
+        found = [values.get((dataset, case, level, metric)) for level, metric in _IN_MARKDOWN]
+        cells = ["" if row is None else _shown(row.value, row.unit).removesuffix(" %") for row in found]
+        lines.append(f"| {' | '.join((str(dataset), case, *cells))} |")
+    return "\n".join(lines)
 
 
 def questions_of(dataset: str, results: Sequence[CaseResult]) -> list[dict[str, Any]]:
