@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pytest
@@ -103,18 +104,47 @@ def test_a_text_is_embedded_once_a_run(tmp_path: Path) -> None:
     assert sorted(text for text in embedder.texts if text in texts) == sorted(texts)
 
 
+@runtime_checkable
+class EmbedsTokens(Protocol):
+    """A further ability, as stores ask for one."""
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vector]: ...
+
+
 class WithTokens(HashEmbedder):
-    """An embedder with a further ability."""
+    """An embedder that has it."""
 
-    def embed_tokens(self, text: str) -> Vector:
-        return np.stack([self.vector(word) for word in text.split()])
+    layers = 6
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vector]:
+        self.texts.extend(texts)
+        return [np.stack([self.vector(word) for word in text.split()]) for text in texts]
+
+    def token_of(self, text: str, *, at: int) -> Vector:
+        return self.vector(text.split()[at])
 
 
-def test_further_abilities_of_an_embedder_stay() -> None:
-    opened = EmbeddingMemo(lambda _: WithTokens(8)).open(EmbeddingConfig())
-    assert opened.identity == WithTokens(8).identity
-    assert opened.embed_tokens("a b").shape == (2, 8)  # type: ignore[attr-defined]
-    assert not hasattr(EmbeddingMemo(lambda _: HashEmbedder(8)).open(EmbeddingConfig()), "embed_tokens")
+def test_further_abilities_of_an_embedder_stay_and_are_remembered() -> None:
+    inner = WithTokens(8)
+    opened: Any = EmbeddingMemo(lambda _: inner).open(EmbeddingConfig())
+    has_tokens = isinstance(opened, EmbedsTokens)
+    assert has_tokens
+    assert (opened.identity, opened.layers) == (inner.identity, 6)
+    assert [len(tokens) for tokens in opened.embed_tokens(["a b", "c", "a b"])] == [2, 1, 2]
+    assert [len(tokens) for tokens in opened.embed_tokens(["c", "d e f"])] == [1, 3]
+    assert inner.texts == ["a b", "c", "d e f"]
+    np.testing.assert_array_equal(opened.token_of("x y", at=1), inner.vector("y"))
+    plain = EmbeddingMemo(lambda _: HashEmbedder(8)).open(EmbeddingConfig())
+    assert not isinstance(plain, EmbedsTokens)
+
+
+def test_the_newest_token_vectors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.bench.retrieval.memo._KEPT", 2)
+    inner = WithTokens(8)
+    opened: Any = EmbeddingMemo(lambda _: inner).open(EmbeddingConfig())
+    opened.embed_tokens(["a", "b", "c"])
+    opened.embed_tokens(["c", "a"])
+    assert inner.texts == ["a", "b", "c", "a"]
 
 
 def test_nothing_is_remembered_while_the_memo_is_set_aside() -> None:
