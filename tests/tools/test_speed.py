@@ -121,8 +121,9 @@ def test_slow_questions_are_asked_fewer_of() -> None:
         asked.append(at)
         return at
 
-    times, found = timed(ask, 100, seconds=0.0)
-    assert (len(times), found, asked) == (5, [0, 1, 2, 3, 4], [0, 0, 1, 2, 3, 4])
+    timing, found = timed(ask, 100, seconds=0.0)
+    assert timing.figures("ask").keys() == {"ask_p50", "ask_p99", "ask_cpu_p50"}
+    assert (len(timing.wall), found, asked) == (5, [0, 1, 2, 3, 4], [0, 0, 1, 2, 3, 4])
 
 
 def test_recall_is_the_share_of_the_exact_nearest() -> None:

@@ -11,7 +11,6 @@ from tools.bench.speed.measured.measuring import (
     answer,
     arguments,
     bytes_in,
-    percentiles,
     read_corpus,
     read_queries,
     resident_bytes,
@@ -49,11 +48,11 @@ def main() -> None:
     collection = client.get_collection("bench", embedding_function=None)
     ask(0)
     cold_open = (time.perf_counter() - started) * 1000
-    times, found = timed(ask, len(queries["texts"]))
+    timing, found = timed(ask, len(queries["texts"]))
     after = resident_bytes()
     answer(
         {
-            **percentiles(times, "retrieve"),
+            **timing.figures("retrieve"),
             "recall@10": share_found(found, queries["nearest"]),
             "cold_open": cold_open,
             "ram_bytes": None if before is None or after is None else after - before,

@@ -19,7 +19,6 @@ from tools.bench.speed.measured.measuring import (
     answer,
     arguments,
     bytes_in,
-    percentiles,
     read_queries,
     resident_bytes,
     share_found,
@@ -117,15 +116,15 @@ def _ask(corpus: Path, size: int, folder: Path) -> None:
             stages[stage].append(milliseconds)
 
     _settle(store, _query(queries, 0))
-    times, _ = timed(whole, count)
+    timing, _ = timed(whole, count)
     after = resident_bytes()
     by_words, _ = timed(lambda at: store.search(_query(queries, at, meaning=False)), count)
     by_meaning, found = timed(lambda at: store.search(_query(queries, at, words=False)), count)
     answer(
         {
-            **percentiles(times, "retrieve"),
-            "retrieve_words_p50": float(np.median(by_words)),
-            "retrieve_vector_p50": float(np.median(by_meaning)),
+            **timing.figures("retrieve"),
+            "retrieve_words_p50": float(np.median(by_words.wall)),
+            "retrieve_vector_p50": float(np.median(by_meaning.wall)),
             "recall@10": share_found(([int(hit.item.id) for hit in hits] for hits in found), queries["nearest"]),
             "ram_bytes": None if before is None or after is None else after - before,
             **{f"stage:{stage}_p50": float(np.median(each)) for stage, each in stages.items()},

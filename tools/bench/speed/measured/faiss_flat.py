@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import faiss
 
-from tools.bench.speed.measured.measuring import TOP_K, answer, arguments, percentiles, read_corpus, read_queries, timed
+from tools.bench.speed.measured.measuring import TOP_K, answer, arguments, read_corpus, read_queries, timed
 
 
 def main() -> None:
@@ -15,8 +15,8 @@ def main() -> None:
     asked = read_queries(corpus, size)["vectors"]
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
-    times, _ = timed(lambda at: index.search(asked[at : at + 1], TOP_K), len(asked))
-    answer(percentiles(times, "faiss_flat"))
+    timing, _ = timed(lambda at: index.search(asked[at : at + 1], TOP_K), len(asked))
+    answer(timing.figures("faiss_flat"))
 
 
 if __name__ == "__main__":

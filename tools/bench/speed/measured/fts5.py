@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from tools.bench.speed.measured.measuring import TOP_K, answer, arguments, percentiles, read_corpus, read_queries, timed
+from tools.bench.speed.measured.measuring import TOP_K, answer, arguments, read_corpus, read_queries, timed
 
 
 def main() -> None:
@@ -17,9 +17,9 @@ def main() -> None:
     with connection:
         connection.executemany("INSERT INTO items (content) VALUES (?)", ((text,) for text in texts))
     query = "SELECT rowid FROM items WHERE items MATCH ? ORDER BY rank LIMIT ?"
-    times, _ = timed(lambda at: connection.execute(query, (asked[at], TOP_K)).fetchall(), len(asked))
+    timing, _ = timed(lambda at: connection.execute(query, (asked[at], TOP_K)).fetchall(), len(asked))
     connection.close()
-    answer(percentiles(times, "fts5_or"))
+    answer(timing.figures("fts5_or"))
 
 
 if __name__ == "__main__":

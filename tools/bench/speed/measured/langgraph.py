@@ -9,7 +9,6 @@ from langgraph.store.memory import InMemoryStore
 from tools.bench.speed.measured.measuring import (
     answer,
     arguments,
-    percentiles,
     read_corpus,
     read_queries,
     resident_bytes,
@@ -41,12 +40,12 @@ def main() -> None:
     for at, text in enumerate(texts):
         store.put(("bench",), str(at), {"text": text})
     build = (time.perf_counter() - started) * 1000
-    times, found = timed(ask, len(queries["texts"]))
+    timing, found = timed(ask, len(queries["texts"]))
     after = resident_bytes()
     answer(
         {
             "build": build,
-            **percentiles(times, "retrieve"),
+            **timing.figures("retrieve"),
             "recall@10": share_found(found, queries["nearest"]),
             "ram_bytes": None if before is None or after is None else after - before,
         }

@@ -12,7 +12,6 @@ from tools.bench.speed.measured.measuring import (
     answer,
     arguments,
     bytes_in,
-    percentiles,
     read_corpus,
     read_queries,
     resident_bytes,
@@ -93,11 +92,11 @@ def main() -> None:
     memory = opened(kind, folder, known, queries["vectors"].shape[1])
     ask(0)
     cold_open = (time.perf_counter() - started) * 1000
-    times, found = timed(ask, len(queries["texts"]))
+    timing, found = timed(ask, len(queries["texts"]))
     after = resident_bytes()
     answer(
         {
-            **percentiles(times, "retrieve"),
+            **timing.figures("retrieve"),
             "recall@10": share_found(found, queries["nearest"]),
             "cold_open": cold_open,
             "ram_bytes": None if before is None or after is None else after - before,
