@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,17 +45,27 @@ def read_longmemeval(questions: list[object], origin: Origin) -> Iterator[Memory
         yield from _history(question, here)
 
 
+def session_names(ids: Sequence[object]) -> list[str]:
+    """Give each session of a history a name of its own: its id, with `#2` and so on where the id comes again."""
+    seen: Counter[str] = Counter()
+    names = []
+    for one in map(str, ids):
+        seen[one] += 1
+        names.append(one if seen[one] == 1 else f"{one}#{seen[one]}")
+    return names
+
+
 def _history(question: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem]:
     sessions = question["haystack_sessions"]
     name = text_of(question, "question_id", origin)
-    names = _column(question, "haystack_session_ids", len(sessions), origin)
+    names = session_names(_column(question, "haystack_session_ids", len(sessions), origin))
     dates = _column(question, "haystack_dates", len(sessions), origin)
     for at, turns in enumerate(sessions):
         here = replace(origin, entry=f"{origin.entry}.haystack_sessions[{at}]")
         if not isinstance(turns, list):
             raise here.error(f"expected a list of turns, found {type(turns).__name__}")
         start = here.time("haystack_dates", dates[at])
-        scope = Scope(conversation=name, session=str(names[at]))
+        scope = Scope(conversation=name, session=names[at])
         for number, turn in enumerate(turns, start=1):
             if not _is_blank(turn):
                 yield _turn(turn, replace(here, entry=f"{here.entry}[{number - 1}]"), scope, number, start)

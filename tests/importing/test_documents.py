@@ -123,6 +123,12 @@ def test_turns_of_longmemeval_keep_their_order_and_place(tmp_path: Path, documen
     assert (last.id, last.metadata) == ("q1/s_a/1", {"turn": 1, "speaker": "assistant"})
 
 
+def test_a_session_that_comes_again_in_a_history_loses_no_turn(tmp_path: Path) -> None:
+    path = stored(tmp_path / "longmemeval.json", [QUESTION | {"haystack_session_ids": ["s", "s"]}])
+    assert [item.id for item in items(path)] == ["q1/s/1", "q1/s/3", "q1/s#2/1"]
+    assert [item.scope.session for item in items(path)] == ["s", "s", "s#2"]
+
+
 def test_memories_of_madial_bench_are_read(tmp_path: Path) -> None:
     path = tmp_path / "memory.json"
     path.write_text(MEMORIES, encoding="utf-8")

@@ -35,6 +35,18 @@ def test_each_question_of_longmemeval_has_its_own_haystack(tmp_path: Path) -> No
     assert labelled.gold_sessions == {"s_a", "s_b"}
 
 
+def test_evidence_in_a_session_that_comes_again_is_found(tmp_path: Path) -> None:
+    doubled = [
+        LONGMEMEVAL[0] | {"haystack_session_ids": ["s", "s"], "answer_session_ids": ["s"]},
+        LONGMEMEVAL[1] | {"haystack_session_ids": ["s", "s"], "answer_session_ids": ["s"]},
+    ]
+    (dataset,) = read_datasets([write(tmp_path / "longmemeval.json", doubled)])
+    assert [one.questions[0].gold for one in dataset.haystacks] == [
+        {"q1/s/1", "q1/s/2", "q1/s#2/1", "q1/s#2/2"},
+        {"q2/s/2"},
+    ]
+
+
 def test_a_query_of_units_without_gold_is_not_counted(tmp_path: Path) -> None:
     (dataset,) = read_datasets([write(tmp_path / "chat.units.json.gz", UNITS)])
     (question,) = dataset.haystacks[0].questions

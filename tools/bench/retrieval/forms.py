@@ -13,6 +13,7 @@ from typing import Any, Final
 from devmem import DataFileError, MemoryItem
 from devmem.importing import FileFormat, open_data
 from devmem.importing.files import read_document
+from devmem.importing.longmemeval import session_names
 from tools.bench.retrieval.dataset import Dataset, Haystack, Question
 
 LOCOMO_TYPES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
@@ -41,7 +42,7 @@ def read_conversations(path: Path, name: str) -> Dataset:
         found = by_conversation.get(str(group[key]), [])
         try:
             questions = list(ask(group, {item.id: item for item in found}))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataFileError(
                 path, f"the questions of {group[key]!r} are not as {data.format} has them: {error!r}"
             ) from error
@@ -100,11 +101,14 @@ def _longmemeval(question: Group, items: Mapping[str, MemoryItem]) -> Iterator[Q
     if "_abs" in name:
         # An abstention: the history holds no answer.
         return
-    answers = frozenset(map(str, question["answer_session_ids"]))
-    there = frozenset(one for one, item in items.items() if item.scope.session in answers)
+    ids = question["haystack_session_ids"]
+    names = session_names(ids)
+    answers = set(map(str, question["answer_session_ids"]))
+    answering = {own for own, one in zip(names, ids, strict=True) if str(one) in answers}
+    there = frozenset(one for one, item in items.items() if item.scope.session in answering)
     labelled = frozenset(
         turn_id
-        for session, turns in zip(question["haystack_session_ids"], question["haystack_sessions"], strict=True)
+        for session, turns in zip(names, question["haystack_sessions"], strict=True)
         for number, turn in enumerate(turns, start=1)
         if turn.get("has_answer") and (turn_id := f"{name}/{session}/{number}") in items
     )
