@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from devmem import StoreSetup
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 from tools.bench.__main__ import app
+from tools.bench.rows import Row
+from tools.bench.speed.command import _collect
 from tools.bench.speed.corpus import prepare
 from tools.bench.speed.measured.measuring import share_found, timed
 from tools.bench.speed.peers import PEERS, measure_peers
@@ -143,3 +145,16 @@ def test_stages_are_taken_where_a_store_tells_them() -> None:
     setup = StoreSetup(name="a", store_type="simple", config=SimpleConfig())
     assert stage_times(Telling(setup)) == {"vector": 0.5}
     assert stage_times(SimpleMemory(setup)) == {}
+
+
+def test_what_was_measured_before_a_failure_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    row = Row(bench="speed", case="1k", metric="build", value=1.0, unit="ms")
+
+    def measured() -> Iterator[Row]:
+        yield row
+        raise MeasurementError("`ask` failed: out of memory")
+
+    rows: list[Row] = []
+    assert str(_collect(measured(), rows)) == "`ask` failed: out of memory"
+    assert rows == [row]
+    assert "measured: 1k" in capsys.readouterr().err

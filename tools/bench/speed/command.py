@@ -15,7 +15,7 @@ from tools.bench.rows import JsonFile, Row, report
 from tools.bench.speed.corpus import CorpusFiles, prepare
 from tools.bench.speed.embedding import measure_embedding
 from tools.bench.speed.peers import measure_peers
-from tools.bench.speed.processes import Measured
+from tools.bench.speed.processes import Measured, MeasurementError
 from tools.bench.speed.rows import label, parse_size, rows_of
 
 
@@ -51,10 +51,13 @@ def speed(
             found.append(measure_peers(corpora, environments, peer_seconds, notes))
         if embedding:
             found.append(measure_embedding(environments, notes))
-        rows = list(_told(chain.from_iterable(found)))
+        failed = _collect(chain.from_iterable(found), rows := list[Row]())
     report(rows, json_file)
     for note in notes:
         Console().print(note, highlight=False, soft_wrap=True)
+    if failed is not None:
+        Console(stderr=True).print(f"measuring stopped: {failed}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1)
 
 
 def _own(corpora: Sequence[CorpusFiles]) -> Iterator[Row]:
@@ -75,11 +78,14 @@ def _own(corpora: Sequence[CorpusFiles]) -> Iterator[Row]:
         yield from rows_of(label(corpus.size), corpus.size, figures | ratios)
 
 
-def _told(rows: Iterable[Row]) -> Iterator[Row]:
-    """Say on the error stream what is measured now: a run takes minutes."""
-    console, last = Console(stderr=True), None
-    for row in rows:
-        if row.case != last:
-            last = row.case
-            console.print(f"measured: {last}", highlight=False)
-        yield row
+def _collect(measured: Iterable[Row], rows: list[Row]) -> MeasurementError | None:
+    """Take the rows as they come, saying on the error stream what is done; gives what ended it before its time."""
+    console = Console(stderr=True)
+    try:
+        for row in measured:
+            if not rows or row.case != rows[-1].case:
+                console.print(f"measured: {row.case}", highlight=False)
+            rows.append(row)
+    except MeasurementError as error:
+        return error
+    return None
