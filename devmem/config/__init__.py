@@ -14,6 +14,7 @@ from devmem.config.loading import load_workflow, parse_workflow
 from devmem.config.options import MemoryOptions
 from devmem.config.place import Place
 from devmem.config.placeholders import Unresolved
+from devmem.config.retrieval import RerankerConfig, RetrievalConfig
 from devmem.config.schema import workflow_schema
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
@@ -34,6 +35,8 @@ __all__ = [
     "MemoryOptions",
     "NodeConfig",
     "Place",
+    "RerankerConfig",
+    "RetrievalConfig",
     "StoreDeclaration",
     "StoreTypes",
     "Unresolved",
