@@ -28,10 +28,12 @@ from devmem.collections import (
     Weights,
     open_collection,
 )
-from devmem.config import Attachment, ConfigModel, EmbeddingConfig, EmbeddingParams, MemoryOptions, Workflow
+from devmem.config import Attachment, ChatConfig, ConfigModel, EmbeddingConfig, EmbeddingParams, MemoryOptions, Workflow
 from devmem.embedding import Embedder, ModelIdentity, open_embedder
 from devmem.errors import (
+    ChatModelError,
     CollectionBusyError,
+    CollectionClosedError,
     CollectionError,
     CollectionUnwritableError,
     ConfigError,
@@ -54,7 +56,7 @@ from devmem.items import (
     dump_item,
     load_item,
 )
-from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat_model
+from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
 from devmem.manager import MemoryManager
 from devmem.messages import AttachmentRef, Message, MessageBlock, Role
 from devmem.outcomes import (
@@ -72,18 +74,23 @@ from devmem.registry import StoreRegistry, StoreType, register_memory_store, reg
 from devmem.runtime import NodeResult, RunResult, WorkflowRunner, make_store, open_stores
 from devmem.runtime.loading import load_workflow
 from devmem.stages import Stage
+from devmem.text.analysis import mostly_unspaced, query_terms
 from devmem.text.frames import strip_frames
 from devmem.text.sentences import shorten, split_sentences
+from devmem.text.summarizing import count_words, extract_summary
 from devmem.text.tokens import estimate_tokens
 
 __all__ = [
     "Attachment",
     "AttachmentRef",
+    "ChatConfig",
     "ChatModel",
+    "ChatModelError",
     "ChatReply",
     "ChatRequest",
     "Collection",
     "CollectionBusyError",
+    "CollectionClosedError",
     "CollectionConfig",
     "CollectionError",
     "CollectionInfo",
@@ -147,16 +154,21 @@ __all__ = [
     "WriteOutcome",
     "WriteStatus",
     "content_hash",
+    "count_words",
     "dump_item",
     "estimate_tokens",
+    "extract_summary",
     "item_from",
     "load_item",
     "load_workflow",
     "make_store",
+    "mostly_unspaced",
+    "open_chat",
     "open_chat_model",
     "open_collection",
     "open_embedder",
     "open_stores",
+    "query_terms",
     "register_memory_store",
     "registry",
     "shorten",

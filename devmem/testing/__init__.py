@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from devmem.testing.chat import FailingChat, ScriptedChat
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder
 
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CollectionSuite",
+    "FailingChat",
     "FailingEmbedder",
     "HashEmbedder",
     "ManualClock",
     "OpenCollection",
     "OpenStore",
+    "ScriptedChat",
     "StoreSuite",
 ]
 

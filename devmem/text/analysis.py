@@ -25,6 +25,7 @@ _UNSPACED: Final = (
 )
 _TOKEN: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+(?:[.\-'’](?:(?![{_UNSPACED}])\w)+)*")
 _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
+_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]*\w[^\s{_UNSPACED}]*")
 # A part of an identifier: an acronym, or a word of a camel-cased name; digits stay with the word before them.
 _PART: Final = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z]|[\W_]|$)|[A-Z]?[^\W_A-Z]+|[A-Z]+")
 _CLITIC: Final = re.compile(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m)?)$", re.IGNORECASE)
@@ -74,6 +75,11 @@ def query_terms(text: str) -> list[str]:
     """Give the distinct terms to search for: without stop words, unless there is nothing else."""
     distinct = list(dict.fromkeys(terms(text)))
     return [term for term in distinct if term not in STOP_WORDS] or distinct
+
+
+def words(text: str) -> Iterator[int]:
+    """Give where each word ends, as people count them; a character of a script without spaces is one."""
+    return (found.end() for found in _WORD.finditer(text))
 
 
 def mostly_unspaced(text: str) -> bool:
