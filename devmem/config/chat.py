@@ -11,8 +11,8 @@ class ChatConfig(ConfigModel):
     """A chat model that a store uses for its own work, such as summaries."""
 
     provider: str = Field(default="openai", min_length=1)
-    """`openai` is any service that speaks its protocol, under any name with its `base_url`; `extractive` needs no model:
-    the store's own methods do the work."""
+    """`openai` is any service that speaks its protocol, under any name with its `base_url`; `extractive` needs no
+    model: the store's own methods do the work."""
     model: str | None = None
     """The provider's name of the model; all but `extractive` need it."""
     api_key: SecretStr | None = Field(default=None, title="API Key")

@@ -40,6 +40,4 @@ def open_chat_model(
 
 def open_chat(config: ChatConfig) -> ChatModel:
     """Open the chat model that a store's `llm:` block names; raises what `open_chat_model` raises."""
-    return open_chat_model(
-        config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url
-    )
+    return open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)

@@ -1,0 +1,86 @@
+"""What the conversations of one store share: its items, the keeper of their states, and who thinks about them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from devmem import Filter, MemoryItem, Scope, SourceKind, WriteOutcome
+from devmem_stores.brain.archive import KNOWLEDGE, entries_of
+from devmem_stores.brain.compressing import Compressor
+from devmem_stores.brain.config import BrainConfig
+from devmem_stores.brain.keeping import StateKeeper
+from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.state import BrainState, Entry, with_entries
+from devmem_stores.brain.summarizing import Summarizer
+from devmem_stores.brain.thinking import Thinker
+
+_LOG: Final = logging.getLogger(__name__)
+_LOOKED_THROUGH: Final = 200
+
+
+class Archive(Protocol):
+    """The store's items."""
+
+    def add_item(self, item: MemoryItem) -> WriteOutcome:
+        """Store an item, durably."""
+        ...
+
+    def get(self, ids: list[str]) -> list[MemoryItem]:
+        """Give the items that are there, in the order of `ids`."""
+        ...
+
+    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Give the items stored last, newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a conversation works with."""
+
+    store: str
+    config: BrainConfig
+    archive: Archive
+    keeper: StateKeeper
+    compressor: Compressor
+    summarizer: Summarizer
+    thinker: Thinker
+    clock: Callable[[], float]
+
+    def entries(self, items: list[str]) -> list[Entry]:
+        """Give the messages that items keep, in order."""
+        return [entry for item in self.archive.get(items) for entry in entries_of(item)]
+
+    def rebuilt(self, key: ChatKey, *, but: str | None = None) -> BrainState:
+        """Make a state of the latest items, where its own was lost; an empty one when nothing was said.
+
+        What was imported was not said here. `but` names an item that is about to be added.
+        """
+        found = self.archive.recent(_LOOKED_THROUGH, Filter(scope=Scope(user=key.user or None)))
+        items = [
+            item
+            for item in reversed(found)
+            if ChatKey.of(item.scope) == key and item.provenance.kind is not SourceKind.IMPORT and item.id != but
+        ]
+        if not items:
+            return BrainState()
+        known = [entry for item in items if item.metadata.get(KNOWLEDGE) for entry in entries_of(item)]
+        said = [entry for item in items if not item.metadata.get(KNOWLEDGE) for entry in entries_of(item)]
+        # All of them first, for the largest number among their ids.
+        whole = with_entries(BrainState(knowledge_entries=tuple(known)), said)
+        kept = whole.entries[-self.config.max_messages :]
+        _LOG.warning(
+            "memory store %r: the state of a conversation was lost; its history starts with the last %d messages, "
+            "older ones are found by searching",
+            self.store,
+            len(kept),
+        )
+        return BrainState(
+            entries=kept,
+            knowledge_entries=whole.knowledge_entries,
+            last_history_id=whole.last_history_id,
+            last_number=whole.last_number,
+        )
