@@ -25,7 +25,7 @@ _UNSPACED: Final = (
 )
 _TOKEN: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+(?:[.\-'’](?:(?![{_UNSPACED}])\w)+)*")
 _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
-_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]*\w[^\s{_UNSPACED}]*")
+_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]*(?![{_UNSPACED}])\w[^\s{_UNSPACED}]*")
 # A part of an identifier: an acronym, or a word of a camel-cased name; digits stay with the word before them.
 _PART: Final = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z]|[\W_]|$)|[A-Z]?[^\W_A-Z]+|[A-Z]+")
 _CLITIC: Final = re.compile(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m)?)$", re.IGNORECASE)

@@ -1,8 +1,8 @@
 """Summaries without a model: the sentences of a text that say most of it, in their order.
 
-The choice is SumBasic's (Nenkova and Vanderwende, "The Impact of Frequency on Summarization", 2005): a sentence is
-worth the frequency of its words, and words that were chosen once count less from then on, so that nothing is said
-twice.
+The choice is that of SumBasic (Nenkova and Vanderwende, "The Impact of Frequency on Summarization", 2005): a sentence is
+worth the frequency of its words, and words that were chosen count less from then on, so that nothing is said twice.
+They count half here; squared as there, in short texts a greeting would be worth more than a second word on the topic.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from devmem.text.analysis import query_terms, words
 from devmem.text.sentences import split_sentences
 
-_DAMPING: Final = 3
+_DAMPING: Final = 10
 """Added to a sentence's length, so that a greeting of two frequent words is not worth more than a statement."""
 
 
@@ -60,5 +60,5 @@ def _chosen(sentences: list[str], max_words: int) -> set[int]:
         chosen.add(best)
         room -= lengths[best]
         for term in said[best]:
-            chance[term] **= 2
+            chance[term] /= 2
     return chosen

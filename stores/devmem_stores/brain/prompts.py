@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from devmem import mostly_unspaced
 
-Language = Literal["en", "zh"]
+Language: TypeAlias = Literal["en", "zh"]
+LanguageChoice: TypeAlias = Literal["auto", "en", "zh"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,6 @@ PROMPTS: Final[dict[Language, Prompts]] = {
 }
 
 
-def prompts_for(text: str, language: Literal["auto", "en", "zh"]) -> Prompts:
+def prompts_for(text: str, language: LanguageChoice) -> Prompts:
     """Give the prompts of the configured language, or of the text's."""
     return PROMPTS[language if language != "auto" else "zh" if mostly_unspaced(text) else "en"]

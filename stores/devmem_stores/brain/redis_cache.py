@@ -32,10 +32,12 @@ class RedisCache:
         except ImportError as error:
             raise MissingExtraError(feature="`redis` of a brain store", package="redis", extra="redis") from error
         from redis.backoff import NoBackoff
+        from redis.exceptions import AuthenticationError, NoPermissionError
         from redis.retry import Retry
 
         self._config, self._clock = config, clock
         self._redis = redis
+        self._refusals = (AuthenticationError, NoPermissionError)
         secrets = (config.password, urlsplit(config.url.get_secret_value()).password)
         self._secrets = [s if isinstance(s, str) else s.get_secret_value() for s in secrets if s]
         password = {"password": config.password.get_secret_value()} if config.password else {}
@@ -110,9 +112,8 @@ class RedisCache:
         detail = str(error) or type(error).__name__
         for secret in self._secrets:
             detail = detail.replace(secret, "***")
-        refused = isinstance(error, (self._redis.AuthenticationError, self._redis.exceptions.NoPermissionError))
-        refused = refused or "NOAUTH" in detail or "Authentication required" in detail
-        failure = (CacheRefusedError if refused else CacheUnavailableError)(self.place, operation, detail)
+        kind = CacheRefusedError if isinstance(error, self._refusals) else CacheUnavailableError
+        failure = kind(self.place, operation, detail)
         with self._lock:
             self._resume_at = self._clock() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from devmem import count_words, extract_summary
 from devmem_stores.brain.model import Model
-from devmem_stores.brain.prompts import prompts_for
+from devmem_stores.brain.prompts import LanguageChoice, prompts_for
 from devmem_stores.brain.splitting import split_texts
 from devmem_stores.brain.state import Method
 
@@ -32,8 +32,9 @@ class Summarized:
 class Summarizer:
     """Makes summaries with a language model, or without one by choosing sentences."""
 
-    def __init__(self, model: Model | None, *, window: int, language: Literal["auto", "en", "zh"]) -> None:
-        self._model, self._window, self._language = model, window, language
+    def __init__(self, model: Model | None, *, window: int, language: LanguageChoice) -> None:
+        self._model, self._window = model, window
+        self._language: LanguageChoice = language
 
     def summarize(self, text: str, *, max_words: int, keep_language: bool = True) -> Summarized:
         """Summarize the text in so many words; a text that is short enough comes back as it is.

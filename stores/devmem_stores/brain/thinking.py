@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from devmem import ChatModelError, extract_summary, query_terms
 from devmem_stores.brain.model import Model
-from devmem_stores.brain.prompts import prompts_for
+from devmem_stores.brain.prompts import LanguageChoice, prompts_for
 
 _VERDICT: Final = re.compile(r"\b(TRUE|FALSE)\b", re.IGNORECASE)
 _SHARED: Final = 0.25
@@ -32,8 +32,9 @@ class Rewriting:
 class Thinker:
     """Asks a language model, or does without one what can be done without."""
 
-    def __init__(self, model: Model | None, language: Literal["auto", "en", "zh"]) -> None:
-        self._model, self._language = model, language
+    def __init__(self, model: Model | None, language: LanguageChoice) -> None:
+        self._model = model
+        self._language: LanguageChoice = language
 
     def title(self, text: str, max_words: int) -> str:
         """Give a title of so many words; without a model, the text's most telling words in one line."""
