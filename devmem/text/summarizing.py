@@ -1,13 +1,14 @@
 """Summaries without a model: the sentences of a text that say most of it, in their order.
 
-The choice is that of SumBasic (Nenkova and Vanderwende, "The Impact of Frequency on Summarization", 2005): a sentence is
-worth the frequency of its words, and words that were chosen count less from then on, so that nothing is said twice.
+The choice is that of SumBasic (Nenkova and Vanderwende, "The Impact of Frequency on Summarization", 2005): a sentence
+is worth the frequency of its words, and words that were chosen count less from then on, so that nothing is said twice.
 They count half here; squared as there, in short texts a greeting would be worth more than a second word on the topic.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from heapq import heapify, heappop, heapreplace
 from typing import Final
 
 from devmem.text.analysis import query_terms, words
@@ -45,20 +46,28 @@ def first_words(text: str, max_words: int) -> str:
 
 def _chosen(sentences: list[str], max_words: int) -> set[int]:
     said = [query_terms(sentence) for sentence in sentences]
-    lengths = [count_words(sentence) for sentence in sentences]
     counts = Counter(term for terms in said for term in terms)
     total = counts.total() or 1
     chance = {term: count / total for term, count in counts.items()}
-    left = {at for at, terms in enumerate(said) if terms}
+
+    def worth(at: int) -> float:
+        return sum(chance[term] for term in said[at]) / (len(said[at]) + _DAMPING)
+
+    waiting = [(-worth(at), at) for at, terms in enumerate(said) if terms]
+    heapify(waiting)
     chosen: set[int] = set()
     room = max_words
-    while left:
-        best = max(left, key=lambda at: (sum(chance[term] for term in said[at]) / (len(said[at]) + _DAMPING), -at))
-        left.discard(best)
-        if lengths[best] > room:
+    while waiting and room > 0:
+        at = waiting[0][1]
+        # A sentence is only ever worth less than it was: the first that is still worth its place is the best.
+        if (now := -worth(at)) > waiting[0][0]:
+            heapreplace(waiting, (now, at))
             continue
-        chosen.add(best)
-        room -= lengths[best]
-        for term in said[best]:
+        heappop(waiting)
+        if (length := count_words(sentences[at])) > room:
+            continue
+        chosen.add(at)
+        room -= length
+        for term in said[at]:
             chance[term] /= 2
     return chosen

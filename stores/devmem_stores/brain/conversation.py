@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
@@ -17,6 +18,7 @@ from devmem_stores.brain.parts import Parts
 from devmem_stores.brain.state import BrainState, Entry, Summary, refusal, with_entries
 from devmem_stores.brain.thinking import Rewriting
 
+_LOG: Final = logging.getLogger(__name__)
 _NEW: Final = "New"
 _FOR_A_TITLE: Final = 500
 
@@ -227,7 +229,18 @@ class Conversation:
         return message.with_role(role)
 
     def _fresh(self, but: str | None = None) -> Callable[[], BrainState]:
-        return lambda: self._parts.rebuilt(self.key, but=but)
+        def fresh() -> BrainState:
+            state = self._parts.rebuilt(self.key, but=but)
+            if state.is_history_available:
+                _LOG.warning(
+                    "memory store %r: the state of a conversation was lost; its history starts with the last %d "
+                    "messages, older ones are found by searching",
+                    self._parts.store,
+                    len(state.entries),
+                )
+            return state
+
+        return fresh
 
     def _archived(self, message: Message, *, knowledge: bool = False) -> WriteOutcome:
         parts = self._parts

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from devmem import CollectionClosedError
 from devmem_stores.brain.errors import BrainBusyError, BrainCacheError, BrainFallbackError, CacheContentError
 from devmem_stores.brain.keys import ChatKey, escaped
 from devmem_stores.brain.local_states import LocalStates, StatesInProcess, Stored
@@ -61,7 +62,7 @@ class StateKeeper:
         self._held = StatesInProcess()
         # Conversations that share a lock wait for each other now and then; a lock each would pile up.
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
-        self._degraded = False
+        self._closed = self._degraded = False
         self._may_wait = True
 
     def load(self, key: ChatKey) -> Kept:
@@ -134,6 +135,7 @@ class StateKeeper:
 
     def close(self) -> None:
         """Release connections and files."""
+        self._closed = True
         if self._redis is not None:
             self._redis.close()
         self._local.close()
@@ -153,6 +155,8 @@ class StateKeeper:
         return [ChatKey.parse(key) for key in dict.fromkeys([*late, *self._held.keys()])]
 
     def _read(self, key: ChatKey) -> _Seen:
+        if self._closed:
+            raise CollectionClosedError(self._store, "the store was closed.")
         seen = _Seen(failures=[])
         self._read_local(str(key), seen)
         if self._redis is not None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 from devmem_stores.brain.errors import CacheUnavailableError
 
@@ -95,9 +95,9 @@ class StatesInProcess:
 class StatesInFile:
     """States in a SQLite file; safe to use from several threads and processes."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, durability: Literal["full", "normal"]) -> None:
         self.place = str(file)
-        self._file = file
+        self._file, self._durability = file, durability
         self._lock = threading.Lock()
         self._opened: sqlite3.Connection | None = None
 
@@ -116,7 +116,8 @@ class StatesInFile:
         try:
             # What people said is in it.
             self._file.chmod(0o600)
-            opened.execute("PRAGMA synchronous = FULL")
+            opened.execute("PRAGMA journal_mode = WAL")
+            opened.execute(f"PRAGMA synchronous = {self._durability.upper()}")
             opened.execute(_SCHEMA)
         except (sqlite3.Error, OSError):
             opened.close()

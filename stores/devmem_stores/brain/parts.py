@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -17,7 +16,6 @@ from devmem_stores.brain.state import BrainState, Entry, with_entries
 from devmem_stores.brain.summarizing import Summarizer
 from devmem_stores.brain.thinking import Thinker
 
-_LOG: Final = logging.getLogger(__name__)
 _LOOKED_THROUGH: Final = 200
 
 
@@ -72,12 +70,6 @@ class Parts:
         # All of them first, for the largest number among their ids.
         whole = with_entries(BrainState(knowledge_entries=tuple(known)), said)
         kept = whole.entries[-self.config.max_messages :]
-        _LOG.warning(
-            "memory store %r: the state of a conversation was lost; its history starts with the last %d messages, "
-            "older ones are found by searching",
-            self.store,
-            len(kept),
-        )
         return BrainState(
             entries=kept,
             knowledge_entries=whole.knowledge_entries,

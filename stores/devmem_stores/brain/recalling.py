@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from devmem import Hit, MemoryItem, Provenance, SourceKind, estimate_tokens, extract_summary, mostly_unspaced
 from devmem_stores.brain.keys import ChatKey
-from devmem_stores.brain.state import BrainState, spoken
+from devmem_stores.brain.state import BrainState, Entry, spoken
 
 _HEADS: Final = {
     False: "Summary of {count} earlier messages, {start} to {end}:",
     True: "此前{count}条消息的概括({start}至{end}):",
 }
+_HEARD: Final = 500
+"""Characters that a text's language is told by."""
 
 
 def summary_item(state: BrainState, key: ChatKey, store: str, *, max_tokens: int) -> MemoryItem | None:
     """Make one item of all summaries, within a number of estimated tokens; None when there are none."""
     if not state.summaries:
         return None
-    text, count = state.historical_summary, sum(summary.messages for summary in state.summaries)
-    if estimate_tokens(text) > max_tokens:
-        # A word is about one and a third tokens.
-        text = extract_summary(text, 3 * max_tokens // 4)
+    text, count = _shown(state.historical_summary, max_tokens), sum(summary.messages for summary in state.summaries)
     start, end = min(s.start for s in state.summaries), max(s.end for s in state.summaries)
-    head = _HEADS[mostly_unspaced(text)].format(count=count, start=_day(start), end=_day(end))
+    head = _HEADS[mostly_unspaced(text[:_HEARD])].format(count=count, start=_day(start), end=_day(end))
     return MemoryItem(
         id=f"{key}:summary:{state.summaries[-1].id}",
         content_summary=f"{head}\n{text}",
@@ -41,13 +41,13 @@ def summary_item(state: BrainState, key: ChatKey, store: str, *, max_tokens: int
     )
 
 
-def latest_items(state: BrainState, stored: Sequence[MemoryItem], key: ChatKey) -> list[MemoryItem]:
-    """Give the items of the history, newest first; what another machine stored is made from the state."""
+def latest_items(entries: Sequence[Entry], stored: Sequence[MemoryItem], key: ChatKey) -> list[MemoryItem]:
+    """Give the items of these messages, newest first; what another machine stored is made from the messages."""
     here = {item.id: item for item in stored}
     lines: dict[str, list[str]] = {}
-    for entry in state.entries:
+    for entry in entries:
         lines.setdefault(entry.item_id, []).append(spoken(entry.message))
-    times = {entry.item_id: entry.message.created_at for entry in state.entries}
+    times = {entry.item_id: entry.message.created_at for entry in entries}
     items = [
         here.get(item)
         or MemoryItem(id=item, content_summary="\n".join(said), created_at=times[item], scope=key.scope())
@@ -78,6 +78,13 @@ def composed(
 def _recent(item: MemoryItem, age: int, below: float) -> Hit:
     recency = 1 / (1 + age)
     return Hit(item=item, score=below * recency / 2, recency=recency)
+
+
+@lru_cache(maxsize=64)
+def _shown(text: str, max_tokens: int) -> str:
+    """Give what of a text is shown; the same summary is shown at every turn."""
+    # A word is about one and a third tokens.
+    return text if estimate_tokens(text) <= max_tokens else extract_summary(text, 3 * max_tokens // 4)
 
 
 def _day(seconds: float) -> str:

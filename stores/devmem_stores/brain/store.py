@@ -84,7 +84,11 @@ class BrainMemory(CollectionMemory):
         if place is not None and "://" in place:
             # Items that live in a server leave no file to put the states beside.
             place = self.setup.location("auto")
-        return StatesInFile(Path(f"{place}.brain")) if place is not None else StatesInProcess()
+        return (
+            StatesInFile(Path(f"{place}.brain"), durability=self.config.durability)
+            if place is not None
+            else StatesInProcess()
+        )
 
     def brain(self, user: str = "", chat: str = "") -> Brain:
         """Give one conversation of one user; both may be empty where there is only one."""
@@ -125,7 +129,9 @@ class BrainMemory(CollectionMemory):
             return related
         key = self._meant(query.where)
         state = self.brain(key.user, key.chat).snapshot()
-        latest = latest_items(state, self.get([entry.item_id for entry in state.entries]), key)
+        # An item keeps two messages at most.
+        entries = state.entries[-2 * query.top_k - self.config.keep_messages :]
+        latest = latest_items(entries, self.get([entry.item_id for entry in entries]), key)
         return composed(
             query.top_k,
             summary=summary_item(state, key, self.name, max_tokens=self.config.max_tokens // 2),

@@ -35,7 +35,7 @@ def test_ten_older_messages_become_a_summary(make_brain: MakeBrain) -> None:
     store = make_brain()
     brain = store.brain("ann", "c")
     talk(brain, 11)
-    assert len(brain.summaries) == 0
+    assert brain.historical_summary == ""
     talk(brain, 1, start=11)
     summary = brain.summaries[0]
     assert len(brain.summaries) == 1
@@ -63,7 +63,7 @@ def test_ten_summaries_become_one_of_the_next_level(make_brain: MakeBrain) -> No
 def test_many_tokens_are_compressed_sooner(make_brain: MakeBrain) -> None:
     brain = make_brain(max_tokens=150).brain()
     talk(brain, 3, words=30)
-    assert len(brain.summaries) == 0
+    assert brain.historical_summary == ""
     talk(brain, 1, start=3, words=60)
     summary = brain.summaries[0]
     assert len(brain.summaries) == 1

@@ -163,7 +163,7 @@ def test_the_state_file_is_nobody_elses(make_brain: MakeBrain, tmp_path: Path) -
     """What people said is in it."""
     make_brain().brain().add_talk("Hello")
     file = tmp_path / "memory.db.brain"
-    assert file.stat().st_mode & 0o077 == 0
+    assert all(each.stat().st_mode & 0o077 == 0 for each in tmp_path.glob("memory.db.brain*"))
     with sqlite3.connect(file) as opened:
         assert opened.execute("SELECT count(*) FROM states").fetchone() == (1,)
     opened.close()
