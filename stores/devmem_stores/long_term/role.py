@@ -1,0 +1,183 @@
+"""One role's memory: what it saw last is at hand, what it watches is kept for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from devmem import Message, Scope, ShortTermMemory, WriteStatus, action_name
+from devmem_stores.long_term.config import LongTermConfig, watches
+from devmem_stores.long_term.items import item_id
+
+
+class Kept(NamedTuple):
+    """Where a message is kept."""
+
+    item_id: str
+    scope: Scope
+
+
+class LongTerm(Protocol):
+    """What a role's memory needs of the store behind it."""
+
+    config: LongTermConfig
+
+    def keep(self, messages: Sequence[Message], scope: Scope) -> list[WriteStatus]:
+        """Keep messages durably; says of each whether it was there already."""
+        ...
+
+    def forget(self, item_ids: Sequence[str]) -> int:
+        """Delete items; gives how many there were."""
+        ...
+
+    def forget_all(self, scope: Scope) -> int:
+        """Delete every item of a scope; gives how many there were."""
+        ...
+
+    def kept(self, item_ids: Sequence[str]) -> set[str]:
+        """Give those of the items that are kept."""
+        ...
+
+    def similar(self, texts: Sequence[str], scope: Scope, k: int) -> list[list[Message]]:
+        """Give for each text at most `k` kept messages that say the same, the most similar first."""
+        ...
+
+    def recall(self, scope: Scope, count: int) -> list[tuple[Kept, Message]]:
+        """Give the messages that were kept last, oldest first, each with where it is kept."""
+        ...
+
+
+class RoleMemory(ShortTermMemory):
+    """A short-term memory whose watched messages are kept for long; made by `LongTermMemory.recover`.
+
+    Looking up (`get`, `get_by_action`, ...) is about what is at hand: the newest `short_term` messages. What leaves
+    there because of its age, or by `trim`, stays in the long-term memory; what is deleted leaves both. A method that
+    reaches the long-term memory raises `CollectionError` when that cannot do its work, and has changed nothing then.
+    """
+
+    def __init__(self, store: LongTerm, scope: Scope) -> None:
+        super().__init__(dedupe=store.config.dedupe, max_messages=store.config.short_term)
+        self.scope = scope
+        """Whose memory it is; `agent` is the role."""
+        self._store = store
+        self._watch = store.config.watch
+        self._recalled: dict[str, Kept] = {}
+        """Where the messages taken back are kept, by id: some may be of a narrower scope, as one user's."""
+        # They are kept already, so only the short-term memory takes them.
+        for kept, message in store.recall(scope, store.config.short_term):
+            self._recalled[message.id] = kept
+            super().add(message)
+
+    def watch(self, actions: Iterable[object]) -> None:
+        """Keep for long, from now on, the messages of these actions (`action_name`); none named means all."""
+        self._watch = [action_name(action) for action in actions]
+
+    def watches(self, message: Message) -> bool:
+        """Say whether a message like this is kept for long."""
+        return watches(self._watch, message.cause_by)
+
+    def add(self, message: Message) -> bool:
+        """Append a message and, if it is watched, keep it for long; says whether it was known to neither memory.
+
+        Raises:
+            MessageError: it is not a message.
+        """
+        return bool(self.add_batch([message]))
+
+    def add_batch(self, messages: Iterable[Message]) -> list[Message]:
+        """Append messages and keep the watched ones for long, all at once; gives those that were new, in order.
+
+        Raises:
+            MessageError: one is not a message; none was added.
+        """
+        unknown = self._not_kept(super().find_news(messages))
+        watched = [message for message in unknown if self.watches(message)]
+        outcomes = self._store.keep(watched, self.scope) if watched else []
+        # What two threads add at once is new to the one whose write came first.
+        known = {each.id for each, was in zip(watched, outcomes, strict=True) if was is WriteStatus.DUPLICATE}
+        written = {each.id for each in watched} - known
+        added = [(each, super(RoleMemory, self).add(each)) for each in unknown if each.id not in known]
+        return [message for message, appended in added if appended or message.id in written]
+
+    def update(self, message: Message) -> bool:
+        """Put a message in the place of the one with its id, in both memories; says whether there was one.
+
+        What was kept for long stays so, whatever it is now.
+
+        Raises:
+            MessageError: it is not a message.
+        """
+        # Refuses what is no message.
+        super().find_news([message])
+        older, owner = self._kept_as(message.id)
+        was_kept = bool(self._store.kept([older]))
+        if was_kept or (self.watches(message) and self.get_by_id(message.id) is not None):
+            self._keep_instead(older, message, owner)
+        return super().update(message) or was_kept
+
+    def _keep_instead(self, older: str, message: Message, scope: Scope) -> None:
+        newer = item_id(scope, message.id)
+        if self._store.keep([message], scope) == [WriteStatus.DUPLICATE]:
+            # Its words alone make it the one that is there.
+            self._store.forget([older])
+            self._store.keep([message], scope)
+        elif older != newer:
+            # It was an item of an import, which had an id of its own.
+            self._store.forget([older])
+            self._recalled[message.id] = Kept(newer, scope)
+
+    def find_news(self, observed: Iterable[Message], k: int = 0) -> list[Message]:
+        """Give those observed messages that are not at hand, and to which nothing similar was kept; none is added.
+
+        Each is given once and in order. With an embedding model, similar is what has a cosine of `known_similarity`;
+        what is longer than `max_content_length`, and anything without a model, is known by its very words.
+
+        Args:
+            observed: what came in.
+            k: at most so many of them, the last ones; 0 gives all.
+
+        Raises:
+            MessageError: one is not a message, or `k` is negative.
+        """
+        super().find_news([], k)
+        unknown = self._not_kept(super().find_news(observed))
+        found = self._store.similar([message.text() for message in unknown], self.scope, 1)
+        news = [message for message, similar in zip(unknown, found, strict=True) if not similar]
+        return news[-k:] if k else news
+
+    def _not_kept(self, messages: list[Message]) -> list[Message]:
+        kept = self._store.kept([self._kept_as(message.id).item_id for message in messages])
+        return [message for message in messages if self._kept_as(message.id).item_id not in kept]
+
+    def _kept_as(self, message_id: str) -> Kept:
+        return self._recalled.get(message_id) or Kept(item_id(self.scope, message_id), self.scope)
+
+    def search_similar(self, message: Message | str, k: int = 4) -> list[Message]:
+        """Give at most `k` kept messages that say the same as a message or a text, the most similar first."""
+        text = message if isinstance(message, str) else message.text()
+        return self._store.similar([text], self.scope, k)[0]
+
+    def delete(self, message: Message | str) -> bool:
+        """Forget a message, or the message of an id, in both memories; says whether it was known."""
+        message_id = message if isinstance(message, str) else message.id
+        was_kept = self._store.forget([self._kept_as(message_id).item_id]) > 0
+        return super().delete(message_id) or was_kept
+
+    def delete_newest(self) -> Message | None:
+        """Forget the message that was added last, in both memories, and give it; None when there is none."""
+        newest = self.get_by_position(-1)
+        if newest is not None:
+            self.delete(newest)
+        return newest
+
+    def clear(self) -> int:
+        """Forget everything, in both memories; gives how many messages there were."""
+        only_at_hand = len(self._not_kept(self.get()))
+        kept = self._store.forget_all(self.scope)
+        super().clear()
+        return kept + only_at_hand
+
+    def drop_lost(self) -> None:
+        """Forget what is watched and was deleted from the long-term memory by somebody else."""
+        for message in self._not_kept([message for message in self.get() if self.watches(message)]):
+            super().delete(message)
