@@ -26,9 +26,9 @@ from devmem import (
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.state import Entry, spoken
 
-MESSAGE: Final = "message"
+MESSAGE: Final = "brain_message"
 """Key in an item's metadata: the message that it keeps, without what the snapshot holds."""
-KNOWLEDGE: Final = "knowledge"
+KNOWLEDGE: Final = "brain_knowledge"
 """Key in an item's metadata: it was not said, but is known."""
 _WHO: Final = re.compile(r"\A\((?:system|user|assistant|tool)\) ")
 
@@ -41,7 +41,7 @@ def item_of(message: Message, key: ChatKey, *, knowledge: bool, length: int, now
     return MemoryItem(
         id=key.item_id(message.id),
         content_summary=shorten(message.text() if knowledge else spoken(message), length),
-        metadata={**form.pop("metadata", {}), MESSAGE: form, **({KNOWLEDGE: True} if knowledge else {})},
+        metadata={**message.metadata, MESSAGE: form, **({KNOWLEDGE: True} if knowledge else {})},
         created_at=now,
         event_time=message.created_at,
         input_snapshot=snapshot if said else None,
@@ -81,8 +81,7 @@ def entries_of(item: MemoryItem) -> list[Entry]:
         asked, answered = item.input_snapshot, item.output_snapshot
         return _entries(item, _plain(asked), answered.text.strip() if answered else "")
     snapshot = item.input_snapshot or item.output_snapshot or MemoryContentSnapshot(text=item.content_summary)
-    metadata = {key: value for key, value in item.metadata.items() if key not in (MESSAGE, KNOWLEDGE)}
-    message = load_message({**form, "content": snapshot.text, "metadata": metadata})
+    message = load_message({**form, "content": snapshot.text})
     return [Entry(message=replace(message, blocks=tuple(snapshot.to_message_blocks())), item_id=item.id)]
 
 

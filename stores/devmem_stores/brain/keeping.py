@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
+from uuid import uuid4
 
 from devmem import CollectionClosedError
 from devmem_stores.brain.errors import BrainBusyError, BrainCacheError, BrainFallbackError, CacheContentError
@@ -18,7 +19,7 @@ from devmem_stores.brain.keys import ChatKey, escaped
 from devmem_stores.brain.local_states import LocalStates, StatesInProcess, Stored
 from devmem_stores.brain.merging import merge
 from devmem_stores.brain.redis_cache import RedisCache
-from devmem_stores.brain.state import BrainState, dump_state, load_state
+from devmem_stores.brain.state import MARKS, BrainState, dump_state, load_state
 
 _LOG: Final = logging.getLogger(__name__)
 _TRIES: Final = 200
@@ -88,14 +89,20 @@ class StateKeeper:
         return kept
 
     def _updated(self, key: ChatKey, change: Change, fresh: Callable[[], BrainState]) -> Kept:
+        marks: set[str] = set()
         for _ in range(_TRIES):
             seen = self._read(key)
             old = seen.state if seen.state is not None else fresh()
+            if not marks.isdisjoint(old.marks):
+                # It was written after all: only the answer was lost.
+                return Kept(state=old, failure=self._reported(seen.failures))
             new = change(old)
             late = seen.waiting and (seen.shared or self._redis is None)
             if new == old and not late:
                 return Kept(state=old, failure=self._reported(seen.failures))
-            new = replace(new, version=old.version + 1)
+            mark = uuid4().hex[:16]
+            marks.add(mark)
+            new = replace(new, version=old.version + 1, marks=(*old.marks, mark)[-MARKS:])
             if self._write(key, new, seen):
                 return Kept(state=new, failure=self._reported(seen.failures))
         raise BrainBusyError(self._store, _TRIES)
@@ -212,22 +219,41 @@ class StateKeeper:
         return self._write_local(str(key), stored, seen) or shared
 
     def _write_local(self, key: str, stored: Stored, seen: _Seen) -> bool:
-        """Write a state on this machine; False when another process was faster."""
+        """Write a state on this machine; False when another process was faster, and Redis has not got it."""
+        shared = self._redis is not None and not stored.waiting
         if seen.readable:
             try:
-                written = self._local.put(key, stored, expected=seen.local)
+                if self._local.put(key, stored, expected=seen.local):
+                    self._held.remove(key)
+                    return True
+                if shared:
+                    self._copy(key, stored)
             except BrainCacheError as error:
                 seen.failures.append(error)
             else:
-                if written:
-                    self._held.remove(key)
-                return written
-        if self._redis is not None and not stored.waiting:
+                return shared
+        if shared:
             # Redis has it; a copy of its own would bring back what is forgotten there.
             self._held.remove(key)
             return True
         self._may_wait = True
         return self._held.put(key, stored, expected=seen.held)
+
+    def _copy(self, key: str, stored: Stored) -> None:
+        """Bring what Redis has into the file after another process has written there."""
+        for _ in range(_TRIES):
+            found = self._local.get(key)
+            copy = stored
+            if found is not None and found.waiting:
+                self._may_wait = True
+                joined = merge(self._parsed(found.body, self._local.place), self._parsed(stored.body, "Redis"))
+                copy = Stored(body=dump_state(joined), version=joined.version, waiting=True)
+            elif found is not None and found.version >= stored.version:
+                # Made of what Redis had after this.
+                return
+            if self._local.put(key, copy, expected=found.body if found else None):
+                return
+        raise BrainBusyError(self._store, _TRIES)
 
     def _remote_key(self, key: ChatKey) -> str:
         return f"{self._prefix}:{key}"

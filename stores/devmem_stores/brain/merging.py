@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from devmem_stores.brain.state import BrainState, Entry, Summary
+from devmem_stores.brain.state import MARKS, BrainState, Entry, Summary
 
 
 def merge(one: BrainState, two: BrainState) -> BrainState:
@@ -13,7 +13,7 @@ def merge(one: BrainState, two: BrainState) -> BrainState:
     Of two summaries of the same messages, that of the state which summarized more is taken.
     """
     removed = {*one.removed, *two.removed}
-    newer = max(one, two, key=lambda state: state.version)
+    older, newer = sorted((one, two), key=lambda state: state.version)
     summaries = _summaries(one, two, removed)
     summarized = {source for summary in summaries for source in summary.sources}
     return replace(
@@ -23,6 +23,7 @@ def merge(one: BrainState, two: BrainState) -> BrainState:
         summaries=summaries,
         last_number=max(one.last_number, two.last_number),
         removed=tuple(sorted(removed)),
+        marks=tuple(dict.fromkeys([*older.marks, *newer.marks]))[-MARKS:],
     )
 
 

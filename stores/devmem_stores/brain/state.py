@@ -13,6 +13,7 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 from devmem import Message, MessageError, WriteOutcome, WriteStatus, dump_message, load_message, skipped
 
 FORMAT: Final = 1
+MARKS: Final = 8
 Method = Literal["model", "extract", "whole", "given"]
 
 
@@ -63,6 +64,8 @@ class BrainState:
     """Items that were forgotten while this state could not be shared."""
     version: int = 0
     """Grows with every change."""
+    marks: tuple[str, ...] = ()
+    """Of the latest changes; by its mark a writer that got no answer knows that its change was made."""
     format: int = FORMAT
 
     @property

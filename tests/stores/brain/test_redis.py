@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -12,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import ConfigError, Message, WriteStatus, open_stores
+from devmem import ConfigError, Message, MissingExtraError, WriteStatus, open_stores
 from devmem.config import parse_workflow
 from devmem.registry import registry
 from devmem.testing import ManualClock
-from devmem_stores.brain import BrainConfig
+from devmem_stores.brain import BrainConfig, BrainMemory
 from devmem_stores.brain.errors import BrainFallbackError, CacheContentError, CacheRefusedError, CacheUnavailableError
 from devmem_stores.brain.keys import ChatKey
 
 from .conftest import MakeBrain, StartRedis
+from .cutting_proxy import CuttingProxy
 from .redis_server import RedisServer
 
 KEY = "brain:ann:c"
@@ -34,6 +36,14 @@ def contents(history: list[Message]) -> list[str]:
 def run(server: RedisServer, command: str, *arguments: Any) -> Any:
     with server.client() as client:
         return cast("Any", client.execute_command(command, *arguments))
+
+
+def test_without_the_package_the_extra_is_named(make_brain: MakeBrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store without Redis does not need it."""
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'devmem\[redis\]'"):
+        make_brain(redis={"url": "redis://127.0.0.1:1"})
+    assert make_brain().brain().add_talk("Hello").failure is None
 
 
 def test_a_state_expires(make_brain: MakeBrain, redis_server: RedisServer) -> None:
@@ -86,28 +96,59 @@ def test_two_machines_share_a_conversation(make_brain: MakeBrain, redis_server: 
     ]
 
 
+def started(start_script: Callable[..., Any], folder: Path, url: str, count: int) -> list[Any]:
+    """Let two processes talk at once in one conversation."""
+    both = [start_script(HERE / "workers" / "talk.py", folder, url, name, count) for name in ("one", "two")]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return both
+
+
+def assert_all_is_there(store: BrainMemory, count: int) -> None:
+    """Each message of both is in the history or in one summary, and in its order."""
+    state = store.brain("ann", "c").snapshot()
+    listed = [source for summary in state.summaries for source in summary.sources]
+    listed += [entry.item_id for entry in state.entries]
+    assert len(set(listed)) == len(listed) == 2 * count
+    kept = [item.content_summary for item in store.recent(2 * count)][::-1]
+    for name in ("one", "two"):
+        assert [text for text in kept if f" {name} " in text] == [f"user: {name} says {n}" for n in range(count)]
+
+
 @pytest.mark.parametrize("with_redis", [True, False])
 def test_two_processes(
     make_brain: MakeBrain, redis_server: RedisServer, tmp_path: Path, start_script: Callable[..., Any], with_redis: bool
 ) -> None:
     """Both change one conversation at once; no change undoes another."""
     url = redis_server.url if with_redis else ""
-    names = ("one", "two")
-    started = [start_script(HERE / "workers" / "talk.py", tmp_path, "memory.db", url, name, 20) for name in names]
-    for process in started:
-        assert process.stdout.readline() == "ready\n"
-    for process in started:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    assert [process.wait() for process in started] == [0, 0]
-    store = make_brain(**({"redis": {"url": url}} if with_redis else {}))
-    state = store.brain("ann", "c").snapshot()
-    listed = [source for summary in state.summaries for source in summary.sources]
-    listed += [entry.item_id for entry in state.entries]
-    assert len(set(listed)) == len(listed) == 40
-    kept = [item.content_summary for item in store.get(listed)]
-    for name in names:
-        assert [text for text in kept if f" {name} " in text] == [f"user: {name} says {n}" for n in range(20)]
+    for process in started(start_script, tmp_path, url, 20):
+        assert process.stdout.readlines() == ["kept\n"] * 20 + ["end\n"]
+    assert_all_is_there(make_brain(**({"redis": {"url": url}} if with_redis else {})), 20)
+
+
+def test_a_server_that_keeps_dying_under_two_processes(
+    make_brain: MakeBrain, redis_server: RedisServer, tmp_path: Path, start_script: Callable[..., Any]
+) -> None:
+    """It comes back four times, twice without its data."""
+    both = started(start_script, tmp_path, redis_server.url, 40)
+    lines: list[str] = []
+    for attempt in range(4):
+        lines += [both[0].stdout.readline() for _ in range(5)]
+        redis_server.kill()
+        lines += [both[0].stdout.readline() for _ in range(4)]
+        if attempt % 2:
+            redis_server.forget_all()
+        redis_server.start()
+    lines += both[0].stdout.readlines()
+    assert both[1].stdout.readlines()[-1] == "end\n"
+    assert "fallback\n" in lines
+    assert lines[-1] == "end\n"
+    store = make_brain(redis={"url": redis_server.url})
+    assert store.brain("ann", "c").save()
+    assert_all_is_there(store, 40)
 
 
 def test_a_server_that_is_killed_and_comes_back(
@@ -186,6 +227,23 @@ def test_what_is_forgotten_while_redis_is_down_stays_forgotten(
     assert b"forget this" not in run(redis_server, "GET", KEY)
     store.clear()
     assert b"keep this" not in run(redis_server, "GET", KEY)
+
+
+def test_an_answer_that_is_lost(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    """The change was made all the same; it is neither made twice nor reported as somebody else's."""
+    proxy = CuttingProxy(redis_server.port)
+    store = make_brain(redis={"url": proxy.url})
+    brain = store.brain("ann", "c")
+    brain.add_history(Message("first", id="1"))
+    proxy.cuts = 1
+    assert brain.add_talk(Message("second", id="2")).status is WriteStatus.STORED
+    proxy.cuts = 1
+    assert brain.pop_last_talk() == "second"
+    assert proxy.cuts == 0
+    assert brain.last_talk is None
+    assert contents(brain.history) == ["first", "second"]
+    store.close()
+    proxy.close()
 
 
 @pytest.mark.parametrize("loses_its_data", [True, False])
