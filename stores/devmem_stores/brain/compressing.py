@@ -18,6 +18,8 @@ from devmem_stores.brain.summarizing import Summarized, Summarizer
 
 _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 300.0
+_STEPS_A_WRITE: Final = 5
+"""One for the messages, and one for each level that fills up with it; a longer backlog goes on with the next write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +133,11 @@ class Compressor:
                 self._busy.discard(key)
 
     def _compressed(self, key: ChatKey, state: BrainState, all_older: bool) -> Compressed:
-        messages = 0
+        messages = steps = 0
         while (step := next_step(state, self._config, all_older=all_older)) is not None:
+            if steps == _STEPS_A_WRITE and not all_older:
+                break
+            steps += 1
             try:
                 made = self._summarizer.summarize(step.text(), max_words=self._config.summary_words)
                 put = self._put(key, step, step.summary(made))

@@ -14,7 +14,14 @@ from typing import Final
 from uuid import uuid4
 
 from devmem import CollectionClosedError
-from devmem_stores.brain.errors import BrainBusyError, BrainCacheError, BrainFallbackError, CacheContentError
+from devmem_stores.brain.errors import (
+    BrainBusyError,
+    BrainCacheError,
+    BrainFallbackError,
+    CacheContentError,
+    CacheRefusedError,
+    CacheUnavailableError,
+)
 from devmem_stores.brain.keys import ChatKey, escaped
 from devmem_stores.brain.local_states import LocalStates, StatesInProcess, Stored
 from devmem_stores.brain.merging import merge
@@ -117,9 +124,10 @@ class StateKeeper:
         for key in self._waiting(failures):
             with self._lock(key):
                 kept = self._updated(key, lambda state: state, BrainState)
-            if kept.failure is not None:
-                self._may_wait = True
-                return kept.failure
+            failures += kept.failure.causes if kept.failure else ()
+            if any(isinstance(failure, CacheUnavailableError | CacheRefusedError) for failure in failures):
+                # The others would fail alike.
+                break
         self._may_wait = self._may_wait or bool(failures)
         return self._reported(failures) if failures else None
 

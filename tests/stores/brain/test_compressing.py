@@ -115,6 +115,20 @@ def test_a_model_that_is_down_costs_no_message(make_brain: MakeBrain, clock: Man
     assert len(brain.history) == 8
 
 
+def test_a_long_backlog_is_worked_off_over_several_writes(make_brain: MakeBrain, clock: ManualClock) -> None:
+    """No write waits for all of it."""
+    chat = FailingChat()
+    brain = make_brain(chat=chat, summary_words=20).brain()
+    talk(brain, 100)
+    chat.recover()
+    clock.advance(600)
+    talk(brain, 1, start=100)
+    assert (len(chat.requests), len(brain.history)) == (5, 51)
+    talk(brain, 2, start=101)
+    assert [summary.messages for summary in brain.summaries] == [100]
+    assert len(brain.history) == 3
+
+
 def test_a_package_that_is_missing_costs_no_message(make_brain: MakeBrain) -> None:
     """The model is opened when it is needed; the store works without."""
     missing = MissingExtraError(feature="provider: openai", package="openai", extra="openai")

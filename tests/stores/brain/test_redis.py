@@ -317,6 +317,21 @@ def test_what_others_keep_under_the_key_is_left_alone(
     assert run(redis_server, "GET", KEY) == value
 
 
+def test_one_state_that_cannot_be_shared_does_not_hold_up_the_others(
+    make_brain: MakeBrain, redis_server: RedisServer, clock: ManualClock
+) -> None:
+    store = make_brain(redis={"url": redis_server.url})
+    redis_server.kill()
+    for user in ("ann", "bob", "cid"):
+        store.brain(user, "c").add_talk(f"of {user}")
+    redis_server.start()
+    run(redis_server, "SET", KEY, b"something else")
+    clock.advance(60)
+    store.save()
+    dirty = [user for user in ("ann", "bob", "cid") if store.brain(user, "c").is_dirty]
+    assert dirty == ["ann"]
+
+
 def test_a_value_of_another_kind_is_left_alone(make_brain: MakeBrain, redis_server: RedisServer) -> None:
     run(redis_server, "LPUSH", KEY, "something else")
     outcome = make_brain(redis={"url": redis_server.url}).brain("ann", "c").add_talk("Hello")
