@@ -27,7 +27,7 @@ from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.state import Entry, spoken
 
 MESSAGE: Final = "brain_message"
-"""Key in an item's metadata: the message that it keeps, without what the snapshot holds."""
+"""Key in an item's metadata: the message that it keeps, without what the snapshot holds, or `exchange`."""
 KNOWLEDGE: Final = "brain_knowledge"
 """Key in an item's metadata: it was not said, but is known."""
 _WHO: Final = re.compile(r"\A\((?:system|user|assistant|tool)\) ")
@@ -65,7 +65,12 @@ def item_of_exchange(payload: MemoryWritePayload, *, length: int, now: float) ->
         lines.append(speaker + shorten(answered, max(room, 20)))
     item = item_from(payload, "\n".join(lines), created_at=now)
     whole = payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked else None)
-    return replace(item, input_snapshot=whole)
+    return replace(item, input_snapshot=whole, metadata={**item.metadata, MESSAGE: "exchange"})
+
+
+def was_said(item: MemoryItem) -> bool:
+    """Say whether an item keeps something of a conversation, and did not come from an import."""
+    return MESSAGE in item.metadata and not item.metadata.get(KNOWLEDGE)
 
 
 def entries_of_exchange(item: MemoryItem, payload: MemoryWritePayload) -> list[Entry]:

@@ -233,7 +233,7 @@ class Conversation:
             state = self._parts.rebuilt(self.key, but=but)
             if state.is_history_available:
                 _LOG.warning(
-                    "memory store %r: the state of a conversation was lost; its history starts with the last %d "
+                    "memory store %r: no state of a conversation was found; its history starts with the last %d "
                     "messages, older ones are found by searching",
                     self._parts.store,
                     len(state.entries),
@@ -257,13 +257,17 @@ class Conversation:
         late: list[WriteOutcome] = []
 
         def added(state: BrainState) -> BrainState:
-            # Another thread or process may have added it meanwhile.
+            # Another thread or process may have added it meanwhile, or one after it.
             verdict = refusal(state, message, item_id)
-            late[:] = [] if verdict is None else [verdict]
-            return state if late else then(with_entries(state, [Entry(message=message, item_id=item_id)]))
+            late[:] = [verdict] if verdict is not None and verdict.status is WriteStatus.SKIPPED else []
+            if verdict is None:
+                return then(with_entries(state, [Entry(message=message, item_id=item_id)]))
+            # One that made its state of the items may have told it of this one.
+            own = archived.status is WriteStatus.STORED and verdict.status is WriteStatus.DUPLICATE
+            return then(state) if own else state
 
         outcome = self._changed(added, archived)
-        return late[0] if late else replace(outcome, status=WriteStatus.STORED)
+        return late[0] if late else outcome
 
     def _changed(self, change: Callable[[BrainState], BrainState], outcome: WriteOutcome) -> WriteOutcome:
         """Change the state and summarize what is due; what could not be done is in the outcome."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
-from devmem import Filter, MemoryItem, Scope, SourceKind, WriteOutcome
-from devmem_stores.brain.archive import KNOWLEDGE, entries_of
+from devmem import Filter, MemoryItem, Scope, WriteOutcome
+from devmem_stores.brain.archive import KNOWLEDGE, MESSAGE, entries_of, was_said
 from devmem_stores.brain.compressing import Compressor
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.keeping import StateKeeper
@@ -61,12 +62,12 @@ class Parts:
         items = [
             item
             for item in reversed(found)
-            if ChatKey.of(item.scope) == key and item.provenance.kind is not SourceKind.IMPORT and item.id != but
+            if ChatKey.of(item.scope) == key and MESSAGE in item.metadata and item.id != but
         ]
         if not items:
             return BrainState()
         known = [entry for item in items if item.metadata.get(KNOWLEDGE) for entry in entries_of(item)]
-        said = [entry for item in items if not item.metadata.get(KNOWLEDGE) for entry in entries_of(item)]
+        said = [entry for item in items if was_said(item) for entry in entries_of(item)]
         # All of them first, for the largest number among their ids.
         whole = with_entries(BrainState(knowledge_entries=tuple(known)), said)
         kept = whole.entries[-self.config.max_messages :]
@@ -76,3 +77,16 @@ class Parts:
             last_history_id=whole.last_history_id,
             last_number=whole.last_number,
         )
+
+    def catch_up(self) -> None:
+        """Tell the conversations of what was stored last, where a process died before it could."""
+        missed: dict[ChatKey, list[MemoryItem]] = {}
+        for item in reversed(self.archive.recent(self.config.max_messages)):
+            if was_said(item):
+                missed.setdefault(ChatKey.of(item.scope), []).append(item)
+        for key, items in missed.items():
+            state = self.keeper.load(key).state
+            if state is None or state.known_items().issuperset(item.id for item in items):
+                continue
+            entries = [entry for item in items for entry in entries_of(item)]
+            self.keeper.update(key, partial(with_entries, entries=entries))

@@ -99,8 +99,9 @@ class BrainMemory(CollectionMemory):
         return Brain(ChatKey.of(scope), self._parts)
 
     def load(self) -> None:
-        """Open the items, and bring to Redis what could not go there before; Redis may be down."""
+        """Open the items, and finish what an earlier process could not; Redis may be down."""
         super().load()
+        self._parts.catch_up()
         self._keeper.flush()
 
     def save(self) -> None:

@@ -17,6 +17,7 @@ from devmem import (
     DevmemError,
     Filter,
     MemoryItem,
+    MemoryWritePayload,
     Message,
     Provenance,
     Role,
@@ -112,12 +113,36 @@ def test_a_lost_state_is_made_anew_of_the_items(
     assert again.add_history(Message("late", id="3")).status is WriteStatus.SKIPPED
     assert again.add_history(Message("next", id="15")).status is WriteStatus.STORED
     assert again.history[-1].content == "next"
-    assert "was lost" in caplog.text
+    assert "no state of a conversation was found" in caplog.text
+
+
+@pytest.mark.parametrize("redis_is_up", [True, False])
+def test_a_process_that_dies_between_item_and_state(
+    make_brain: MakeBrain, redis_server: RedisServer, redis_is_up: bool
+) -> None:
+    """What is stored and not in the history yet is there when the store is opened again, once and in its place."""
+    redis = {"url": redis_server.url}
+    store = make_brain(redis=redis)
+    scope = Scope(user="ann", conversation="c")
+    payloads = [MemoryWritePayload(inputs_text=f"question {n}", scope=scope, source="helper") for n in range(3)]
+    store.update(payloads[0])
+    item = store._compose(payloads[1])
+    assert isinstance(item, MemoryItem)
+    store.add_item(item)
+    store.add([MemoryItem(content_summary="imported", scope=scope)])
+    store.close()
+    if not redis_is_up:
+        redis_server.kill()
+    for _ in range(2):
+        store = make_brain(redis=redis)
+        assert contents(store.brain("ann", "c").history) == ["question 0", "question 1"]
+    store.update(payloads[2])
+    assert contents(store.brain("ann", "c").history) == ["question 0", "question 1", "question 2"]
 
 
 def test_a_new_conversation_is_not_a_lost_one(make_brain: MakeBrain, caplog: pytest.LogCaptureFixture) -> None:
     make_brain().brain().add_talk("Hello")
-    assert "lost" not in caplog.text
+    assert "no state" not in caplog.text
 
 
 def test_forgetting_a_message_forgets_its_summary(make_brain: MakeBrain) -> None:
