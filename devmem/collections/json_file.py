@@ -24,7 +24,8 @@ from pydantic import ValidationError
 from devmem.collections.protocol import Collection, CollectionInfo, Filter, SearchQuery, Unique
 from devmem.collections.replacing import replace_file
 from devmem.collections.sqlite.collection import SqliteCollection
-from devmem.embedding.base import ModelIdentity
+from devmem.config import IndexConfig
+from devmem.embedding import Encoding, ModelIdentity
 from devmem.errors import (
     CollectionBusyError,
     CollectionClosedError,
@@ -32,8 +33,8 @@ from devmem.errors import (
     CollectionUnwritableError,
     EmbeddingMismatchError,
 )
-from devmem.items import MemoryItem, Vector, dump_item, load_item
-from devmem.outcomes import Hit, WriteOutcome
+from devmem.items import MemoryItem, dump_item, load_item
+from devmem.outcomes import Hit, SearchReport, WriteOutcome
 
 _MODEL_KEY: Final = "embedding_model"
 """Our addition to an item in the file; DevAll ignores keys that it does not know."""
@@ -52,6 +53,7 @@ class JsonCollection:
         location: str | Path,
         *,
         model: ModelIdentity | None = None,
+        index: IndexConfig | None = None,
         busy_timeout: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -60,6 +62,7 @@ class JsonCollection:
         Args:
             location: path of the file.
             model: what makes the embeddings; None searches by text alone.
+            index: how vectors are searched; None takes the defaults.
             busy_timeout: seconds to wait for another process's write.
             clock: gives the time in seconds since the epoch, for expiry.
 
@@ -70,6 +73,7 @@ class JsonCollection:
         self.location = str(location)
         self._path = Path(location)
         self._model = model
+        self._index = index
         self._clock = clock
         self._lock = threading.RLock()
         self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout)
@@ -79,7 +83,7 @@ class JsonCollection:
         self._refresh()
 
     def _empty(self) -> Collection:
-        return SqliteCollection(model=self._model, clock=self._clock)
+        return SqliteCollection(model=self._model, index=self._index, clock=self._clock)
 
     @contextmanager
     def _reading(self) -> Iterator[Collection]:
@@ -136,14 +140,25 @@ class JsonCollection:
         found = self._path.stat()
         self._stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
 
-    def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique = Unique.ID,
+        encodings: Mapping[str, Encoding] | None = None,
+    ) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
-        return self._change(lambda memory: memory.add(items, unique=unique)) if items else []
+        return self._change(lambda memory: memory.add(items, unique=unique, encodings=encodings)) if items else []
 
     def search(self, query: SearchQuery) -> list[Hit]:
         """Give the best items, best first."""
         with self._reading() as memory:
             return memory.search(query)
+
+    def explain(self, query: SearchQuery) -> SearchReport:
+        """Search, and say how it went."""
+        with self._reading() as memory:
+            return memory.explain(query)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Give the items that are there, in the order of `ids`."""
@@ -184,9 +199,9 @@ class JsonCollection:
         with self._reading() as memory:
             return memory.waiting(limit)
 
-    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
-        """Give waiting items their embedding."""
-        return self._change(lambda memory: memory.set_embeddings(vectors))
+    def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
+        """Give waiting items their embeddings; the file keeps one of each item, that of its start."""
+        return self._change(lambda memory: memory.set_embeddings(encodings))
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Forget every embedding and name the model of the new ones."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from devmem.testing.chat import FailingChat, ScriptedChat
 from devmem.testing.clock import ManualClock
-from devmem.testing.embedders import FailingEmbedder, HashEmbedder
+from devmem.testing.embedders import FailingEmbedder, HashEmbedder, HashTokenEmbedder
 
 if TYPE_CHECKING:
     from devmem.testing.collections import CollectionSuite, OpenCollection
@@ -21,6 +21,7 @@ __all__ = [
     "FailingChat",
     "FailingEmbedder",
     "HashEmbedder",
+    "HashTokenEmbedder",
     "ManualClock",
     "OpenCollection",
     "OpenStore",

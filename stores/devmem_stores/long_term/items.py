@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import fields
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -30,8 +31,13 @@ _KINDS: Final[Mapping[Role, SourceKind]] = {Role.USER: SourceKind.USER, Role.TOO
 
 def item_id(scope: Scope, message_id: str) -> str:
     """Name the item of a message in one role's memory: the same message may be in several."""
-    owner = "\x1f".join("" if part is None else f"={part}" for part in astuple(scope))
-    return sha256(f"{owner}\x1e{message_id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256(f"{_owner(scope)}\x1e{message_id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@lru_cache(maxsize=1024)
+def _owner(scope: Scope) -> str:
+    parts = (getattr(scope, each.name) for each in fields(scope))
+    return "\x1f".join("" if part is None else f"={part}" for part in parts)
 
 
 def item_of(

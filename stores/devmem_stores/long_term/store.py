@@ -13,6 +13,7 @@ from devmem import (
     ConfigModel,
     EmbeddingError,
     Filter,
+    Hit,
     MemoryItem,
     MemoryWritePayload,
     Message,
@@ -163,20 +164,27 @@ class LongTermMemory(CollectionMemory):
             return {}
 
     def _near(self, vector: Vector, scope: Scope, k: int) -> dict[str, MemoryItem]:
-        hits = self.collection.search(
-            SearchQuery(
-                vector=vector,
-                limit=max(k, _LOOKED_AT),
-                min_similarity=self.config.known_from - _ROUNDING,
-                where=Filter(scope=scope),
-                weights=Weights(similarity=1.0, lexical=0.0),
-            )
+        asked = SearchQuery(
+            vector=vector,
+            min_similarity=self.config.known_from - _ROUNDING,
+            weights=Weights(similarity=1.0, lexical=0.0),
         )
+        hits = self._candidates(asked, scope, k)
         return {hit.item.id: hit.item for hit in hits if self._compared_by_meaning(whole_text(hit.item))}
 
     def _worded(self, text: str, scope: Scope, k: int) -> dict[str, MemoryItem]:
-        hits = self.collection.search(SearchQuery(text=text, limit=max(k, _LOOKED_AT), where=Filter(scope=scope)))
+        hits = self._candidates(SearchQuery(text=text), scope, k)
         return {hit.item.id: hit.item for hit in hits if same_words(whole_text(hit.item), text)}
+
+    def _candidates(self, asked: SearchQuery, scope: Scope, k: int) -> list[Hit]:
+        """Search what belongs to a scope; some more than `k` hits, as some may turn out to be only half the same."""
+        wanted = max(2 * k, _LOOKED_AT)
+        hits = self.collection.search(replace(asked, limit=4 * wanted))
+        own = [hit for hit in hits if scope.admits(hit.item.scope)]
+        if len(own) >= wanted or len(hits) < 4 * wanted:
+            return own
+        # What others keep took the places. Asked for only then: to list a scope's items costs more than the search.
+        return self.collection.search(replace(asked, limit=wanted, where=Filter(scope=scope)))
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Forget the named or the matching items, in the roles' memories too."""

@@ -52,6 +52,20 @@ def test_what_cannot_be_configured(config: dict[str, object]) -> None:
         LongTermConfig.model_validate(config)
 
 
+@pytest.mark.parametrize("embedded", [True, False])
+def test_what_many_others_know_is_no_news_to_who_knows_it(open_store: OpenStore, embedded: bool) -> None:
+    """However many roles keep the same, each role's own is found, and none else's."""
+    store = open_store(embedder=AngleEmbedder() if embedded else None)
+    same = UserMessage("the same at 0 degrees")
+    store.recover("first").add(same)
+    for n in range(60):
+        store.recover(f"role {n}").add(replace(same, id=f"{n}"))
+    asked = replace(same, id="asked")
+    assert store.recover("first").find_news([asked]) == []
+    assert store.recover("first").search_similar(asked) == [same]
+    assert store.recover("newcomer").find_news([asked]) == [asked]
+
+
 def test_many_messages_are_embedded_at_once(open_store: OpenStore) -> None:
     embedder = AngleEmbedder()
     role = open_store(embedder=embedder).recover("r")
