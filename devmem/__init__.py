@@ -30,6 +30,7 @@ from devmem.collections import (
 )
 from devmem.config import (
     Attachment,
+    ChatConfig,
     ConfigModel,
     EmbeddingConfig,
     EmbeddingParams,
@@ -39,7 +40,9 @@ from devmem.config import (
 )
 from devmem.embedding import Embedder, ModelIdentity, open_embedder
 from devmem.errors import (
+    ChatModelError,
     CollectionBusyError,
+    CollectionClosedError,
     CollectionError,
     CollectionUnwritableError,
     ConfigError,
@@ -63,7 +66,7 @@ from devmem.items import (
     dump_item,
     load_item,
 )
-from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat_model
+from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
 from devmem.manager import MemoryManager
 from devmem.messages import (
     ROUTE_ALL,
@@ -107,8 +110,10 @@ from devmem.registry import StoreRegistry, StoreType, register_memory_store, reg
 from devmem.runtime import NodeResult, RunResult, WorkflowRunner, make_store, open_stores
 from devmem.runtime.loading import load_workflow
 from devmem.stages import Stage
+from devmem.text.analysis import mostly_unspaced, query_terms
 from devmem.text.frames import strip_frames
 from devmem.text.sentences import shorten, split_sentences
+from devmem.text.summarizing import count_words, extract_summary
 from devmem.text.tokens import estimate_tokens
 
 __all__ = [
@@ -119,11 +124,14 @@ __all__ = [
     "AIMessage",
     "Attachment",
     "AttachmentRef",
+    "ChatConfig",
     "ChatModel",
+    "ChatModelError",
     "ChatReply",
     "ChatRequest",
     "Collection",
     "CollectionBusyError",
+    "CollectionClosedError",
     "CollectionConfig",
     "CollectionError",
     "CollectionInfo",
@@ -198,11 +206,13 @@ __all__ = [
     "WriteStatus",
     "action_name",
     "content_hash",
+    "count_words",
     "dump_item",
     "dump_message",
     "dump_message_json",
     "dump_payload",
     "estimate_tokens",
+    "extract_summary",
     "item_from",
     "load_item",
     "load_message",
@@ -210,10 +220,13 @@ __all__ = [
     "load_payload",
     "load_workflow",
     "make_store",
+    "mostly_unspaced",
+    "open_chat",
     "open_chat_model",
     "open_collection",
     "open_embedder",
     "open_stores",
+    "query_terms",
     "register_memory_store",
     "register_payload",
     "registry",

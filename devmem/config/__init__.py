@@ -7,6 +7,7 @@ and path.
 from devmem.config.agent import AgentConfig
 from devmem.config.attachment import Attachment
 from devmem.config.base import ConfigModel
+from devmem.config.chat import ChatConfig
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.config.fields import ChildRoute, EnumOption, FieldSpec, field_specs
 from devmem.config.index import IndexConfig
@@ -24,6 +25,7 @@ from devmem.config.workflow import Edge, NodeConfig, Workflow
 __all__ = [
     "AgentConfig",
     "Attachment",
+    "ChatConfig",
     "ChildRoute",
     "ConfigModel",
     "Edge",

@@ -25,6 +25,7 @@ _UNSPACED: Final = (
 )
 _TOKEN: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+(?:[.\-'’](?:(?![{_UNSPACED}])\w)+)*")
 _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
+_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]*(?![{_UNSPACED}])\w[^\s{_UNSPACED}]*")
 # A part of an identifier: an acronym, or a word of a camel-cased name; digits stay with the word before them.
 _PART: Final = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z]|[\W_]|$)|[A-Z]?[^\W_A-Z]+|[A-Z]+")
 _CLITIC: Final = re.compile(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m)?)$", re.IGNORECASE)
@@ -85,6 +86,11 @@ _CHARACTER_WEIGHT: Final = 0.3
 def term_weight(term: str) -> float:
     """Say what a term of a query counts beside others, its rarity aside: from 0 to 1."""
     return _CHARACTER_WEIGHT if len(term) == 1 and _UNSPACED_RUN.match(term) else 1.0
+
+
+def words(text: str) -> Iterator[int]:
+    """Give where each word ends, as people count them; a character of a script without spaces is one."""
+    return (found.end() for found in _WORD.finditer(text))
 
 
 @lru_cache(maxsize=1 << 16)
