@@ -19,7 +19,8 @@
     │   └── EmbeddingUnavailableError  the provider does not answer; try again later
     ├── ChatModelError
     ├── MissingExtraError
-    └── DataFileError                a file given to `devmem import` or found beside a store
+    ├── DataFileError                a file given to `devmem import` or found beside a store
+    └── ExportError                  a store cannot be written in the form that was asked for
 
 An error keeps its facts as attributes and words its own message: what, which, and what to do next.
 """
@@ -175,3 +176,7 @@ class DataFileError(DevmemError):
         self.path, self.line = str(path), line
         place = f"{self.path}:{line}" if line is not None else self.path
         super().__init__(f"{place}: {message}")
+
+
+class ExportError(DevmemError):
+    """What a store holds cannot be written in the form that was asked for."""

@@ -145,7 +145,10 @@ def sample(**turn: object) -> list[object]:
         ([{"units": []}], "[0]: 'id': expected text"),
         ([DEVALL, 5], "[1]: expected an object, found int"),
         ([DEVALL | {"timestamp": "soon"}], "[0]: 'timestamp': 'soon' is no time"),
-        ([1, 2], "of no known format (jsonl, devall, locomo, units): the document is a list whose first element"),
+        (
+            [1, 2],
+            "of no known format (jsonl, devall, export, locomo, units): the document is a list whose first",
+        ),
         ({"a": {"b": 1}, "c": 2}, "the document is an object with the keys 'a', 'c'"),
         ("text", "the document is of type str"),
     ],
