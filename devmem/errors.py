@@ -18,6 +18,7 @@
     │   ├── ModelDamagedError
     │   └── EmbeddingUnavailableError  the provider does not answer; try again later
     ├── ChatModelError
+    ├── MessageError                 a message, or data that should be messages
     ├── MissingExtraError
     ├── DataFileError                a file given to `devmem import` or found beside a store
     └── ExportError                  a store cannot be written in the form that was asked for
@@ -158,6 +159,10 @@ class EmbeddingUnavailableError(EmbeddingError):
 
 class ChatModelError(DevmemError):
     """A chat model gave no usable answer."""
+
+
+class MessageError(DevmemError, ValueError):
+    """Something is not a message, or data cannot be read as messages; nothing was added or taken in."""
 
 
 class MissingExtraError(DevmemError, ImportError):

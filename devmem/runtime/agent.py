@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from devmem.collections import Filter
@@ -102,7 +102,7 @@ class AgentRun:
         context = self._context
         messages = [Message(role=Role.SYSTEM, content=role)] if role else []
         # To the model, what other nodes said is said by its user; its own words are only the draft and the plan.
-        said = [replace(message, role=Role.USER) for message in self.inputs]
+        said = [message.with_role(Role.USER) for message in self.inputs]
         if context is not None and context.formatted_text:
             block = Message(role=Role.USER, content=context.formatted_text, source="memory")
             messages += [*said[:-1], block, *said[-1:]]

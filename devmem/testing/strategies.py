@@ -1,4 +1,4 @@
-"""Hypothesis strategies: items with whatever the model allows."""
+"""Hypothesis strategies: items and messages with whatever the model allows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,17 @@ from devmem.items import (
     SourceKind,
     Vector,
 )
-from devmem.messages import AttachmentRef, MessageBlock
+from devmem.messages import (
+    AIMessage,
+    AttachmentRef,
+    Message,
+    MessageBlock,
+    PayloadData,
+    Role,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
 
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 TEXTS: Final = st.text(st.characters(exclude_categories=[]), max_size=60).filter(lambda text: not _PAIR.search(text))
@@ -48,16 +58,15 @@ _ATTACHMENTS: Final = st.builds(
     data_uri=st.none() | TEXTS.map(lambda text: f"data:text/plain,{text}"),
     metadata=METADATA,
 )
+_MESSAGE_BLOCKS: Final = st.builds(
+    MessageBlock,
+    type=st.sampled_from(["text", "image", "audio", "video", "file", "data", "hologram"]),
+    text=st.none() | TEXTS,
+    attachment=st.none() | _ATTACHMENTS,
+    data=METADATA,
+)
 _BLOCKS: Final = st.builds(
-    SnapshotBlock,
-    role=st.sampled_from(["user", "assistant", "tool", "input"]),
-    block=st.builds(
-        MessageBlock,
-        type=st.sampled_from(["text", "image", "audio", "video", "file", "data", "hologram"]),
-        text=st.none() | TEXTS,
-        attachment=st.none() | _ATTACHMENTS,
-        data=METADATA,
-    ),
+    SnapshotBlock, role=st.sampled_from(["user", "assistant", "tool", "input"]), block=_MESSAGE_BLOCKS
 )
 SNAPSHOTS: Final = st.builds(MemoryContentSnapshot, text=TEXTS, blocks=st.lists(_BLOCKS, max_size=2).map(tuple))
 SCOPES: Final = st.builds(
@@ -96,4 +105,23 @@ def items(dimension: int | None = None) -> st.SearchStrategy[MemoryItem]:
         provenance=_PROVENANCES,
         event_time=st.none() | TIMES,
         trust=st.floats(min_value=0, max_value=1),
+    )
+
+
+def messages(ids: st.SearchStrategy[str] = NAMES) -> st.SearchStrategy[Message]:
+    """Make messages of every class, with ids from a strategy."""
+    shared = {
+        "content": TEXTS,
+        "id": ids,
+        "blocks": st.lists(_MESSAGE_BLOCKS, max_size=2),
+        "source": _OPTIONAL_NAMES,
+        "created_at": TIMES,
+        "metadata": METADATA,
+        "cause_by": _OPTIONAL_NAMES,
+        "send_to": st.sets(NAMES, max_size=3),
+        "instruct_content": st.none() | st.builds(PayloadData, name=_KEYS, value=JSON_VALUES),
+    }
+    plain = st.builds(Message, role=st.sampled_from(Role), **shared)
+    return st.one_of(
+        plain, *(st.builds(made, **shared) for made in (UserMessage, SystemMessage, AIMessage, ToolMessage))
     )

@@ -1,4 +1,4 @@
-"""Messages, and the multimodal blocks they are made of.
+"""The multimodal blocks that messages are made of.
 
 The block and attachment fields are those of DevAll's (ChatDev 2) message blocks, so that what it stored reads in
 unchanged; a key that is not known here is kept in `data` or `metadata`, never dropped.
@@ -6,24 +6,12 @@ unchanged; a key that is not known here is kept in `data` or `metadata`, never d
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any
-from uuid import uuid4
+from typing import Annotated
 
 from pydantic import BeforeValidator, JsonValue
-
-
-class Role(StrEnum):
-    """Who speaks, as chat models name it."""
-
-    SYSTEM = "system"
-    USER = "user"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
 
 
 def keep_unknown(raw: object, *, known: frozenset[str], into: str) -> object:
@@ -77,28 +65,3 @@ class MessageBlock:
 
 _BLOCK_KEYS = frozenset(f.name for f in fields(MessageBlock))
 KeepBlock = BeforeValidator(partial(keep_unknown, known=_BLOCK_KEYS, into="data"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One utterance between user, agents, tools, models and knowledge."""
-
-    role: Role
-    content: str
-    """The text; blocks that are not text are described in it only if the author did so."""
-    blocks: tuple[Annotated[MessageBlock, KeepBlock], ...] = ()
-    """Multimodal parts beside `content`."""
-    source: str = ""
-    """Name of the speaker: a node id, a tool, a user; empty when nobody said."""
-    id: str = field(default_factory=lambda: uuid4().hex)
-    created_at: float = field(default_factory=time.time)
-    """Seconds since the epoch, UTC."""
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
-
-    def text(self) -> str:
-        """Join the content and a description of every block, a line each."""
-        return "\n".join(part for part in (self.content, *(b.describe() for b in self.blocks)) if part)
-
-    def for_chat(self) -> dict[str, Any]:
-        """Give the role and text as an OpenAI-compatible chat API takes them."""
-        return {"role": self.role.value, "content": self.text()}

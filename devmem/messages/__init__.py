@@ -1,0 +1,37 @@
+"""Messages, the queue they wait in, and the memory of those that were seen."""
+
+from devmem.messages.blocks import AttachmentRef, KeepBlock, MessageBlock, keep_unknown
+from devmem.messages.forms import dump_message, dump_message_json, load_message, load_message_json
+from devmem.messages.message import AIMessage, Message, SystemMessage, ToolMessage, UserMessage
+from devmem.messages.names import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF, USER_REQUIREMENT, Role, action_name
+from devmem.messages.payloads import Payload, PayloadData, register_payload
+from devmem.messages.queue import Dedupe, MessageQueue
+from devmem.messages.short_term import ShortTermMemory
+
+__all__ = [
+    "ROUTE_ALL",
+    "ROUTE_NONE",
+    "ROUTE_SELF",
+    "USER_REQUIREMENT",
+    "AIMessage",
+    "AttachmentRef",
+    "Dedupe",
+    "KeepBlock",
+    "Message",
+    "MessageBlock",
+    "MessageQueue",
+    "Payload",
+    "PayloadData",
+    "Role",
+    "ShortTermMemory",
+    "SystemMessage",
+    "ToolMessage",
+    "UserMessage",
+    "action_name",
+    "dump_message",
+    "dump_message_json",
+    "keep_unknown",
+    "load_message",
+    "load_message_json",
+    "register_payload",
+]

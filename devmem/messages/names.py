@@ -1,0 +1,76 @@
+"""Names: who speaks, what caused a message, and whom it goes to."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+from devmem.errors import MessageError
+
+ROUTE_ALL: Final = "<all>"
+"""In `send_to`: everybody."""
+ROUTE_NONE: Final = "<none>"
+"""In `send_to`: nobody."""
+ROUTE_SELF: Final = "<self>"
+"""In `send_to`: the sender."""
+USER_REQUIREMENT: Final = "metagpt.actions.add_requirement.UserRequirement"
+"""MetaGPT's name for what a user asks: the cause of a message of the user that names no other."""
+
+
+class Role(StrEnum):
+    """Who speaks, as chat models name it."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+def role_of(role: str) -> Role:
+    """Give the role of a name.
+
+    Raises:
+        MessageError: there is no such role.
+    """
+    try:
+        return Role(role)
+    except ValueError:
+        raise MessageError(
+            f"{role!r} is no role; roles are {', '.join(Role)}. Who speaks under a name of their own is the `source`."
+        ) from None
+
+
+def action_name(action: object) -> str:
+    """Name an action, an agent or a tool: a string as it is, a class or function as `module.Qualified.name`.
+
+    Anything else is named by its class; None is the empty name.
+
+    Raises:
+        MessageError: two different things would get the same name: a lambda, or a plain value such as a number.
+    """
+    if action is None:
+        return ""
+    if isinstance(action, str):
+        # The value also of a string that is a member of an enumeration.
+        return str.__str__(action)
+    while isinstance(action, partial):
+        action = action.func
+    named = action if isinstance(action, type) or inspect.isroutine(action) else type(action)
+    module, name = getattr(named, "__module__", None), named.__qualname__
+    if "<lambda>" in name or (module == "builtins" and named is not action):
+        raise MessageError(f"{action!r} names no action: give a string, a class, a function or an instance of a class")
+    return f"{module}.{name}" if module else name
+
+
+def addresses(send_to: object) -> frozenset[str]:
+    """Name one addressee or several; nobody named means everybody.
+
+    Raises:
+        MessageError: as `action_name`.
+    """
+    several = isinstance(send_to, Iterable) and not isinstance(send_to, str | type)
+    names = frozenset(action_name(each) for each in (send_to if several else [send_to]))  # type: ignore[attr-defined]
+    return names - {""} or frozenset({ROUTE_ALL})

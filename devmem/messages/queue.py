@@ -1,0 +1,195 @@
+"""A queue of messages between agents."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import threading
+from collections import deque
+from typing import Final, Literal, NamedTuple, Self
+
+from pydantic import JsonValue
+
+from devmem.errors import MessageError
+from devmem.messages.forms import dump_message, json_text, load_messages, read_json
+from devmem.messages.message import Message
+
+Dedupe = Literal["id", "content"]
+"""What makes two messages the same: their id, or what was said (`Message.content_hash`)."""
+
+_PRIORITY: Final = "priority"
+
+
+class _Waiting(NamedTuple):
+    priority: int
+    number: int
+    message: Message
+
+
+class MessageQueue:
+    """Messages that wait for their reader: lowest priority number first, and first in, first out within one.
+
+    Any number of threads and tasks may use it at once.
+    """
+
+    def __init__(self, *, dedupe: Dedupe | None = None) -> None:
+        """Make an empty queue.
+
+        Args:
+            dedupe: what keeps a message from being queued while the same one waits already; None queues all.
+
+        Raises:
+            MessageError: there is no such way to tell messages apart.
+        """
+        if dedupe not in (None, "id", "content"):
+            raise MessageError(f"`dedupe` is `id`, `content` or None, not {dedupe!r}")
+        self._dedupe = dedupe
+        self._heap: list[_Waiting] = []
+        self._keys: set[str] = set()
+        self._pushed = 0
+        self._arrived = threading.Condition()
+        self._readers: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
+
+    def push(self, message: Message, *, priority: int = 0) -> bool:
+        """Append a message; says whether it was queued, which `dedupe` may prevent.
+
+        Raises:
+            MessageError: it is not a message.
+        """
+        if not isinstance(message, Message):
+            raise MessageError(f"a queue takes messages, not {type(message).__name__}")
+        key = self._key(message)
+        with self._arrived:
+            if key is not None and key in self._keys:
+                return False
+            if key is not None:
+                self._keys.add(key)
+            heapq.heappush(self._heap, _Waiting(priority, self._pushed, message))
+            self._pushed += 1
+            self._arrived.notify()
+            self._wake_a_task()
+        return True
+
+    def pop(self) -> Message | None:
+        """Take the next message; None when there is none."""
+        with self._arrived:
+            if not self._heap:
+                return None
+            message = heapq.heappop(self._heap).message
+            if (key := self._key(message)) is not None:
+                self._keys.discard(key)
+            return message
+
+    def pop_all(self) -> list[Message]:
+        """Take every message that waits, in order."""
+        with self._arrived:
+            taken = [waiting.message for waiting in sorted(self._heap)]
+            self._heap.clear()
+            self._keys.clear()
+            return taken
+
+    def wait(self, timeout: float | None = None) -> Message | None:
+        """Take the next message, waiting for it; None when `timeout` seconds passed without one.
+
+        It blocks the thread; tasks use `await_next`.
+        """
+        with self._arrived:
+            self._arrived.wait_for(lambda: bool(self._heap), timeout)
+            return self.pop()
+
+    async def await_next(self) -> Message:
+        """Take the next message, waiting for it without blocking the event loop.
+
+        A cancelled task takes nothing; `asyncio.timeout` bounds the wait.
+        """
+        while True:
+            with self._arrived:
+                if (message := self.pop()) is not None:
+                    return message
+                loop = asyncio.get_running_loop()
+                reader = (loop, loop.create_future())
+                self._readers.append(reader)
+            try:
+                await reader[1]
+            except asyncio.CancelledError:
+                self._leave(reader)
+                raise
+
+    def empty(self) -> bool:
+        """Say whether no message waits."""
+        return not self._heap
+
+    def count(self) -> int:
+        """Count the messages that wait."""
+        return len(self._heap)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __bool__(self) -> bool:
+        """A queue is one even when it is empty."""
+        return True
+
+    def dump(self) -> str:
+        """Write what waits as JSON, in order; nothing leaves the queue.
+
+        Raises:
+            MessageError: a message has no JSON form.
+        """
+        with self._arrived:
+            waiting = sorted(self._heap)
+        return json_text([_form(each) for each in waiting])
+
+    @classmethod
+    def load(cls, data: str | bytes, *, dedupe: Dedupe | None = None) -> Self:
+        """Make a queue from what `dump` wrote, or MetaGPT's queue.
+
+        Raises:
+            MessageError: it is not JSON, or some elements are no messages; the error names each.
+        """
+        raw = read_json(data)
+        elements = raw if isinstance(raw, list) else [raw]
+        wrapped = [each if isinstance(each, dict) and _PRIORITY in each else None for each in elements]
+        forms = [each if wrap is None else wrap.get("message") for each, wrap in zip(elements, wrapped, strict=True)]
+        messages = load_messages(forms if isinstance(raw, list) else raw)
+        priorities = [0 if wrap is None else wrap[_PRIORITY] for wrap in wrapped]
+        if wrong := [each for each in priorities if not isinstance(each, int)]:
+            raise MessageError(f"a priority is a whole number, not {wrong[0]!r}")
+        queue = cls(dedupe=dedupe)
+        for message, priority in zip(messages, priorities, strict=True):
+            queue.push(message, priority=priority)
+        return queue
+
+    def _key(self, message: Message) -> str | None:
+        if self._dedupe is None:
+            return None
+        return message.id if self._dedupe == "id" else message.content_hash()
+
+    def _wake_a_task(self) -> None:
+        """Let the task that waits longest look; called with the lock held."""
+        while self._readers:
+            loop, future = self._readers.popleft()
+            try:
+                loop.call_soon_threadsafe(_done, future)
+            except RuntimeError:
+                # Its event loop was closed: nobody waits there any more.
+                continue
+            return
+
+    def _leave(self, reader: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]) -> None:
+        """Stop waiting; who was woken and does not take the message wakes the next."""
+        with self._arrived:
+            if reader in self._readers:
+                self._readers.remove(reader)
+            elif self._heap:
+                self._wake_a_task()
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _form(waiting: _Waiting) -> JsonValue:
+    form = dump_message(waiting.message)
+    return form if waiting.priority == 0 else {_PRIORITY: waiting.priority, "message": form}

@@ -1,0 +1,281 @@
+"""Short-term memory: the messages that an agent has seen, in order, each once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any, Final, Self
+
+from devmem.errors import MessageError
+from devmem.messages.forms import dump_message, json_text, load_messages, read_json
+from devmem.messages.indexes import MessageIndex
+from devmem.messages.message import Message
+from devmem.messages.names import Role, action_name, role_of
+from devmem.messages.queue import Dedupe
+
+_LOG: Final = logging.getLogger(__name__)
+
+IGNORED_ID: Final = "0"
+"""The id of every message in a memory that MetaGPT kept with `ignore_id`."""
+
+
+class ShortTermMemory:
+    """Messages in the order in which they were added, each once; lists that it gives belong to the caller.
+
+    It is safe to use from several threads. A look-up by id, position, action, role, speaker or time costs what it
+    gives, however many messages there are; `get_by_content` looks into every message.
+    """
+
+    def __init__(self, *, dedupe: Dedupe = "id", max_messages: int | None = None) -> None:
+        """Make an empty memory.
+
+        Args:
+            dedupe: what makes a message known: its id, or with `content` also what was said (`Message.content_hash`).
+            max_messages: how many to keep, the oldest go first; None keeps all.
+
+        Raises:
+            MessageError: an argument is out of range.
+        """
+        if dedupe not in ("id", "content"):
+            raise MessageError(f"`dedupe` is `id` or `content`, not {dedupe!r}")
+        if max_messages is not None and max_messages < 1:
+            raise MessageError(f"`max_messages` is at least 1, or None for all, not {max_messages!r}")
+        self.dedupe: Final[Dedupe] = dedupe
+        self.max_messages: Final = max_messages
+        self._lock = threading.RLock()
+        self._index = MessageIndex(by_content=dedupe == "content")
+
+    def add(self, message: Message) -> bool:
+        """Append a message; says whether it was new.
+
+        Raises:
+            MessageError: it is not a message.
+        """
+        key = self._index.key(_checked(message))
+        with self._lock:
+            if self._index.number_of(message.id, key) is not None:
+                return False
+            self._index.add(message, key)
+            if self.max_messages is not None:
+                self._forget(self._index.ends(keep=self.max_messages))
+            return True
+
+    def add_batch(self, messages: Iterable[Message]) -> list[Message]:
+        """Append messages; gives those that were new, in order.
+
+        Raises:
+            MessageError: one is not a message; none was added.
+        """
+        checked = [_checked(message) for message in messages]
+        with self._lock:
+            return [message for message in checked if self.add(message)]
+
+    def update(self, message: Message) -> bool:
+        """Put a message in the place of the one with its id, as after `with_metadata`; says whether there was one.
+
+        Raises:
+            MessageError: it is not a message.
+        """
+        key = self._index.key(_checked(message))
+        with self._lock:
+            number = self._index.number_of(message.id)
+            if number is not None:
+                self._index.replace(number, message, key)
+            return number is not None
+
+    def __contains__(self, message: object) -> bool:
+        """Say whether a message, or the message of an id, is known."""
+        if not isinstance(message, Message | str):
+            return False
+        key = self._index.key(message) if isinstance(message, Message) else ""
+        with self._lock:
+            return self._index.number_of(message if isinstance(message, str) else message.id, key) is not None
+
+    def find_news(self, observed: Iterable[Message], k: int = 0) -> list[Message]:
+        """Give those observed messages that are not known, each once and in order; nothing is added.
+
+        Args:
+            observed: what came in.
+            k: at most so many of them, the last ones; 0 gives all.
+
+        Raises:
+            MessageError: one is not a message, or `k` is negative.
+        """
+        _check_count(k)
+        keyed = [(self._index.key(_checked(message)), message) for message in observed]
+        with self._lock:
+            unknown = [pair for pair in keyed if self._index.number_of(pair[1].id, pair[0]) is None]
+        ids: set[str] = set()
+        contents: set[str] = set()
+        news: list[Message] = []
+        for key, message in unknown:
+            if message.id not in ids and key not in contents:
+                news.append(message)
+            ids.add(message.id)
+            contents.update({key} if key else ())
+        return news[-k:] if k else news
+
+    def get(self, k: int = 0) -> list[Message]:
+        """Give the `k` newest messages, oldest first; 0 gives all.
+
+        Raises:
+            MessageError: `k` is negative.
+        """
+        _check_count(k)
+        with self._lock:
+            count = len(self._index)
+            return self._index.slice(max(0, count - k) if k else 0, count)
+
+    def get_by_id(self, message_id: str) -> Message | None:
+        """Give the message of an id; None when it is not known."""
+        with self._lock:
+            number = self._index.number_of(message_id)
+            return None if number is None else self._index.give([number])[0]
+
+    def get_by_position(self, position: int) -> Message | None:
+        """Give the message at a position: 0 is the oldest, -1 the newest; None where there is none."""
+        with self._lock:
+            count = len(self._index)
+            at = position + count if position < 0 else position
+            return self._index.slice(at, at + 1)[0] if 0 <= at < count else None
+
+    def get_by_role(self, role: Role | str) -> list[Message]:
+        """Give the messages of a role, oldest first.
+
+        Raises:
+            MessageError: there is no such role; a speaker is found with `get_by_source`.
+        """
+        with self._lock:
+            return self._index.by_role(role_of(role))
+
+    def get_by_source(self, source: object) -> list[Message]:
+        """Give the messages of a speaker (`action_name`), oldest first."""
+        with self._lock:
+            return self._index.by_source(action_name(source))
+
+    def get_by_action(self, action: object) -> list[Message]:
+        """Give the messages that an action (`action_name`) caused, oldest first."""
+        return self.get_by_actions([action])
+
+    def get_by_actions(self, actions: Iterable[object]) -> list[Message]:
+        """Give the messages that any of the actions caused, oldest first."""
+        names = [action_name(action) for action in actions]
+        with self._lock:
+            return self._index.by_action(*names)
+
+    def actions(self) -> list[str]:
+        """Name the actions that caused the messages there are; the empty name stands for none."""
+        with self._lock:
+            return self._index.actions()
+
+    def get_by_time(self, *, after: float = -inf, before: float = inf) -> list[Message]:
+        """Give the messages made from `after` on and before `before` (seconds since the epoch), as they were added."""
+        with self._lock:
+            return self._index.give(self._index.by_time(after, before))
+
+    def get_by_content(self, text: str) -> list[Message]:
+        """Give the messages whose content holds a text, letter by letter, oldest first."""
+        return [message for message in self.get() if text in message.content]
+
+    def try_remember(self, keyword: str) -> list[Message]:
+        """Do `get_by_content`, under MetaGPT's other name."""
+        return self.get_by_content(keyword)
+
+    def count(self) -> int:
+        """Count the messages."""
+        return len(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __bool__(self) -> bool:
+        """A memory is one even when it is empty."""
+        return True
+
+    def delete(self, message: Message | str) -> bool:
+        """Forget a message, or the message of an id; says whether it was known."""
+        with self._lock:
+            number = self._index.number_of(message if isinstance(message, str) else message.id)
+            return number is not None and self._forget([number]) == 1
+
+    def delete_newest(self) -> Message | None:
+        """Forget the message that was added last and give it; None when there is none."""
+        with self._lock:
+            newest = self.get_by_position(-1)
+            if newest is not None:
+                self.delete(newest)
+            return newest
+
+    def trim(self, *, keep: int | None = None, before: float | None = None) -> int:
+        """Forget all but the `keep` messages added last, and those made before a time (seconds since the epoch).
+
+        Gives how many were forgotten.
+
+        Raises:
+            MessageError: `keep` is negative.
+        """
+        with self._lock:
+            forgotten = 0
+            if before is not None:
+                forgotten += self._forget(self._index.by_time(-inf, before))
+            if keep is not None:
+                _check_count(keep)
+                forgotten += self._forget(self._index.ends(keep=keep))
+            return forgotten
+
+    def clear(self) -> int:
+        """Forget everything; gives how many messages there were."""
+        with self._lock:
+            count = len(self._index)
+            self._index = MessageIndex(by_content=self.dedupe == "content")
+            return count
+
+    def _forget(self, numbers: Sequence[int]) -> int:
+        for number in numbers:
+            self._index.remove(number)
+        return len(numbers)
+
+    def dump(self) -> str:
+        """Write everything as JSON: the settings, and the messages with their classes.
+
+        Raises:
+            MessageError: a message has no JSON form.
+        """
+        messages = [dump_message(message) for message in self.get()]
+        return json_text({"dedupe": self.dedupe, "max_messages": self.max_messages, "messages": messages})
+
+    @classmethod
+    def load(cls, data: str | bytes) -> Self:
+        """Make a memory from what `dump` wrote, or from MetaGPT's (`storage`, `ignore_id`).
+
+        Raises:
+            MessageError: it is neither, or some elements are no messages; the error names each.
+        """
+        raw: Any = read_json(data)
+        if not isinstance(raw, dict) or not ({"messages", "storage"} & raw.keys()):
+            raise MessageError("not a memory: it has neither `messages` nor, as MetaGPT's, `storage`")
+        messages = load_messages(raw["messages"] if "messages" in raw else raw["storage"])
+        if raw.get("ignore_id"):
+            messages = [replace(each, id="") if each.id == IGNORED_ID else each for each in messages]
+        dedupe: Dedupe = raw.get("dedupe") or ("content" if raw.get("ignore_id") else "id")
+        limit = raw.get("max_messages")
+        if not isinstance(limit, int | None):
+            raise MessageError(f"`max_messages` is a whole number or null, not {limit!r}")
+        memory = cls(dedupe=dedupe, max_messages=limit)
+        if again := len(messages) - len(memory.add_batch(messages)):
+            _LOG.warning("%d message(s) are there twice in what was loaded; each is kept once", again)
+        return memory
+
+
+def _checked(message: Message) -> Message:
+    if not isinstance(message, Message):
+        raise MessageError(f"a memory takes messages, not {type(message).__name__}")
+    return message
+
+
+def _check_count(count: int) -> None:
+    if count < 0:
+        raise MessageError(f"how many messages cannot be negative: {count}")
