@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import ClassVar, Final, Literal
@@ -179,6 +179,10 @@ class CollectionMemory(MemoryBase):
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Give the items stored last, newest first."""
         return self.collection.recent(limit, where)
+
+    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Give every item that matches, in the order in which they were stored, a few at a time."""
+        return self.collection.scan(where)
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Forget the named or the matching items."""

@@ -15,7 +15,7 @@ _SPARE: Final = 64
 def every_item(store: MemoryBase, where: Filter | None = None) -> Iterator[MemoryItem]:
     """Give a store's items that match, oldest first."""
     if isinstance(store, CollectionMemory):
-        yield from store.collection.scan(where)
+        yield from store.scan(where)
         return
     # One that is added meanwhile may push an old one out of the newest `count`.
     yield from reversed(store.recent(store.count_memories(where) + _SPARE, where))
