@@ -2,6 +2,7 @@
 
 from devmem.messages.blocks import AttachmentRef, KeepBlock, MessageBlock, keep_unknown
 from devmem.messages.forms import dump_message, dump_message_json, load_message, load_message_json
+from devmem.messages.memory import MessageMemory
 from devmem.messages.message import AIMessage, Message, SystemMessage, ToolMessage, UserMessage
 from devmem.messages.names import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF, USER_REQUIREMENT, Role, action_name
 from devmem.messages.payloads import Payload, PayloadData, register_payload
@@ -19,6 +20,7 @@ __all__ = [
     "KeepBlock",
     "Message",
     "MessageBlock",
+    "MessageMemory",
     "MessageQueue",
     "Payload",
     "PayloadData",

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from devmem.errors import MessageError
 from devmem.messages.forms import dump_message, json_text, load_messages, read_json
 from devmem.messages.indexes import MessageIndex
+from devmem.messages.memory import MessageMemory
 from devmem.messages.message import Message
 from devmem.messages.names import Role, action_name, role_of
 from devmem.messages.queue import Dedupe
@@ -22,7 +23,7 @@ IGNORED_ID: Final = "0"
 """The id of every message in a memory that MetaGPT kept with `ignore_id`."""
 
 
-class ShortTermMemory:
+class ShortTermMemory(MessageMemory):
     """Messages in the order in which they were added, each once; lists that it gives belong to the caller.
 
     It is safe to use from several threads. A look-up by id, position, action, role, speaker or time costs what it
@@ -247,8 +248,8 @@ class ShortTermMemory:
         messages = [dump_message(message) for message in self.get()]
         return json_text({"dedupe": self.dedupe, "max_messages": self.max_messages, "messages": messages})
 
-    @classmethod
-    def load(cls, data: str | bytes) -> Self:
+    @staticmethod
+    def load(data: str | bytes) -> ShortTermMemory:
         """Make a memory from what `dump` wrote, or from MetaGPT's (`storage`, `ignore_id`).
 
         Raises:
@@ -264,7 +265,7 @@ class ShortTermMemory:
         limit = raw.get("max_messages")
         if not isinstance(limit, int | None):
             raise MessageError(f"`max_messages` is a whole number or null, not {limit!r}")
-        memory = cls(dedupe=dedupe, max_messages=limit)
+        memory = ShortTermMemory(dedupe=dedupe, max_messages=limit)
         if again := len(messages) - len(memory.add_batch(messages)):
             _LOG.warning("%d message(s) are there twice in what was loaded; each is kept once", again)
         return memory

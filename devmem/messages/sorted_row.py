@@ -30,9 +30,8 @@ class SortedRow(Generic[K]):
 
     def remove(self, key: K) -> None:
         """Take a key out, which is there."""
-        at = bisect_left(self._keys, key, lo=self._start)
-        if at > self._start:
-            del self._keys[at]
+        if self._keys[self._start] != key:
+            del self._keys[bisect_left(self._keys, key, lo=self._start)]
             return
         self._start += 1
         if self._start > _LEAST_GARBAGE and 2 * self._start > len(self._keys):

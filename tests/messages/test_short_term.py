@@ -6,6 +6,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pydantic import BaseModel
 
 from devmem import (
     USER_REQUIREMENT,
@@ -15,7 +16,13 @@ from devmem import (
     Role,
     ShortTermMemory,
     UserMessage,
+    register_payload,
 )
+
+
+@register_payload("short-term test tasks")
+class Tasks(BaseModel):
+    names: list[str]
 
 
 def contents(found: list[Message]) -> list[str]:
@@ -110,6 +117,18 @@ def test_messages_keep_their_class_through_json(memory: ShortTermMemory, three: 
     assert loaded.find_news(three) == []
     assert not loaded.add(three[1])
     assert loaded.get_by_action("WritePlan")[0] is loaded.get_by_position(1)
+
+
+def test_a_recovered_memory_is_equal(memory: ShortTermMemory, three: list[Message]) -> None:
+    """The steps of MetaGPT's `serialize_deserialize/test_memory`, and of its team's test after recovery."""
+    memory.add(AIMessage("typed", cause_by="WriteTasks", instruct_content=Tasks(names=["a", "b"]), source="pm"))
+    loaded = ShortTermMemory.load(memory.dump())
+    assert loaded.get() == memory.get()
+    assert (loaded.count(), loaded.actions()) == (4, memory.actions())
+    assert [message.cause_by for message in loaded.get()] == [message.cause_by for message in memory.get()]
+    (typed,) = loaded.get(1)
+    assert typed.instruct_content == Tasks(names=["a", "b"])
+    assert loaded.dump() == memory.dump()
 
 
 def test_news_are_given_once(memory: ShortTermMemory, three: list[Message]) -> None:

@@ -9,10 +9,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tools.bench import file_store, store
+from tools.bench import file_store, messages, store
 from tools.bench.rows import Row, print_table, write_json
 
-_BENCHES: dict[str, Callable[[], Iterable[Row]]] = {"store": store.run, "file_store": file_store.run}
+_BENCHES: dict[str, Callable[[], Iterable[Row]]] = {
+    "store": store.run,
+    "file_store": file_store.run,
+    "messages": messages.run,
+}
 
 
 def main(

@@ -1,0 +1,59 @@
+"""What a `long_term` store can be told."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from devmem import CollectionConfig
+
+_SECONDS_A_DAY: Final = 86_400.0
+
+
+class LongTermConfig(CollectionConfig):
+    """Configuration of a `long_term` store."""
+
+    memory_path: str | None = "auto"
+    """Where the messages live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
+    session, null for this process only."""
+    watch: list[str] = Field(default_factory=list)
+    """Actions whose messages are kept for long, by their whole name or its last part; for what a workflow's node says,
+    the node's id. Empty keeps everything."""
+    known_similarity: float = Field(default=0.95, ge=-1, le=1)
+    """Cosine similarity from which on a message says nothing new."""
+    threshold: float | None = Field(default=None, ge=0, le=4, json_schema_extra={"advanced": True})
+    """MetaGPT's way to say `known_similarity`: a squared L2 distance d of unit vectors, a cosine of 1 - d/2."""
+    short_term: int = Field(default=200, ge=1)
+    """Newest messages of a role that are at hand, and that are taken back from the long-term memory at the start."""
+    dedupe: Literal["id", "content"] = "id"
+    """What makes a message known: its id, or with `content` also the same words of the same speaker."""
+    ttl_days: float | None = Field(default=None, gt=0)
+    """Days that a message is kept; absent keeps it until it is deleted."""
+    max_content_length: int = Field(default=1000, ge=50)
+    """Characters of a message that are shown to an agent and embedded; the whole text is kept, searched by words."""
+
+    @model_validator(mode="after")
+    def _say_it_once(self) -> Self:
+        if self.threshold is not None and "known_similarity" in self.model_fields_set:
+            raise ValueError("`threshold` and `known_similarity` say the same thing; give one of them")
+        return self
+
+    @property
+    def known_from(self) -> float:
+        """Cosine similarity from which on a message says nothing new, however it was configured."""
+        return self.known_similarity if self.threshold is None else 1 - self.threshold / 2
+
+    @property
+    def lifetime(self) -> float | None:
+        """Seconds that a message is kept; None for ever."""
+        return None if self.ttl_days is None else self.ttl_days * _SECONDS_A_DAY
+
+    def watches(self, action: str) -> bool:
+        """Say whether the messages of an action are kept for long."""
+        return watches(self.watch, action)
+
+
+def watches(watch: list[str], action: str) -> bool:
+    """Say whether an action is one of those named, by its whole name or its last part; none named means all."""
+    return not watch or action in watch or action.rpartition(".")[2] in watch

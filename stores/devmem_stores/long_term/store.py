@@ -1,0 +1,196 @@
+"""The `long_term` store: what is watched is kept for long, a role takes it up again, and news are what is not known."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from devmem import (
+    CollectionMemory,
+    ConfigModel,
+    EmbeddingError,
+    Filter,
+    MemoryItem,
+    MemoryWritePayload,
+    Message,
+    MessageError,
+    Scope,
+    SearchQuery,
+    StoreSetup,
+    Unique,
+    Vector,
+    Weights,
+    WriteOutcome,
+    WriteStatus,
+    item_from,
+    shorten,
+    skipped,
+    strip_frames,
+)
+from devmem_stores.long_term.config import LongTermConfig
+from devmem_stores.long_term.items import item_id, item_of, message_of, same_words, whole_text
+from devmem_stores.long_term.role import RoleMemory
+
+_ROUNDING: Final = 1e-6
+_LOG: Final = logging.getLogger(__name__)
+
+
+class LongTermMemory(CollectionMemory):
+    """Keeps the messages of watched actions, each once, for every role apart."""
+
+    config_model: ClassVar[type[ConfigModel]] = LongTermConfig
+    summary: ClassVar[str] = "Long-term memory of messages: keeps what is watched, tells a role what is news"
+    unique: ClassVar[Unique] = Unique.CONTENT
+
+    def __init__(self, setup: StoreSetup) -> None:
+        super().__init__(setup)
+        self.config = setup.config_as(LongTermConfig)
+        self._roles: dict[Scope, RoleMemory] = {}
+        self._recovering = threading.Lock()
+
+    def recover(self, role_id: str, watch: Iterable[object] | None = None, *, scope: Scope | None = None) -> RoleMemory:
+        """Give a role's memory, with what it knew last at hand; the same object each time.
+
+        The role's id is data: it names no file, so it may hold any character.
+
+        Args:
+            role_id: the role's name.
+            watch: actions (`action_name`) whose messages this role keeps for long; None takes the store's.
+            scope: whom the memory is for beside the role, as a user or a conversation.
+
+        Raises:
+            MessageError: the id is blank, or something stored is no message any more.
+            CollectionError: the place where the messages are cannot be read.
+        """
+        if not role_id.strip():
+            raise MessageError("a role needs an id that is not blank: without one, all roles would be meant")
+        owner = replace(scope or Scope(), agent=role_id)
+        with self._recovering:
+            if owner not in self._roles:
+                self._roles[owner] = RoleMemory(self, owner)
+            role = self._roles[owner]
+        if watch is not None:
+            role.watch(watch)
+        return role
+
+    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        asked, answered = strip_frames(payload.inputs_text).strip(), payload.output_text().strip()
+        said = [text for text in (asked, answered) if text]
+        if not said:
+            return skipped("neither the input nor the output has a text")
+        action = str(payload.metadata.get("cause_by") or payload.source)
+        if not self.config.watches(action):
+            return skipped(f"{action!r} is not watched; watched are {', '.join(self.config.watch)}")
+        now = self.setup.clock()
+        summary = "\n".join(shorten(text, self.config.max_content_length // len(said)) for text in said)
+        return replace(
+            item_from(payload, summary, created_at=now),
+            expires_at=None if self.config.lifetime is None else now + self.config.lifetime,
+        )
+
+    def keep(self, messages: Sequence[Message], scope: Scope) -> list[WriteStatus]:
+        """Keep messages durably; says of each whether it was there already.
+
+        Raises:
+            MessageError: a message has no JSON form.
+            CollectionError: nothing was written.
+        """
+        unique = Unique.ID if self.config.dedupe == "id" else Unique.CONTENT
+        items = [
+            item_of(
+                message,
+                scope,
+                stored_at=self.setup.clock(),
+                lifetime=self.config.lifetime,
+                max_length=self.config.max_content_length,
+                by_content=unique is Unique.CONTENT,
+            )
+            for message in messages
+        ]
+        return [outcome.status for outcome in self._store(self._with_known_embeddings(items), unique)]
+
+    def forget(self, scope: Scope, message_ids: Sequence[str] | None = None) -> int:
+        """Delete the messages of these ids, or without ids all of the scope; gives how many there were."""
+        if message_ids is None:
+            return self.collection.delete(where=Filter(scope=scope))
+        return self.collection.delete(ids=[item_id(scope, message_id) for message_id in message_ids])
+
+    def kept(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
+        """Give those of the message ids that are kept."""
+        by_item = {item_id(scope, message_id): message_id for message_id in message_ids}
+        now = self.setup.clock()
+        found = self.collection.get(list(by_item)) if by_item else []
+        return {by_item[item.id] for item in found if not item.expired(now)}
+
+    def recall(self, scope: Scope, count: int) -> list[Message]:
+        """Give the messages that were kept last, oldest first."""
+        return [message_of(item) for item in reversed(self.collection.recent(count, Filter(scope=scope)))]
+
+    def similar(self, texts: Sequence[str], scope: Scope, k: int) -> list[list[Message]]:
+        """Give for each text at most `k` kept messages that say the same, the most similar first.
+
+        The texts are embedded in one call. A provider that fails leaves their words to compare.
+        """
+        vectors = self._embedded([text for text in dict.fromkeys(texts) if self._compared_by_meaning(text)])
+        # An item that waits for its embedding is found by its words alone.
+        some_wait = bool(self.collection.waiting(1))
+        found: list[list[Message]] = []
+        for text in texts:
+            items = self._near(vectors[text], scope, k) if text in vectors else {}
+            if text.strip() and (some_wait or text not in vectors):
+                items |= self._worded(text, scope, k)
+            found.append([message_of(item) for item in items.values()][:k])
+        return found
+
+    def _compared_by_meaning(self, text: str) -> bool:
+        # What is embedded in part may go on in another way.
+        return bool(text.strip()) and len(text) <= self.config.max_content_length
+
+    def _embedded(self, texts: Sequence[str]) -> dict[str, Vector]:
+        """Embed the texts, each of shape (dimension,); none without a model or when it does not answer."""
+        if self._embedder is None or not texts:
+            return {}
+        try:
+            return dict(zip(texts, self._embedder.embed(texts), strict=True))
+        except EmbeddingError as error:
+            _LOG.warning("memory store %r tells news by their words alone for now: %s", self.name, error)
+            return {}
+
+    def _near(self, vector: Vector, scope: Scope, k: int) -> dict[str, MemoryItem]:
+        hits = self.collection.search(
+            SearchQuery(
+                vector=vector,
+                limit=k,
+                min_similarity=self.config.known_from - _ROUNDING,
+                where=Filter(scope=scope),
+                weights=Weights(similarity=1.0, lexical=0.0),
+            )
+        )
+        return {hit.item.id: hit.item for hit in hits if self._compared_by_meaning(whole_text(hit.item))}
+
+    def _worded(self, text: str, scope: Scope, k: int) -> dict[str, MemoryItem]:
+        hits = self.collection.search(SearchQuery(text=text, limit=max(k, 10), where=Filter(scope=scope)))
+        return {hit.item.id: hit.item for hit in hits if same_words(whole_text(hit.item), text)}
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Forget the named or the matching items, in the roles' memories too."""
+        return self._followed(super().delete(ids=ids, where=where))
+
+    def clear(self) -> int:
+        """Forget everything, in the roles' memories too."""
+        return self._followed(super().clear())
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Forget all but the newest items, and those that are too old, in the roles' memories too."""
+        return self._followed(super().trim(keep=keep, stored_before=stored_before))
+
+    def _followed(self, deleted: int) -> int:
+        with self._recovering:
+            roles = list(self._roles.values())
+        if deleted:
+            for role in roles:
+                role.drop_lost()
+        return deleted

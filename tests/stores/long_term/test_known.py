@@ -1,0 +1,142 @@
+"""When a message says nothing new: by meaning, by its very words, and never by half of it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from pydantic import ValidationError
+
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, MessageError, Scope, UserMessage, WriteStatus
+from devmem.testing import FailingEmbedder, ManualClock
+from devmem_stores.long_term import LongTermConfig
+
+from .angles import AngleEmbedder, angle_of
+from .conftest import OpenStore
+
+
+@pytest.mark.parametrize("dimension", [2, 384, 1536])
+@pytest.mark.parametrize("config", [{}, {"threshold": 0.1}, {"known_similarity": 0.95}])
+def test_the_threshold_means_the_same_with_every_model(
+    open_store: OpenStore, config: dict[str, float], dimension: int
+) -> None:
+    """L7: MetaGPT's 0.1 is a squared distance of unit vectors, which a cosine of 0.95 says for any dimension."""
+    role = open_store(embedder=AngleEmbedder(dimension), **config).recover("r")
+    role.add(UserMessage("idea at 0 degrees"))
+    near = UserMessage(f"near at {angle_of(0.099)} degrees")
+    far = UserMessage(f"far at {angle_of(0.101)} degrees")
+    assert role.find_news([near, far]) == [far]
+
+
+@pytest.mark.parametrize(("threshold", "cosine"), [(0.0, 1.0), (0.1, 0.95), (2.0, 0.0), (4.0, -1.0)])
+def test_an_old_threshold_is_converted(threshold: float, cosine: float) -> None:
+    assert LongTermConfig(threshold=threshold).known_from == pytest.approx(cosine)
+    assert LongTermConfig(known_similarity=cosine).known_from == cosine
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"threshold": 0.1, "known_similarity": 0.9},
+        {"threshold": 5},
+        {"known_similarity": 1.1},
+        {"ttl_days": 0},
+        {"short_term": 0},
+        {"watch": "WriteCode"},
+        {"dedupe": "words"},
+    ],
+)
+def test_what_cannot_be_configured(config: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        LongTermConfig.model_validate(config)
+
+
+def test_many_messages_are_embedded_at_once(open_store: OpenStore) -> None:
+    embedder = AngleEmbedder()
+    role = open_store(embedder=embedder).recover("r")
+    role.add_batch([UserMessage(f"idea at {n} degrees") for n in (0, 40, 80)])
+    observed = [UserMessage(f"again at {n} degrees") for n in (0, 40, 80, 120, 120)]
+    assert role.find_news(observed) == observed[3:]
+    assert [len(texts) for texts in embedder.calls] == [3, 4]
+
+
+def test_without_a_model_the_very_words_are_known(open_store: OpenStore) -> None:
+    role = open_store().recover("r")
+    role.add(UserMessage("Write a snake game."))
+    assert role.find_news([UserMessage("write  a snake\ngame.")]) == []
+    assert len(role.find_news([UserMessage("Write a snake game, please."), UserMessage("")])) == 2
+
+
+def test_a_long_message_is_known_by_all_of_its_words(open_store: OpenStore) -> None:
+    """Its beginning alone is embedded, so another end would be taken for the same."""
+    role = open_store(embedder=AngleEmbedder(), max_content_length=100).recover("r")
+    start = "A report at 10 degrees. " + "It goes on and on. " * 20
+    role.add(UserMessage(start + "All is well."))
+    assert role.find_news([UserMessage(start + "All is lost.")])
+    assert role.find_news([UserMessage("short at 10 degrees")])
+    assert role.find_news([UserMessage(start.upper() + "all is well.")]) == []
+
+
+def test_a_model_that_is_down(open_store: OpenStore, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """Messages are kept all the same, known by their words meanwhile, and by meaning when it answers again."""
+    embedder = FailingEmbedder()
+    store = open_store(embedder=embedder, known_similarity=0.8)
+    role = store.recover("r")
+    assert role.add(UserMessage("the red fox jumps over the lazy dog"))
+    similar = UserMessage("the red fox jumps over the lazy dog again")
+    same = UserMessage("The red fox jumps over the lazy dog")
+    with caplog.at_level(logging.WARNING):
+        assert role.find_news([same, similar]) == [similar]
+    assert "by their words alone" in caplog.text
+    embedder.recover()
+    assert role.find_news([same, similar]) == [similar]
+    clock.advance(3600)
+    store.save()
+    assert role.find_news([same, similar]) == []
+
+
+def test_a_node_that_is_not_watched_is_told_so(open_store: OpenStore) -> None:
+    store = open_store(watch=["planner"])
+
+    def said(node: str, **metadata: str) -> MemoryWritePayload:
+        return MemoryWritePayload(
+            inputs_text="What now?",
+            output_snapshot=MemoryContentSnapshot(text=f"{node} says so."),
+            source=node,
+            metadata={**metadata},
+        )
+
+    assert store.update(said("planner")).status is WriteStatus.STORED
+    outcome = store.update(said("reviewer"))
+    assert (outcome.status, "'reviewer' is not watched" in outcome.reason) == (WriteStatus.SKIPPED, True)
+    assert store.update(said("writer", cause_by="my.planner")).status is WriteStatus.STORED
+    assert store.count_memories() == 2
+
+
+def test_what_nodes_wrote_for_a_role_is_recovered(open_store: OpenStore) -> None:
+    """And what was imported: without a message in it, an item is what an assistant said."""
+    store = open_store(ttl_days=1)
+    answer = MemoryContentSnapshot(text="On June 2nd.")
+    scope = Scope(agent="writer")
+    store.update(MemoryWritePayload(inputs_text="When?", output_snapshot=answer, scope=scope, source="writer"))
+    store.add([MemoryItem(content_summary="An old note.", scope=scope, created_at=5.0)])
+    first, second = store.recover("writer").get()
+    assert (first.content, first.source, first.is_ai_message()) == ("When?\nOn June 2nd.", "writer", True)
+    assert (second.content, second.created_at) == ("An old note.", 5.0)
+    assert store.recent(2)[1].expires_at == store.setup.clock() + 86_400
+
+
+def test_an_item_that_is_no_message_any_more_is_named(open_store: OpenStore) -> None:
+    store = open_store()
+    broken = MemoryItem(
+        id="broken",
+        content_summary="x",
+        metadata={"message": {"type": "Letter"}},
+        output_snapshot=MemoryContentSnapshot(text="x"),
+        scope=Scope(agent="r"),
+    )
+    store.add([broken])
+    with pytest.raises(MessageError, match=r"'broken'.*'Letter'"):
+        store.recover("r")
+    assert store.delete(ids=["broken"]) == 1
+    assert store.recover("r").count() == 0

@@ -1,0 +1,338 @@
+"""A role's memory: what MetaGPT's tests of its long-term memory ask for, and what it gets wrong there."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from devmem import (
+    USER_REQUIREMENT,
+    AIMessage,
+    AttachmentRef,
+    CollectionError,
+    DevmemError,
+    Message,
+    MessageBlock,
+    MessageError,
+    MessageMemory,
+    Scope,
+    ShortTermMemory,
+    ToolMessage,
+    UserMessage,
+    register_payload,
+)
+from devmem.testing import HashEmbedder, ManualClock
+
+from .angles import AngleEmbedder
+from .conftest import OpenStore
+
+IDEA = "Write a cli snake game, said at 0 degrees"
+SAME_IDEA = "A game of snake on the command line, said at 5 degrees"
+OTHER_IDEA = "Write a 2048 web game, said at 80 degrees"
+
+
+@register_payload("long-term test task")
+class Task(BaseModel):
+    name: str
+    steps: list[int]
+
+
+def contents(found: list[Message]) -> list[str]:
+    return [message.content for message in found]
+
+
+def test_what_is_news(open_store: OpenStore) -> None:
+    """The steps of MetaGPT's `test_longterm_memory`, before and after the role is recovered in another process."""
+    role = open_store(embedder=AngleEmbedder()).recover("product manager", [USER_REQUIREMENT])
+    idea = UserMessage(IDEA)
+    assert role.find_news([idea]) == [idea]
+    assert role.add(idea)
+    assert role.find_news([idea]) == []
+    assert role.find_news([UserMessage(SAME_IDEA)]) == []
+    other = UserMessage(OTHER_IDEA)
+    assert role.find_news([other]) == [other]
+    again = open_store(embedder=AngleEmbedder()).recover("product manager", [USER_REQUIREMENT])
+    assert again.get() == [idea]
+    assert again.find_news([idea, UserMessage(SAME_IDEA), other]) == [other]
+    assert again.add(other)
+    assert again.clear() == 2
+    assert again.find_news([idea, other]) == [idea, other]
+
+
+def test_what_is_similar(open_store: OpenStore) -> None:
+    """As MetaGPT's `test_memory_storage`, with a payload that survives."""
+    role = open_store(embedder=AngleEmbedder()).recover("user", [USER_REQUIREMENT])
+    assert role.search_similar(UserMessage(IDEA)) == []
+    idea = UserMessage(IDEA, instruct_content=Task(name="snake", steps=[1, 2]))
+    role.add(idea)
+    (found,) = role.search_similar(UserMessage(SAME_IDEA))
+    assert found.identical(idea)
+    assert found.instruct_content == Task(name="snake", steps=[1, 2])
+    assert role.search_similar(OTHER_IDEA) == []
+
+
+def test_no_more_than_asked_for(open_store: OpenStore) -> None:
+    """MetaGPT gives five whatever `k` is."""
+    role = open_store(embedder=AngleEmbedder()).recover("user")
+    role.add_batch([UserMessage(f"idea {n} at {n} degrees") for n in range(8)])
+    found = role.search_similar("again at 0 degrees", k=3)
+    assert contents(found) == ["idea 0 at 0 degrees", "idea 1 at 1 degrees", "idea 2 at 2 degrees"]
+    assert len(role.search_similar("again at 0 degrees")) == 4
+    news = [UserMessage(f"news at {n} degrees") for n in (90, 120, 150)]
+    assert role.find_news(news, k=2) == news[1:]
+
+
+def test_every_part_of_a_message_is_recovered(open_store: OpenStore) -> None:
+    image = MessageBlock(
+        type="image", attachment=AttachmentRef(attachment_id="a", mime_type="image/png", data_uri="data:image/png,AA")
+    )
+    messages = [
+        UserMessage("hello", id="1", source="ann", send_to=["bob"], metadata={"n": 1}, created_at=5.0),
+        AIMessage("  with white space \n", id="2", cause_by="WriteCode", instruct_content=Task(name="x", steps=[])),
+        ToolMessage("", id="3", instruct_content=Task(name="only a payload", steps=[3])),
+        Message("a picture", id="4", role="system", blocks=[image]),
+        Message("a very long text. " * 500, id="5", role="user", cause_by="x.y.Z"),
+    ]
+    open_store().recover("r").add_batch(messages)
+    recovered = open_store().recover("r").get()
+    assert all(one.identical(other) for one, other in zip(recovered, messages, strict=True))
+
+
+def test_one_contract_for_threads_and_tasks(open_store: OpenStore) -> None:
+    """L1: what works with a short-term memory works with a role's, called or awaited."""
+
+    def observe(memory: MessageMemory, told: list[Message]) -> list[Message]:
+        news = memory.find_news(told)
+        memory.add_batch(news)
+        assert memory.delete_newest() == news[-1]
+        assert memory.add(news[-1])
+        return memory.get()
+
+    async def aobserve(memory: MessageMemory, told: list[Message]) -> list[Message]:
+        news = await memory.afind_news(told)
+        await memory.aadd_batch(news)
+        assert await memory.adelete_newest() == news[-1]
+        assert await memory.aadd(news[-1])
+        assert await memory.aupdate(news[-1].with_metadata(seen=True))
+        assert await memory.adelete(news[0])
+        assert await memory.aadd(news[0])
+        kept = await memory.aget()
+        assert await memory.aclear() == len(kept)
+        return kept
+
+    one, two = Message("one"), Message("two")
+    store = open_store()
+    for memory in (ShortTermMemory(), store.recover("called")):
+        assert observe(memory, [one, two, one]) == [one, two]
+    for memory in (ShortTermMemory(), store.recover("awaited")):
+        assert asyncio.run(aobserve(memory, [one, two, one])) == [two, one]
+
+
+def test_a_failed_write_changes_nothing(open_store: OpenStore) -> None:
+    """L2: there is no memory that was not recovered, and what could not be kept is not half there either."""
+    store = open_store()
+    role = store.recover("r")
+    store.close()
+    message = UserMessage("hello")
+    with pytest.raises(CollectionError):
+        role.add(message)
+    assert role.count() == 0
+    assert open_store().recover("r").add(message)
+
+
+def test_what_is_known_is_not_kept_again(open_store: OpenStore) -> None:
+    """L3: neither a second row nor a second embedding, not even after the message left the short-term memory."""
+    embedder = HashEmbedder()
+    store = open_store(embedder=embedder, short_term=2)
+    role = store.recover("r")
+    messages = [UserMessage(f"message {n}") for n in range(4)]
+    assert role.add_batch(messages) == messages
+    embedded = len(embedder.texts)
+    assert not role.add(messages[3])
+    assert role.add_batch(messages) == []
+    assert role.find_news(messages) == []
+    assert store.count_memories() == 4
+    assert len(embedder.texts) == embedded
+
+
+def test_what_is_deleted_is_gone_for_good(open_store: OpenStore) -> None:
+    """L4: from both memories, from the search, and in the next process."""
+    store = open_store(embedder=AngleEmbedder())
+    role = store.recover("r")
+    idea, other = UserMessage(IDEA), UserMessage(OTHER_IDEA)
+    assert role.clear() == 0
+    role.add_batch([idea, other])
+    assert role.delete(idea)
+    assert not role.delete(idea)
+    assert role.search_similar(idea) == []
+    assert role.find_news([idea]) == [idea]
+    assert open_store(embedder=AngleEmbedder()).recover("r").get() == [other]
+    assert role.delete_newest() == other
+    assert role.delete_newest() is None
+    assert store.count_memories() == 0
+    role.add_batch([idea, other])
+    assert role.clear() == 2
+    assert role.search_similar(idea) == []
+    assert store.recover("r").count() == store.count_memories() == 0
+
+
+def test_what_left_the_short_term_memory_can_be_deleted_and_cleared(open_store: OpenStore) -> None:
+    role = open_store(short_term=1).recover("r", ["keep"])
+    role.add_batch([UserMessage("a", id="1", cause_by="keep"), UserMessage("b", cause_by="keep"), UserMessage("c")])
+    assert contents(role.get()) == ["c"]
+    assert role.delete("1")
+    assert role.clear() == 2
+
+
+def test_what_the_store_deletes_the_role_forgets(open_store: OpenStore) -> None:
+    """So that it is news when it comes again; what was never kept for long stays at hand."""
+    store = open_store(watch=["keep"])
+    role = store.recover("r")
+    kept, passing = UserMessage("kept", cause_by="keep"), UserMessage("passing")
+    role.add_batch([kept, passing])
+    assert store.clear() == 1
+    assert role.get() == [passing]
+    assert role.add(kept)
+    assert store.trim(keep=0) == 1
+    assert role.add(kept)
+    assert store.delete(ids=[item.id for item in store.recent(1)]) == 1
+    assert role.get() == [passing]
+
+
+def test_a_message_is_kept_for_its_days(open_store: OpenStore, clock: ManualClock) -> None:
+    """L5: `ttl_days` counts, from when the message was kept; then it is neither recovered nor known."""
+    role = open_store(ttl_days=30).recover("r")
+    role.add(UserMessage("old"))
+    clock.advance(20 * 86_400)
+    role.add(UserMessage("young"))
+    assert contents(open_store(ttl_days=30).recover("r").get()) == ["old", "young"]
+    clock.advance(10 * 86_400)
+    later = open_store(ttl_days=30)
+    role = later.recover("r")
+    assert contents(role.get()) == ["young"]
+    assert role.search_similar("old") == []
+    assert contents(role.find_news([UserMessage("old"), UserMessage("young")])) == ["old"]
+    assert later.count_memories() == 1
+
+
+def test_a_message_is_durable_when_it_was_added(open_store: OpenStore) -> None:
+    """L5: nobody has to persist; only what is new is embedded and written."""
+    embedder = HashEmbedder()
+    role = open_store(embedder=embedder).recover("r")
+    for n in range(5):
+        role.add(UserMessage(f"message {n}"))
+        assert open_store(embedder=embedder).recover("r").count() == n + 1
+    assert embedder.texts == [f"message {n}" for n in range(5)]
+
+
+@pytest.mark.parametrize("role_id", ["../../outside", "/tmp/outside", "a/b", "con:*?", "..", "产品经理", "a\x00b", "%"])
+def test_a_roles_name_is_no_path(open_store: OpenStore, tmp_path: Path, role_id: str) -> None:
+    """L6: no file is made or removed because of it, and no other role is touched."""
+    store = open_store()
+    other = store.recover("other")
+    other.add(UserMessage("stays"))
+    before = set(tmp_path.parent.rglob("*"))
+    role = store.recover(role_id)
+    role.add(UserMessage("goes"))
+    assert contents(open_store().recover(role_id).get()) == ["goes"]
+    assert role.clear() == 1
+    assert set(tmp_path.parent.rglob("*")) == before
+    assert contents(open_store().recover("other").get()) == ["stays"]
+
+
+@pytest.mark.parametrize("role_id", ["", " ", "\n"])
+def test_a_role_without_a_name_is_not_all_roles(open_store: OpenStore, role_id: str) -> None:
+    """L6: MetaGPT's folder of all roles is what an empty id names there."""
+    with pytest.raises(MessageError, match="blank"):
+        open_store().recover(role_id)
+
+
+def test_roles_and_users_are_apart(open_store: OpenStore) -> None:
+    store = open_store(embedder=AngleEmbedder())
+    idea = UserMessage(IDEA)
+    ann = store.recover("writer", scope=Scope(user="ann"))
+    for role in (ann, store.recover("writer", scope=Scope(user="bob")), store.recover("editor")):
+        assert role.find_news([idea]) == [idea]
+        assert role.add(idea)
+    assert store.recover("writer", scope=Scope(user="ann")) is ann
+    assert ann.clear() == 1
+    assert store.count_memories() == 2
+
+
+def test_only_what_is_watched_is_kept_for_long(open_store: OpenStore) -> None:
+    store = open_store(watch=["WriteCode", "metagpt.actions.WritePlan"])
+    role = store.recover("engineer")
+    for name in ("my.actions.WriteCode", "WriteCode", "metagpt.actions.WritePlan", "WritePlan", "my.WritePlan", ""):
+        role.add(AIMessage(name, cause_by=name))
+    assert role.count() == 6
+    kept = ["my.actions.WriteCode", "WriteCode", "metagpt.actions.WritePlan"]
+    assert contents(open_store().recover("engineer").get()) == kept
+    role.watch([Task])
+    role.add_batch([AIMessage("a", cause_by=Task), AIMessage("b", cause_by="WriteCode")])
+    assert contents(open_store().recover("engineer").get()) == [*kept, "a"]
+
+
+def test_the_newest_are_at_hand(open_store: OpenStore) -> None:
+    store = open_store(short_term=3)
+    role = store.recover("r")
+    role.add_batch([UserMessage(str(n), cause_by=f"action {n % 2}") for n in range(7)])
+    assert contents(role.get()) == contents(open_store(short_term=3).recover("r").get()) == ["4", "5", "6"]
+    assert contents(role.get_by_action("action 0")) == ["4", "6"]
+    assert role.trim(keep=1) == 2
+    assert store.count_memories() == 7
+
+
+def test_a_changed_message_is_changed_in_both_memories(open_store: OpenStore) -> None:
+    for dedupe in ("id", "content"):
+        store = open_store(dedupe=dedupe)
+        role = store.recover(dedupe, ["keep"])
+        role.add_batch([AIMessage("draft", id="1", cause_by="keep"), AIMessage("passing", id="2")])
+        assert role.update(AIMessage("final", id="1", cause_by="keep"))
+        assert role.update(AIMessage("final", id="1", cause_by="keep", metadata={"n": 1}))
+        assert role.update(AIMessage("passing by", id="2"))
+        assert not role.update(AIMessage("nobody", id="3", cause_by="keep"))
+        assert not role.update(AIMessage("nobody", id="3"))
+        (kept,) = open_store().recover(dedupe).get()
+        assert (kept.content, kept.metadata) == ("final", {"n": 1})
+        assert contents(role.get()) == ["final", "passing by"]
+        assert role.update(AIMessage("final", id="1"))
+        assert open_store().recover(dedupe).get() == []
+
+
+def test_the_same_words_are_kept_once_where_that_is_wanted(open_store: OpenStore) -> None:
+    store = open_store(dedupe="content", short_term=1)
+    role = store.recover("r")
+    assert role.add(UserMessage("x"))
+    assert role.add(UserMessage("y"))
+    assert not role.add(UserMessage("x", metadata={"n": 1}))
+    assert role.add(UserMessage("x", source="ann"))
+    assert store.count_memories() == 3
+
+
+@pytest.mark.parametrize("wrong", [None, "text", {"content": "x"}])
+def test_only_messages_are_taken(open_store: OpenStore, wrong: object) -> None:
+    role = open_store().recover("r")
+    for call in (role.add, role.update):
+        with pytest.raises(DevmemError, match="takes messages"):
+            call(wrong)  # type: ignore[arg-type]
+    with pytest.raises(MessageError):
+        role.add_batch([UserMessage("x"), wrong])  # type: ignore[list-item]
+    with pytest.raises(MessageError):
+        role.find_news([], k=-1)
+    assert role.count() == 0
+
+
+def test_many_threads(open_store: OpenStore) -> None:
+    """What all of them add at once is new to one of them."""
+    store = open_store(embedder=HashEmbedder())
+    shared = [UserMessage(f"message number {n}", cause_by=f"action {n % 2}") for n in range(30)]
+    roles = [store.recover("r", ["action 1"]) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        new = list(pool.map(lambda role: [role.add(message) for message in shared], roles))
+    assert [sum(told) for told in zip(*new, strict=True)] == [1] * len(shared)
+    assert set(store.recover("r").get()) == set(shared)
+    assert store.count_memories() == 15

@@ -1,0 +1,32 @@
+"""The contract of a store type, kept by `long_term`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import JsonValue
+
+from devmem.testing import StoreSuite
+from devmem_stores.long_term import LongTermMemory
+
+
+class TestInSqlite(StoreSuite):
+    store_class = LongTermMemory
+    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory.db"}
+
+
+class TestInJson(StoreSuite):
+    store_class = LongTermMemory
+    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory/memory.json"}
+
+
+class TestInMemory(StoreSuite):
+    store_class = LongTermMemory
+    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": None}
+    persists = False
+
+
+class TestOfTheSession(StoreSuite):
+    store_class = LongTermMemory
+    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "auto"}
