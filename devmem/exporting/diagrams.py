@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from devmem.exporting.flow import EVERYONE, FlowEdge, Transfer, participants_of
+from devmem.exporting.flow import FlowEdge, Transfer, participants_of
+from devmem.messages import ROUTE_ALL
 from devmem.text.display import one_line, well_formed
 from devmem.text.sentences import shorten
 
@@ -29,7 +30,7 @@ def dot_text(text: str) -> str:
 
 def name_label(name: str) -> str:
     """Give a participant's name as a label shows it."""
-    return "everyone" if name == EVERYONE else _short(name)
+    return "everyone" if name == ROUTE_ALL else _short(name)
 
 
 def edge_label(edge: FlowEdge) -> str:

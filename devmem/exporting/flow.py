@@ -1,25 +1,21 @@
 """Who sent what to whom, caused by what: read from what items say about the message that they keep.
 
-An item tells it in one of these ways, the first that applies: `sent_from`, `send_to` and `cause_by` of a message;
-`source` and `target` of a conversation record; `speaker` of an imported utterance; or, for what a node wrote, the node
-and whom its inputs came from.
+An item tells it in one of these ways, the first that applies: the `message` in its metadata (or `sent_from`, `send_to`
+and `cause_by` there); `source` and `target` of a conversation record; for what a node wrote, the node and whom its
+inputs came from; `speaker` of an imported utterance.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pydantic import JsonValue
 
 from devmem.items import MemoryItem
+from devmem.messages import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF
 from devmem.text.frames import strip_frames
-
-EVERYONE: Final = "<all>"
-NOBODY: Final = "<none>"
-SELF: Final = "<self>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,16 +64,20 @@ def participants_of(edges: Iterable[FlowEdge | Transfer]) -> list[str]:
 
 def _transfers(item: MemoryItem, answered: set[tuple[str | None, str]]) -> Iterator[Transfer]:
     metadata = item.metadata
-    if _names(metadata.get("sent_from")) or _names(metadata.get("send_to")):
-        sender, receivers = _name(metadata.get("sent_from")), sorted(_names(metadata.get("send_to")))
-        cause = _name(metadata.get("cause_by"))
-        yield from _sent(item, sender or _speaker(item), receivers or [EVERYONE], cause)
+    form = metadata.get("message")
+    if isinstance(form, Mapping) or any(_names(metadata.get(key)) for key in ("sent_from", "send_to")):
+        yield from _message(item, form if isinstance(form, Mapping) else metadata)
     elif _name(metadata.get("source")) and _name(metadata.get("target")):
         yield from _sent(item, _name(metadata["source"]), [_name(metadata["target"])], _name(metadata.get("type")))
     elif received := _names(metadata.get("received_from")):
         yield from _exchanged(item, received, answered)
     else:
-        yield from _sent(item, _speaker(item), [EVERYONE], "")
+        yield from _sent(item, _speaker(item), [ROUTE_ALL], "")
+
+
+def _message(item: MemoryItem, form: Mapping[str, JsonValue]) -> Iterator[Transfer]:
+    sender = _name(form.get("source")) or _name(form.get("sent_from")) or _name(form.get("role")) or _speaker(item)
+    yield from _sent(item, sender, sorted(_names(form.get("send_to"))) or [ROUTE_ALL], _name(form.get("cause_by")))
 
 
 def _speaker(item: MemoryItem) -> str:
@@ -86,8 +86,8 @@ def _speaker(item: MemoryItem) -> str:
 
 def _sent(item: MemoryItem, sender: str, receivers: Sequence[str], cause: str) -> Iterator[Transfer]:
     for receiver in receivers:
-        if receiver != NOBODY:
-            yield _transfer(item, sender, sender if receiver == SELF else receiver, cause, _text(item))
+        if receiver != ROUTE_NONE:
+            yield _transfer(item, sender, sender if receiver == ROUTE_SELF else receiver, cause, _text(item))
 
 
 def _exchanged(item: MemoryItem, received: Sequence[str], answered: set[tuple[str | None, str]]) -> Iterator[Transfer]:
@@ -98,7 +98,7 @@ def _exchanged(item: MemoryItem, received: Sequence[str], answered: set[tuple[st
         yield _transfer(item, sender, node, "", asked if isinstance(asked, str) else _text(item))
     answer = item.output_snapshot.text if item.output_snapshot else ""
     if answer.strip() and (item.scope.run, node) not in answered:
-        yield _transfer(item, node, EVERYONE, "", answer)
+        yield _transfer(item, node, ROUTE_ALL, "", answer)
 
 
 def _transfer(item: MemoryItem, sender: str, receiver: str, cause: str, text: str) -> Transfer:

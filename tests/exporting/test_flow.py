@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from devmem import (
+    AIMessage,
     MemoryContentSnapshot,
     MemoryItem,
     MemoryWritePayload,
     MissingExtraError,
     Provenance,
     Scope,
+    UserMessage,
+    dump_message,
     item_from,
 )
 from devmem.errors import ExportError
@@ -57,6 +60,18 @@ def test_messages_say_it_themselves() -> None:
         ("Mike", "Alice", "metagpt.actions.Plan", "the plan"),
         ("Mike", "Bob", "metagpt.actions.Plan", "the plan"),
         ("Bob", "Bob", "", "hm"),
+    ]
+
+
+def test_messages_that_a_store_keeps_say_it_too() -> None:
+    form = dump_message(AIMessage("done", sent_from="Bob", send_to=["Ann"], cause_by="Write"))
+    plain = dump_message(UserMessage("hi"))
+    assert told(
+        MemoryItem(content_summary="Bob: done", metadata={"message": form}, event_time=1.0),
+        MemoryItem(content_summary="hi", metadata={"message": plain}, event_time=2.0),
+    ) == [
+        ("Bob", "Ann", "Write", "Bob: done"),
+        ("user", "<all>", "metagpt.actions.add_requirement.UserRequirement", "hi"),
     ]
 
 

@@ -13,6 +13,7 @@ from devmem import (
     MemoryContentSnapshot,
     MemoryItem,
     Message,
+    MessageError,
     Provenance,
     Role,
     Scope,
@@ -25,8 +26,7 @@ from devmem import (
 )
 
 MESSAGE: Final = "message"
-"""Metadata key of what the item itself does not say about the message: class, id, metadata, payload."""
-_ELSEWHERE: Final = frozenset({"content", "blocks", "created_at", "source", "cause_by", "send_to", "role"})
+"""Metadata key of the message's JSON form without its text and blocks, which the item's snapshot holds."""
 _KINDS: Final[Mapping[Role, SourceKind]] = {Role.USER: SourceKind.USER, Role.TOOL: SourceKind.TOOL}
 
 
@@ -50,11 +50,9 @@ def item_of(message: Message, scope: Scope, *, stored_at: float, limit: int) -> 
         # The same message is the same item, whatever was changed in it since.
         content_hash=sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest(),
         metadata={
-            MESSAGE: {key: value for key, value in form.items() if key not in _ELSEWHERE},
             "role": message.role.value,
-            "sent_from": message.source,
-            "send_to": [*sorted(message.send_to)],
             "cause_by": message.cause_by,
+            MESSAGE: {key: value for key, value in form.items() if key not in ("content", "blocks")},
         },
         output_snapshot=MemoryContentSnapshot(
             text=message.content,
@@ -81,15 +79,21 @@ def _spoken(message: Message, form: Mapping[str, Any]) -> str:
 
 
 def message_of(item: MemoryItem) -> Message:
-    """Give the message that an item keeps; an item that was no message, such as an import, becomes one of its text."""
-    kept = item.metadata.get(MESSAGE)
-    if not isinstance(kept, Mapping) or item.output_snapshot is None:
+    """Give the message that an item keeps; an item that was no message, such as an import, becomes one of its text.
+
+    Raises:
+        MessageError: what was stored is no message any more; the error names the item.
+    """
+    kept: Any = item.metadata.get(MESSAGE)
+    snapshot = item.output_snapshot
+    if not isinstance(kept, Mapping) or snapshot is None:
         return _made_of(item)
-    snapshot, metadata = item.output_snapshot, item.metadata
-    around = {key: metadata.get(key) for key in ("role", "cause_by", "send_to")}
-    loaded = load_message({**kept, **around, "content": snapshot.text, "source": metadata.get("sent_from")})
-    when = item.created_at if item.event_time is None else item.event_time
-    return replace(loaded, blocks=tuple(snapshot.to_message_blocks()), created_at=when)
+    try:
+        loaded = load_message({**kept, "content": snapshot.text})
+    except MessageError as error:
+        raise MessageError(f"item {item.id!r}: {error}") from error
+    blocks = tuple(snapshot.to_message_blocks())
+    return replace(loaded, blocks=blocks) if blocks else loaded
 
 
 def _made_of(item: MemoryItem) -> Message:

@@ -15,6 +15,7 @@ from devmem import (
     MemoryItem,
     MemoryQuery,
     Message,
+    MessageError,
     QueryEmbedding,
     Role,
     Scope,
@@ -22,7 +23,6 @@ from devmem import (
     WriteOutcome,
     action_name,
 )
-from devmem.errors import MessageError
 from devmem_stores.role_zero.keeping import OutboxMemory
 from devmem_stores.role_zero.messages import item_id_of, item_of, message_of
 from devmem_stores.role_zero.recalling import Fresh, Recall, related_hits

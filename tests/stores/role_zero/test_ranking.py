@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ class Chooser:
         return ChatReply(text=self.answer if self.answer is not None else f"Here it is: {chosen}")
 
 
-def make(make_store: MakeStore, model: Chooser, **config: object) -> RoleMemory:
+def make(make_store: MakeStore, model: Chooser, **config: Any) -> RoleMemory:
     ranker = ChatRanker(RankerConfig.model_validate({"params": {"temperature": 0}}), lambda _: model)
     store = make_store(memory_k=1, recall="always", similarity_top_k=2, rules={"ranker": ranker}, **config)
     memory = store.role("engineer")
