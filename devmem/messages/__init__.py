@@ -5,7 +5,7 @@ from devmem.messages.forms import dump_message, dump_message_json, load_message,
 from devmem.messages.memory import MessageMemory
 from devmem.messages.message import AIMessage, Message, SystemMessage, ToolMessage, UserMessage
 from devmem.messages.names import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF, USER_REQUIREMENT, Role, action_name
-from devmem.messages.payloads import Payload, PayloadData, register_payload
+from devmem.messages.payloads import Payload, PayloadData, dump_payload, load_payload, register_payload
 from devmem.messages.queue import Dedupe, MessageQueue
 from devmem.messages.short_term import ShortTermMemory
 
@@ -32,8 +32,10 @@ __all__ = [
     "action_name",
     "dump_message",
     "dump_message_json",
+    "dump_payload",
     "keep_unknown",
     "load_message",
     "load_message_json",
+    "load_payload",
     "register_payload",
 ]

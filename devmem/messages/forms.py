@@ -26,7 +26,7 @@ _Blocks = tuple[Annotated[MessageBlock, KeepBlock], ...]
 
 class _Form(BaseModel):
     type: str = Message.__name__
-    id: str = ""
+    id: str = Field(default="", coerce_numbers_to_str=True)
     role: str | None = None
     content: str = ""
     blocks: _Blocks = ()

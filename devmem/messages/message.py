@@ -7,16 +7,19 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
-from typing import Annotated, Any, ClassVar, Final, Self
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 from uuid import uuid4
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
 from devmem.errors import MessageError
 from devmem.messages.blocks import KeepBlock, MessageBlock
 from devmem.messages.names import ROUTE_ALL, ROUTE_SELF, USER_REQUIREMENT, Role, action_name, addresses, role_of
-from devmem.messages.payloads import Payload, PayloadData, dump_payload
+from devmem.messages.payloads import Payload, dump_payload
 from devmem.messages.read_only import ReadOnlyDict
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
@@ -63,41 +66,28 @@ class Message:
         send_to: object = ROUTE_ALL,
         instruct_content: Payload | None = None,
     ) -> None:
-        """Make a message.
+        """Make a message; `source` (or `sent_from`), `cause_by` and `send_to` are named by `action_name`.
 
-        Args:
-            content: the text.
-            role: who speaks; None takes the class's role, `user` for a plain message.
-            blocks: multimodal parts.
-            source: the speaker, see `action_name`.
-            sent_from: another name for `source`.
-            id: empty makes one.
-            created_at: seconds since the epoch; None is now.
-            metadata: copied.
-            cause_by: the action, see `action_name`; without it, `USER_REQUIREMENT` when the user speaks.
-            send_to: one addressee or several; empty means everybody.
-            instruct_content: what `content` says, as data.
+        Without a role it is the class's, or `user`; without a cause, what the user says is a `USER_REQUIREMENT`; an
+        empty `send_to` means everybody, an empty id makes one, and no time is now.
 
         Raises:
             MessageError: the role is not the class's, or an argument cannot be part of a message.
         """
-        spoken = role_of(role) if role is not None else self.fixed_role or Role.USER
-        if spoken is not (self.fixed_role or spoken):
-            raise MessageError(f"{type(self).__name__} has the role {self.fixed_role!r}, not {role!r}; see `with_role`")
-        if not isinstance(content, str):
-            raise MessageError(f"the content of a message is a string, not {type(content).__name__}")
-        if not isinstance(instruct_content, BaseModel | PayloadData | None):
-            raise MessageError(
-                f"`instruct_content` is an instance of a pydantic model, not of {type(instruct_content).__name__}"
-            )
-        speaker = action_name(source) or action_name(sent_from)
-        if sent_from is not None and speaker != action_name(sent_from):
-            raise MessageError(f"`source` and `sent_from` are one thing, but {source!r} and {sent_from!r} were given")
-        cause = action_name(cause_by) or (USER_REQUIREMENT if spoken is Role.USER else "")
-        said = (spoken, content, tuple(blocks), speaker, id or uuid4().hex)
-        when = time.time() if created_at is None else created_at
-        around = (when, ReadOnlyDict(metadata or {}), cause, addresses(send_to), instruct_content)
-        for name, value in zip(_FIELDS, (*said, *around), strict=True):
+        spoken = _role_in(type(self), role)
+        values = (
+            spoken,
+            _checked(content, str, "`content` is an instance of str"),
+            tuple(blocks),
+            _speaker(source, sent_from),
+            id or uuid4().hex,
+            time.time() if created_at is None else created_at,
+            ReadOnlyDict(metadata or {}),
+            action_name(cause_by) or (USER_REQUIREMENT if spoken is Role.USER else ""),
+            addresses(send_to),
+            _checked(instruct_content, Payload | None, "`instruct_content` is an instance of a pydantic model"),
+        )
+        for name, value in zip(_FIELDS, values, strict=True):
             object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
@@ -164,7 +154,29 @@ class Message:
         return {"role": self.role.value, "content": self.text()}
 
 
-_FIELDS = tuple(each.name for each in fields(Message))
+_FIELDS: Final = tuple(each.name for each in fields(Message))
+
+
+def _role_in(made: type[Message], role: Role | str | None) -> Role:
+    if role is None:
+        return made.fixed_role or Role.USER
+    spoken = role_of(role)
+    if spoken is not (made.fixed_role or spoken):
+        raise MessageError(f"{made.__name__} has the role {made.fixed_role!r}, not {role!r}; see `with_role`")
+    return spoken
+
+
+def _speaker(source: object, sent_from: object) -> str:
+    speaker = action_name(source) or action_name(sent_from)
+    if sent_from is not None and speaker != action_name(sent_from):
+        raise MessageError(f"`source` and `sent_from` are one thing, but {source!r} and {sent_from!r} were given")
+    return speaker
+
+
+def _checked(value: T, kind: type | UnionType, rule: str) -> T:
+    if not isinstance(value, kind):
+        raise MessageError(f"{rule}, not of {type(value).__name__}")
+    return value
 
 
 class UserMessage(Message):

@@ -122,6 +122,7 @@ def test_metagpts_message_is_read() -> None:
     assert message.metadata == {"role": "Architect"}
     assert load_message({**raw, "sent_from": "Bob"}).source == "Bob"
     assert load_message({**raw, "role": "human"}).role is Role.USER
+    assert load_message({**raw, "id": 7}).id == "7"
 
 
 def test_unknown_keys_are_kept() -> None:

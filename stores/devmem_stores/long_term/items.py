@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import fields
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from devmem import (
     Scope,
     SourceKind,
     dump_message,
+    dump_payload,
     load_message,
     shorten,
 )
@@ -29,8 +31,13 @@ _KINDS: Final[Mapping[Role, SourceKind]] = {Role.USER: SourceKind.USER, Role.TOO
 
 def item_id(scope: Scope, message_id: str) -> str:
     """Name the item of a message in one role's memory: the same message may be in several."""
-    owner = "\x1f".join("" if part is None else f"={part}" for part in astuple(scope))
-    return sha256(f"{owner}\x1e{message_id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256(f"{_owner(scope)}\x1e{message_id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@lru_cache(maxsize=1024)
+def _owner(scope: Scope) -> str:
+    parts = (getattr(scope, each.name) for each in fields(scope))
+    return "\x1f".join("" if part is None else f"={part}" for part in parts)
 
 
 def item_of(
@@ -58,10 +65,9 @@ def item_of(
     snapshot = MemoryContentSnapshot.from_message(message)
     whole = dump_message(message)
     form = {key: value for key, value in whole.items() if key not in {"content", "blocks"}}
-    text = message.text() if message.text().strip() else json.dumps(whole.get("instruct_content"), ensure_ascii=False)
     return MemoryItem(
         id=item_id(scope, message.id),
-        content_summary=shorten(text, max_length),
+        content_summary=shorten(_shown(message), max_length),
         metadata={"cause_by": message.cause_by, _FORM: form},
         created_at=stored_at,
         event_time=message.created_at,
@@ -72,6 +78,13 @@ def item_of(
         expires_at=None if lifetime is None else stored_at + lifetime,
         content_hash=message.content_hash() if by_content else sha256(json.dumps(whole).encode()).hexdigest(),
     )
+
+
+def _shown(message: Message) -> str:
+    """Give the text, or what a message without one carries."""
+    if message.text().strip() or message.instruct_content is None:
+        return message.text()
+    return json.dumps(dump_payload(message.instruct_content), ensure_ascii=False)
 
 
 def message_of(item: MemoryItem) -> Message:

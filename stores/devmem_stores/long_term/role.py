@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from devmem import Message, Scope, ShortTermMemory, WriteStatus, action_name
 from devmem_stores.long_term.config import LongTermConfig, watches
+from devmem_stores.long_term.items import item_id
+
+
+class Kept(NamedTuple):
+    """Where a message is kept."""
+
+    item_id: str
+    scope: Scope
 
 
 class LongTerm(Protocol):
@@ -18,20 +26,24 @@ class LongTerm(Protocol):
         """Keep messages durably; says of each whether it was there already."""
         ...
 
-    def forget(self, scope: Scope, message_ids: Sequence[str] | None = None) -> int:
-        """Delete the messages of these ids, or without ids all of the scope; gives how many there were."""
+    def forget(self, item_ids: Sequence[str]) -> int:
+        """Delete items; gives how many there were."""
         ...
 
-    def kept(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
-        """Give those of the message ids that are kept."""
+    def forget_all(self, scope: Scope) -> int:
+        """Delete every item of a scope; gives how many there were."""
+        ...
+
+    def kept(self, item_ids: Sequence[str]) -> set[str]:
+        """Give those of the items that are kept."""
         ...
 
     def similar(self, texts: Sequence[str], scope: Scope, k: int) -> list[list[Message]]:
         """Give for each text at most `k` kept messages that say the same, the most similar first."""
         ...
 
-    def recall(self, scope: Scope, count: int) -> list[Message]:
-        """Give the messages that were kept last, oldest first."""
+    def recall(self, scope: Scope, count: int) -> list[tuple[Kept, Message]]:
+        """Give the messages that were kept last, oldest first, each with where it is kept."""
         ...
 
 
@@ -49,8 +61,11 @@ class RoleMemory(ShortTermMemory):
         """Whose memory it is; `agent` is the role."""
         self._store = store
         self._watch = store.config.watch
-        # It is kept already, so only the short-term memory takes it.
-        for message in store.recall(scope, store.config.short_term):
+        self._recalled: dict[str, Kept] = {}
+        """Where the messages taken back are kept, by id: some may be of a narrower scope, as one user's."""
+        # They are kept already, so only the short-term memory takes them.
+        for kept, message in store.recall(scope, store.config.short_term):
+            self._recalled[message.id] = kept
             super().add(message)
 
     def watch(self, actions: Iterable[object]) -> None:
@@ -75,30 +90,41 @@ class RoleMemory(ShortTermMemory):
         Raises:
             MessageError: one is not a message; none was added.
         """
-        unknown = super().find_news(messages)
+        unknown = self._not_kept(super().find_news(messages))
         watched = [message for message in unknown if self.watches(message)]
         outcomes = self._store.keep(watched, self.scope) if watched else []
         # What two threads add at once is new to the one whose write came first.
-        is_new = {message.id: was is WriteStatus.STORED for message, was in zip(watched, outcomes, strict=True)}
-        added = [(message, super(RoleMemory, self).add(message)) for message in unknown]
-        return [message for message, appended in added if is_new.get(message.id, appended)]
+        known = {each.id for each, was in zip(watched, outcomes, strict=True) if was is WriteStatus.DUPLICATE}
+        written = {each.id for each in watched} - known
+        added = [(each, super(RoleMemory, self).add(each)) for each in unknown if each.id not in known]
+        return [message for message, appended in added if appended or message.id in written]
 
     def update(self, message: Message) -> bool:
         """Put a message in the place of the one with its id, in both memories; says whether there was one.
 
+        What was kept for long stays so, whatever it is now.
+
         Raises:
             MessageError: it is not a message.
         """
-        known = super().update(message)
-        if not self.watches(message):
-            return self._store.forget(self.scope, [message.id]) > 0 or known
-        if not known and not self._store.kept(self.scope, [message.id]):
-            return False
-        if self._store.keep([message], self.scope) == [WriteStatus.DUPLICATE]:
-            # Told apart by its words alone, a message with other metadata is the one that is there.
-            self._store.forget(self.scope, [message.id])
-            self._store.keep([message], self.scope)
-        return True
+        # Refuses what is no message.
+        super().find_news([message])
+        older, owner = self._kept_as(message.id)
+        was_kept = bool(self._store.kept([older]))
+        if was_kept or (self.watches(message) and self.get_by_id(message.id) is not None):
+            self._keep_instead(older, message, owner)
+        return super().update(message) or was_kept
+
+    def _keep_instead(self, older: str, message: Message, scope: Scope) -> None:
+        newer = item_id(scope, message.id)
+        if self._store.keep([message], scope) == [WriteStatus.DUPLICATE]:
+            # Its words alone make it the one that is there.
+            self._store.forget([older])
+            self._store.keep([message], scope)
+        elif older != newer:
+            # It was an item of an import, which had an id of its own.
+            self._store.forget([older])
+            self._recalled[message.id] = Kept(newer, scope)
 
     def find_news(self, observed: Iterable[Message], k: int = 0) -> list[Message]:
         """Give those observed messages that are not at hand, and to which nothing similar was kept; none is added.
@@ -114,12 +140,17 @@ class RoleMemory(ShortTermMemory):
             MessageError: one is not a message, or `k` is negative.
         """
         super().find_news([], k)
-        unknown = super().find_news(observed)
-        kept = self._store.kept(self.scope, [message.id for message in unknown])
-        unknown = [message for message in unknown if message.id not in kept]
+        unknown = self._not_kept(super().find_news(observed))
         found = self._store.similar([message.text() for message in unknown], self.scope, 1)
         news = [message for message, similar in zip(unknown, found, strict=True) if not similar]
         return news[-k:] if k else news
+
+    def _not_kept(self, messages: list[Message]) -> list[Message]:
+        kept = self._store.kept([self._kept_as(message.id).item_id for message in messages])
+        return [message for message in messages if self._kept_as(message.id).item_id not in kept]
+
+    def _kept_as(self, message_id: str) -> Kept:
+        return self._recalled.get(message_id) or Kept(item_id(self.scope, message_id), self.scope)
 
     def search_similar(self, message: Message | str, k: int = 4) -> list[Message]:
         """Give at most `k` kept messages that say the same as a message or a text, the most similar first."""
@@ -129,7 +160,7 @@ class RoleMemory(ShortTermMemory):
     def delete(self, message: Message | str) -> bool:
         """Forget a message, or the message of an id, in both memories; says whether it was known."""
         message_id = message if isinstance(message, str) else message.id
-        was_kept = self._store.forget(self.scope, [message_id]) > 0
+        was_kept = self._store.forget([self._kept_as(message_id).item_id]) > 0
         return super().delete(message_id) or was_kept
 
     def delete_newest(self) -> Message | None:
@@ -141,16 +172,12 @@ class RoleMemory(ShortTermMemory):
 
     def clear(self) -> int:
         """Forget everything, in both memories; gives how many messages there were."""
-        at_hand = [message.id for message in self.get()]
-        only_at_hand = len(at_hand) - len(self._store.kept(self.scope, at_hand))
-        kept = self._store.forget(self.scope)
+        only_at_hand = len(self._not_kept(self.get()))
+        kept = self._store.forget_all(self.scope)
         super().clear()
         return kept + only_at_hand
 
     def drop_lost(self) -> None:
         """Forget what is watched and was deleted from the long-term memory by somebody else."""
-        watched = [message.id for message in self.get() if self.watches(message)]
-        kept = self._store.kept(self.scope, watched)
-        for message_id in watched:
-            if message_id not in kept:
-                super().delete(message_id)
+        for message in self._not_kept([message for message in self.get() if self.watches(message)]):
+            super().delete(message)

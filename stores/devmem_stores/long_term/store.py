@@ -13,6 +13,7 @@ from devmem import (
     ConfigModel,
     EmbeddingError,
     Filter,
+    Hit,
     MemoryItem,
     MemoryWritePayload,
     Message,
@@ -31,10 +32,12 @@ from devmem import (
     strip_frames,
 )
 from devmem_stores.long_term.config import LongTermConfig
-from devmem_stores.long_term.items import item_id, item_of, message_of, same_words, whole_text
-from devmem_stores.long_term.role import RoleMemory
+from devmem_stores.long_term.items import item_of, message_of, same_words, whole_text
+from devmem_stores.long_term.role import Kept, RoleMemory
 
 _ROUNDING: Final = 1e-6
+_LOOKED_AT: Final = 10
+"""Candidates of one text, of which some may turn out to be only half the same."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -110,24 +113,25 @@ class LongTermMemory(CollectionMemory):
             )
             for message in messages
         ]
-        return [outcome.status for outcome in self._store(self._with_known_embeddings(items), unique)]
+        return [outcome.status for outcome in self._store(items, unique)]
 
-    def forget(self, scope: Scope, message_ids: Sequence[str] | None = None) -> int:
-        """Delete the messages of these ids, or without ids all of the scope; gives how many there were."""
-        if message_ids is None:
-            return self.collection.delete(where=Filter(scope=scope))
-        return self.collection.delete(ids=[item_id(scope, message_id) for message_id in message_ids])
+    def forget(self, item_ids: Sequence[str]) -> int:
+        """Delete items; gives how many there were."""
+        return self.collection.delete(ids=item_ids)
 
-    def kept(self, scope: Scope, message_ids: Sequence[str]) -> set[str]:
-        """Give those of the message ids that are kept."""
-        by_item = {item_id(scope, message_id): message_id for message_id in message_ids}
+    def forget_all(self, scope: Scope) -> int:
+        """Delete every item of a scope; gives how many there were."""
+        return self.collection.delete(where=Filter(scope=scope))
+
+    def kept(self, item_ids: Sequence[str]) -> set[str]:
+        """Give those of the items that are kept."""
         now = self.setup.clock()
-        found = self.collection.get(list(by_item)) if by_item else []
-        return {by_item[item.id] for item in found if not item.expired(now)}
+        return {item.id for item in self.collection.get(item_ids) if not item.expired(now)}
 
-    def recall(self, scope: Scope, count: int) -> list[Message]:
-        """Give the messages that were kept last, oldest first."""
-        return [message_of(item) for item in reversed(self.collection.recent(count, Filter(scope=scope)))]
+    def recall(self, scope: Scope, count: int) -> list[tuple[Kept, Message]]:
+        """Give the messages that were kept last, oldest first, each with where it is kept."""
+        recent = self.collection.recent(count, Filter(scope=scope))
+        return [(Kept(item.id, item.scope), message_of(item)) for item in reversed(recent)]
 
     def similar(self, texts: Sequence[str], scope: Scope, k: int) -> list[list[Message]]:
         """Give for each text at most `k` kept messages that say the same, the most similar first.
@@ -142,7 +146,7 @@ class LongTermMemory(CollectionMemory):
             items = self._near(vectors[text], scope, k) if text in vectors else {}
             if text.strip() and (some_wait or text not in vectors):
                 items |= self._worded(text, scope, k)
-            found.append([message_of(item) for item in items.values()][:k])
+            found.append([message_of(item) for item in items.values()][: max(k, 0)])
         return found
 
     def _compared_by_meaning(self, text: str) -> bool:
@@ -160,20 +164,27 @@ class LongTermMemory(CollectionMemory):
             return {}
 
     def _near(self, vector: Vector, scope: Scope, k: int) -> dict[str, MemoryItem]:
-        hits = self.collection.search(
-            SearchQuery(
-                vector=vector,
-                limit=k,
-                min_similarity=self.config.known_from - _ROUNDING,
-                where=Filter(scope=scope),
-                weights=Weights(similarity=1.0, lexical=0.0),
-            )
+        asked = SearchQuery(
+            vector=vector,
+            min_similarity=self.config.known_from - _ROUNDING,
+            weights=Weights(similarity=1.0, lexical=0.0),
         )
+        hits = self._candidates(asked, scope, k)
         return {hit.item.id: hit.item for hit in hits if self._compared_by_meaning(whole_text(hit.item))}
 
     def _worded(self, text: str, scope: Scope, k: int) -> dict[str, MemoryItem]:
-        hits = self.collection.search(SearchQuery(text=text, limit=max(k, 10), where=Filter(scope=scope)))
+        hits = self._candidates(SearchQuery(text=text), scope, k)
         return {hit.item.id: hit.item for hit in hits if same_words(whole_text(hit.item), text)}
+
+    def _candidates(self, asked: SearchQuery, scope: Scope, k: int) -> list[Hit]:
+        """Search what belongs to a scope; some more than `k` hits, as some may turn out to be only half the same."""
+        wanted = max(2 * k, _LOOKED_AT)
+        hits = self.collection.search(replace(asked, limit=4 * wanted))
+        own = [hit for hit in hits if scope.admits(hit.item.scope)]
+        if len(own) >= wanted or len(hits) < 4 * wanted:
+            return own
+        # What others keep took the places. Asked for only then: to list a scope's items costs more than the search.
+        return self.collection.search(replace(asked, limit=wanted, where=Filter(scope=scope)))
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Forget the named or the matching items, in the roles' memories too."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -49,6 +50,20 @@ def test_an_old_threshold_is_converted(threshold: float, cosine: float) -> None:
 def test_what_cannot_be_configured(config: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         LongTermConfig.model_validate(config)
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_what_many_others_know_is_no_news_to_who_knows_it(open_store: OpenStore, embedded: bool) -> None:
+    """However many roles keep the same, each role's own is found, and none else's."""
+    store = open_store(embedder=AngleEmbedder() if embedded else None)
+    same = UserMessage("the same at 0 degrees")
+    store.recover("first").add(same)
+    for n in range(60):
+        store.recover(f"role {n}").add(replace(same, id=f"{n}"))
+    asked = replace(same, id="asked")
+    assert store.recover("first").find_news([asked]) == []
+    assert store.recover("first").search_similar(asked) == [same]
+    assert store.recover("newcomer").find_news([asked]) == [asked]
 
 
 def test_many_messages_are_embedded_at_once(open_store: OpenStore) -> None:
@@ -123,6 +138,11 @@ def test_what_nodes_wrote_for_a_role_is_recovered(open_store: OpenStore) -> None
     first, second = store.recover("writer").get()
     assert (first.content, first.source, first.is_ai_message()) == ("When?\nOn June 2nd.", "writer", True)
     assert (second.content, second.created_at) == ("An old note.", 5.0)
+    assert store.recover("writer").update(replace(second, content="A newer note."))
+    assert [message.content for message in open_store().recover("writer").get()] == [
+        "When?\nOn June 2nd.",
+        "A newer note.",
+    ]
     assert store.recent(2)[1].expires_at == store.setup.clock() + 86_400
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from devmem import (
@@ -21,11 +25,14 @@ from devmem import (
     MessageMemory,
     Scope,
     ShortTermMemory,
+    StoreSetup,
     ToolMessage,
     UserMessage,
     register_payload,
 )
 from devmem.testing import HashEmbedder, ManualClock
+from devmem.testing.strategies import messages
+from devmem_stores.long_term import LongTermConfig, LongTermMemory
 
 from .angles import AngleEmbedder
 from .conftest import OpenStore
@@ -41,7 +48,7 @@ class Task(BaseModel):
     steps: list[int]
 
 
-def contents(found: list[Message]) -> list[str]:
+def contents(found: Sequence[Message]) -> list[str]:
     return [message.content for message in found]
 
 
@@ -90,16 +97,32 @@ def test_every_part_of_a_message_is_recovered(open_store: OpenStore) -> None:
     image = MessageBlock(
         type="image", attachment=AttachmentRef(attachment_id="a", mime_type="image/png", data_uri="data:image/png,AA")
     )
-    messages = [
+    told = [
         UserMessage("hello", id="1", source="ann", send_to=["bob"], metadata={"n": 1}, created_at=5.0),
         AIMessage("  with white space \n", id="2", cause_by="WriteCode", instruct_content=Task(name="x", steps=[])),
         ToolMessage("", id="3", instruct_content=Task(name="only a payload", steps=[3])),
         Message("a picture", id="4", role="system", blocks=[image]),
         Message("a very long text. " * 500, id="5", role="user", cause_by="x.y.Z"),
     ]
-    open_store().recover("r").add_batch(messages)
+    open_store().recover("r").add_batch(told)
     recovered = open_store().recover("r").get()
-    assert all(one.identical(other) for one, other in zip(recovered, messages, strict=True))
+    assert all(one.identical(other) for one, other in zip(recovered, told, strict=True))
+
+
+@given(told=st.lists(messages(), max_size=4, unique=True), by_json=st.booleans())
+def test_any_message_is_recovered(told: list[Message], by_json: bool) -> None:
+    """Whatever its texts, ids, blocks and metadata are."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = LongTermConfig(memory_path="memory.json" if by_json else "memory.db")
+        setup = StoreSetup(name="any", store_type="long_term", config=config, base_dir=Path(folder))
+        for time in ("first", "again"):
+            store = LongTermMemory(setup)
+            role = store.recover("r")
+            if time == "first":
+                assert role.add_batch(told) == told
+            kept = role.get()
+            store.close()
+            assert all(one.identical(other) for one, other in zip(kept, told, strict=True))
 
 
 def test_one_contract_for_threads_and_tasks(open_store: OpenStore) -> None:
@@ -149,14 +172,17 @@ def test_what_is_known_is_not_kept_again(open_store: OpenStore) -> None:
     embedder = HashEmbedder()
     store = open_store(embedder=embedder, short_term=2)
     role = store.recover("r")
-    messages = [UserMessage(f"message {n}") for n in range(4)]
-    assert role.add_batch(messages) == messages
+    told = [UserMessage(f"message {n}") for n in range(4)]
+    assert role.add_batch(told) == told
     embedded = len(embedder.texts)
-    assert not role.add(messages[3])
-    assert role.add_batch(messages) == []
-    assert role.find_news(messages) == []
+    assert not role.add(told[3])
+    assert role.add_batch(told) == []
+    assert role.find_news(told) == []
+    assert not role.add(UserMessage("other words under a known id", id=told[0].id))
     assert store.count_memories() == 4
     assert len(embedder.texts) == embedded
+    assert role.get() == told[2:]
+    assert contents(open_store(embedder=embedder, short_term=9).recover("r").get()) == contents(told)
 
 
 def test_what_is_deleted_is_gone_for_good(open_store: OpenStore) -> None:
@@ -263,6 +289,28 @@ def test_roles_and_users_are_apart(open_store: OpenStore) -> None:
     assert store.count_memories() == 2
 
 
+def test_a_role_of_all_users_reaches_what_is_one_users(open_store: OpenStore) -> None:
+    store = open_store()
+    for user in ("ann", "bob"):
+        store.recover("writer", scope=Scope(user=user)).add_batch(
+            [UserMessage(f"{user} {n}", id=f"{user} {n}") for n in range(3)]
+        )
+    everyone = store.recover("writer")
+    assert everyone.count() == 6
+    assert not everyone.add(UserMessage("ann 0", id="ann 0"))
+    assert store.delete(ids=["nothing"]) == 0
+    assert everyone.delete("ann 0")
+    assert everyone.update(UserMessage("bob changed", id="bob 1"))
+    assert store.count_memories() == 5
+    assert store.trim(keep=4) == 1
+    assert everyone.count() == 4
+    again = open_store()
+    assert contents(again.recover("writer", scope=Scope(user="ann")).get()) == ["ann 2"]
+    assert contents(again.recover("writer", scope=Scope(user="bob")).get()) == ["bob 0", "bob 2", "bob changed"]
+    assert contents(again.recover("writer").get()) == ["ann 2", "bob 0", "bob 2", "bob changed"]
+    assert everyone.clear() == 4
+
+
 def test_only_what_is_watched_is_kept_for_long(open_store: OpenStore) -> None:
     store = open_store(watch=["WriteCode", "metagpt.actions.WritePlan"])
     role = store.recover("engineer")
@@ -299,8 +347,14 @@ def test_a_changed_message_is_changed_in_both_memories(open_store: OpenStore) ->
         (kept,) = open_store().recover(dedupe).get()
         assert (kept.content, kept.metadata) == ("final", {"n": 1})
         assert contents(role.get()) == ["final", "passing by"]
-        assert role.update(AIMessage("final", id="1"))
-        assert open_store().recover(dedupe).get() == []
+        assert role.update(AIMessage("final", id="1", cause_by="other"))
+        assert [message.cause_by for message in open_store().recover(dedupe).get()] == ["other"]
+        assert role.update(AIMessage("passing, kept now", id="2", cause_by="keep"))
+        assert contents(open_store().recover(dedupe).get()) == ["final", "passing, kept now"]
+        store.close()
+        with pytest.raises(CollectionError):
+            role.update(AIMessage("lost", id="1", cause_by="keep"))
+        assert contents(role.get()) == ["final", "passing, kept now"]
 
 
 def test_the_same_words_are_kept_once_where_that_is_wanted(open_store: OpenStore) -> None:
@@ -309,6 +363,7 @@ def test_the_same_words_are_kept_once_where_that_is_wanted(open_store: OpenStore
     assert role.add(UserMessage("x"))
     assert role.add(UserMessage("y"))
     assert not role.add(UserMessage("x", metadata={"n": 1}))
+    assert contents(role.get()) == ["y"]
     assert role.add(UserMessage("x", source="ann"))
     assert store.count_memories() == 3
 
