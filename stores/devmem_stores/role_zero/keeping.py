@@ -67,7 +67,7 @@ class OutboxMemory(CollectionMemory):
         return error
 
     def _queue_up(self, items: Sequence[MemoryItem], failure: CollectionError) -> list[WriteOutcome]:
-        there = {item.id for item in self.get([item.id for item in items])}
+        there = self._known([item.id for item in items])
         try:
             self._outbox.put([item for item in items if item.id not in there])
         except CollectionError as error:
@@ -82,6 +82,23 @@ class OutboxMemory(CollectionMemory):
             else WriteOutcome(status=WriteStatus.QUEUED, item_id=item.id, reason=reason, failure=failure)
             for item in items
         ]
+
+    def _known(self, ids: Sequence[str]) -> set[str]:
+        try:
+            return {item.id for item in self.get(ids)}
+        except CollectionError as error:
+            _LOG.warning(
+                "memory store %r: what is there already is found out when it can be read: %s", self.name, error
+            )
+            return set()
+
+    def _with_known_embeddings(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        try:
+            return super()._with_known_embeddings(items)
+        except CollectionError as error:
+            # A place that cannot be read either is no reason to lose them; storing them says what is wrong.
+            _LOG.debug("memory store %r: embeddings may be made again: %s", self.name, error)
+            return list(items)
 
     def _deliver(self) -> CollectionError | None:
         """Store what waits in the outbox, oldest first; gives what still keeps it from being stored."""

@@ -22,12 +22,15 @@ class Outbox:
         """Name the file; None has no outbox. `clock` gives the time in seconds since the epoch."""
         self.location, self._clock = location, clock
         self._opened: Collection | None = None
+        self._closed = False
         self._lock = Lock()
         self._pause, self._resume_at = _FIRST_PAUSE, 0.0
 
     def _place(self) -> Collection | None:
-        """Give the collection; None while nothing ever waited."""
+        """Give the collection; None while nothing ever waited, and after closing."""
         with self._lock:
+            if self._closed:
+                return None
             if self._opened is None and self.location is not None and Path(self.location).exists():
                 self._opened = open_collection(self.location, store_type="role_zero outbox", clock=self._clock)
             return self._opened
@@ -87,8 +90,9 @@ class Outbox:
         self._pause, self._resume_at = _FIRST_PAUSE, 0.0
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file; nothing is given from it afterwards."""
         with self._lock:
+            self._closed = True
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None

@@ -105,6 +105,7 @@ class Flaky(SqliteCollection):
     """A collection that takes no writes while it is told so."""
 
     down = False
+    unreadable = False
     refused = 0
 
     def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
@@ -112,6 +113,11 @@ class Flaky(SqliteCollection):
             self.refused += 1
             raise CollectionBusyError(self.location, "another process held the write lock for too long.")
         return super().add(items, unique=unique)
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        if self.unreadable:
+            raise CollectionBusyError(self.location, "it does not answer.")
+        return super().get(ids)
 
 
 class FlakyStore(RoleZeroMemory):

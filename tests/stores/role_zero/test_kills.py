@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem import UserMessage
+from devmem import UserMessage, WriteStatus
+from devmem.errors import CollectionClosedError
 from devmem.testing import ManualClock
 from devmem_stores.role_zero.role import RoleMemory
 
@@ -127,6 +128,28 @@ def test_a_place_that_stays_down_is_asked_now_and_then(flaky: FlakyStore, clock:
     memory.add(UserMessage("it is back", id="back"))
     assert flaky.unsent == 0
     assert ids(memory.history()) == [*(f"m{number}" for number in range(30)), "back"]
+
+
+def test_a_place_that_cannot_be_read_either_costs_no_message(flaky: FlakyStore, clock: ManualClock) -> None:
+    memory = flaky.role("engineer")
+    fill(memory, 2)
+    flaky.place.down = flaky.place.unreadable = True
+    for number in (1, 2):
+        assert memory.add(said(number)).status is WriteStatus.QUEUED
+    flaky.place.down = flaky.place.unreadable = False
+    clock.advance(60)
+    flaky.save()
+    assert ids(memory.history()) == ["m0", "m1", "m2"]
+
+
+def test_a_closed_store_opens_nothing_again(flaky: FlakyStore) -> None:
+    flaky.place.down = True
+    fill(flaky.role("engineer"), 2)
+    flaky.close()
+    with pytest.raises(CollectionClosedError):
+        flaky.role("engineer").get(1)
+    with pytest.raises(CollectionClosedError):
+        flaky.role("engineer").add(said(3))
 
 
 def test_what_waits_can_be_forgotten(flaky: FlakyStore) -> None:
