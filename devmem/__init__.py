@@ -31,7 +31,9 @@ from devmem.collections import (
 from devmem.config import Attachment, ConfigModel, EmbeddingConfig, EmbeddingParams, MemoryOptions, Workflow
 from devmem.embedding import Embedder, ModelIdentity, open_embedder
 from devmem.errors import (
+    ChatModelError,
     CollectionBusyError,
+    CollectionClosedError,
     CollectionError,
     CollectionUnwritableError,
     ConfigError,
@@ -112,10 +114,12 @@ __all__ = [
     "Attachment",
     "AttachmentRef",
     "ChatModel",
+    "ChatModelError",
     "ChatReply",
     "ChatRequest",
     "Collection",
     "CollectionBusyError",
+    "CollectionClosedError",
     "CollectionConfig",
     "CollectionError",
     "CollectionInfo",

@@ -14,7 +14,8 @@ from devmem.exporting.snapshot import Snapshot, iso_time
 from devmem.items import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.text.display import one_line, visible, well_formed
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&])")
+# Within a line; what means something only where a line begins never stands there.
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
 _TICKS = re.compile(r"`+")
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 _SECONDS: Final = 120.0
+_ON_WHITE: Final = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
 
 
 def png_picture(edges: Sequence[FlowEdge]) -> bytes:
@@ -98,14 +99,16 @@ def _by_pair(edges: Sequence[FlowEdge]) -> dict[tuple[str, str], list[str]]:
 
 def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], labels: Sequence[str]) -> None:
     if start == end:
-        # To oneself: a small loop outside of the circle.
-        (x, y), around = start, 0.18
-        points = [(x * 1.08 - around * y, y * 1.08 + around * x), (x * 1.08 + around * y, y * 1.08 - around * x)]
-        style, place = "arc3,rad=1.4", (x * 1.3, y * 1.3)
+        # To oneself: a loop outside of the circle.
+        (x, y), half = start, 0.08
+        points = [(x - half * y, y + half * x), (x + half * y, y - half * x)]
+        style, place, gap = "arc3,rad=-2.5", (x * 1.22, y * 1.22), 10
     else:
-        points, style = [start, end], "arc3,rad=0.15"
+        points, style, gap = [start, end], "arc3,rad=0.15", 22
         across = (end[1] - start[1], start[0] - end[0])
         place = ((start[0] + end[0]) / 2 + 0.075 * across[0], (start[1] + end[1]) / 2 + 0.075 * across[1])
-    arrow = {"arrowstyle": "-|>", "connectionstyle": style, "shrinkA": 22, "shrinkB": 22}
+    arrow = {"arrowstyle": "-|>", "connectionstyle": style, "shrinkA": gap, "shrinkB": gap}
     axes.annotate("", xy=points[-1], xytext=points[0], arrowprops=arrow)
-    axes.text(place[0], place[1], "\n".join(labels), ha="center", va="center", fontsize=8, parse_math=False)
+    axes.text(
+        place[0], place[1], "\n".join(labels), ha="center", va="center", fontsize=8, bbox=_ON_WHITE, parse_math=False
+    )

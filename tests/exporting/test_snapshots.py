@@ -145,11 +145,9 @@ def test_markdown_is_read_by_people() -> None:
     )
     page = "".join(markdown_parts(snapshot(item, replace(item, id="d2", event_time=1e15))))
     assert page.startswith("# Memory notes\n\nA `simple` store of devmem, exported 2023-11-14T22:13:20Z.\n")
-    assert (
-        "\n## 2025-04-07\n\n### 09:02 data\\_file\\.jsonl\n\n```text\nMara: The deadline is on 12 June.\n```\n" in page
-    )
+    assert "\n## 2025-04-07\n\n### 09:02 data\\_file.jsonl\n\n```text\nMara: The deadline is on 12 June.\n```\n" in page
     assert "The whole input:\n\n```text\nAnd the whole question.\n```" in page
-    assert "- user: ann\n- trust: 0\\.5\n- made from: d0\n- room: 5\n" in page
+    assert "- user: ann\n- trust: 0.5\n- made from: d0\n- room: 5\n" in page
     assert "empty" not in page
     assert page.endswith("\n2 items\n")
 

@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import quote
 
 from devmem import (
+    CollectionClosedError,
     CollectionError,
     CollectionInfo,
     CollectionMemory,
@@ -24,7 +25,6 @@ from devmem import (
     WriteOutcome,
     WriteStatus,
 )
-from devmem.errors import CollectionClosedError
 from devmem_stores.role_zero.config import RoleZeroConfig
 from devmem_stores.role_zero.outbox import Outbox
 

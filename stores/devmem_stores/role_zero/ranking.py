@@ -12,8 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
-from devmem import ChatModel, ChatRequest, Hit, SystemMessage, UserMessage, open_chat_model, shorten
-from devmem.errors import ChatModelError
+from devmem import ChatModel, ChatModelError, ChatRequest, Hit, SystemMessage, UserMessage, open_chat_model, shorten
 from devmem_stores.role_zero.config import RankerConfig
 
 _TASK: Final = (
