@@ -123,14 +123,19 @@ class OutboxMemory(CollectionMemory):
     def load(self) -> None:
         """Open the collection, and deliver what an earlier process left in the outbox."""
         super().load()
-        self._deliver()
+        self._catch_up()
 
     def save(self) -> None:
         """Deliver what waits in the outbox, and embed what waits for that, if it is possible now."""
-        if (failure := self._deliver()) is not None:
+        if self._catch_up():
+            super().save()
+
+    def _catch_up(self) -> bool:
+        """Deliver what waits; says whether nothing waits now."""
+        failure = self._deliver()
+        if failure is not None:
             _LOG.warning("memory store %r: %d message(s) wait: %s", self.name, self.unsent, failure)
-            return
-        super().save()
+        return failure is None
 
     def search_plainly(self, query: MemoryQuery, limit: int) -> list[Hit]:
         """Give the collection's own hits, at most `limit`."""
@@ -163,11 +168,14 @@ class OutboxMemory(CollectionMemory):
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Forget the named or the matching items."""
-        return self._outbox.delete(ids=ids, where=where) + super().delete(ids=ids, where=where)
+        # What is being delivered now would come back.
+        with self._delivering:
+            return self._outbox.delete(ids=ids, where=where) + super().delete(ids=ids, where=where)
 
     def clear(self) -> int:
         """Forget everything."""
-        return self._outbox.delete(where=Filter()) + super().clear()
+        with self._delivering:
+            return self._outbox.delete(where=Filter()) + super().clear()
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Forget all but the newest items, and those that are too old."""
