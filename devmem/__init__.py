@@ -28,7 +28,15 @@ from devmem.collections import (
     Weights,
     open_collection,
 )
-from devmem.config import Attachment, ConfigModel, EmbeddingConfig, EmbeddingParams, MemoryOptions, Workflow
+from devmem.config import (
+    Attachment,
+    ConfigModel,
+    EmbeddingConfig,
+    EmbeddingParams,
+    IndexConfig,
+    MemoryOptions,
+    Workflow,
+)
 from devmem.embedding import Embedder, ModelIdentity, open_embedder
 from devmem.errors import (
     ChatModelError,
@@ -137,6 +145,7 @@ __all__ = [
     "EmbeddingParams",
     "Filter",
     "Hit",
+    "IndexConfig",
     "IndexPlan",
     "IndexProgress",
     "IndexReport",

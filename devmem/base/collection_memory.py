@@ -16,7 +16,7 @@ from devmem.base.memory import MemoryBase, Progress
 from devmem.base.query import MemoryQuery
 from devmem.base.setup import StoreSetup
 from devmem.collections import Collection, CollectionInfo, Filter, SearchQuery, Unique, Weights, open_collection
-from devmem.config import ConfigModel, EmbeddingConfig
+from devmem.config import ConfigModel, EmbeddingConfig, IndexConfig
 from devmem.errors import CollectionClosedError, CollectionError
 from devmem.items import MemoryItem
 from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome
@@ -41,6 +41,8 @@ class CollectionConfig(PlaceConfig):
 
     embedding: EmbeddingConfig | None = None
     """The model that makes items findable by meaning; absent searches by their text alone."""
+    index: IndexConfig = Field(default_factory=IndexConfig, json_schema_extra={"advanced": True})
+    """How the nearest vectors are found in a large store."""
 
 
 class CollectionMemory(MemoryBase):
@@ -84,6 +86,7 @@ class CollectionMemory(MemoryBase):
             model=self._embedder.identity if self._embedder and claim else None,
             store_type=self.setup.store_type,
             durability=self._place.durability,
+            index=self._place.index if isinstance(self._place, CollectionConfig) else None,
             clock=self.setup.clock,
         )
 

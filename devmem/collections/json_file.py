@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from devmem.collections.protocol import Collection, CollectionInfo, Filter, SearchQuery, Unique
 from devmem.collections.replacing import replace_file
 from devmem.collections.sqlite.collection import SqliteCollection
+from devmem.config import IndexConfig
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import (
     CollectionBusyError,
@@ -52,6 +53,7 @@ class JsonCollection:
         location: str | Path,
         *,
         model: ModelIdentity | None = None,
+        index: IndexConfig | None = None,
         busy_timeout: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -60,6 +62,7 @@ class JsonCollection:
         Args:
             location: path of the file.
             model: what makes the embeddings; None searches by text alone.
+            index: how vectors are searched; None takes the defaults.
             busy_timeout: seconds to wait for another process's write.
             clock: gives the time in seconds since the epoch, for expiry.
 
@@ -70,6 +73,7 @@ class JsonCollection:
         self.location = str(location)
         self._path = Path(location)
         self._model = model
+        self._index = index
         self._clock = clock
         self._lock = threading.RLock()
         self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout)
@@ -79,7 +83,7 @@ class JsonCollection:
         self._refresh()
 
     def _empty(self) -> Collection:
-        return SqliteCollection(model=self._model, clock=self._clock)
+        return SqliteCollection(model=self._model, index=self._index, clock=self._clock)
 
     @contextmanager
     def _reading(self) -> Iterator[Collection]:

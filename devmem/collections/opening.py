@@ -9,6 +9,7 @@ from devmem.collections.json_file import JsonCollection
 from devmem.collections.protocol import Collection
 from devmem.collections.sqlite.collection import SqliteCollection
 from devmem.collections.sqlite.database import MEMORY, Durability
+from devmem.config import IndexConfig
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import CollectionError
 
@@ -19,6 +20,7 @@ def open_collection(
     model: ModelIdentity | None = None,
     store_type: str | None = None,
     durability: Durability = "full",
+    index: IndexConfig | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Collection:
     """Open the collection that a location names: None is memory, `x.json` DevAll's format, any other path SQLite.
@@ -27,12 +29,14 @@ def open_collection(
         CollectionError: it cannot be opened; the error's type and text say why and what to do.
     """
     if location is None:
-        return SqliteCollection(MEMORY, model=model, store_type=store_type, clock=clock)
+        return SqliteCollection(MEMORY, model=model, store_type=store_type, index=index, clock=clock)
     if "://" in location:
         scheme = location.split("://", 1)[0]
         raise CollectionError(
             f"{scheme}://...", "this version keeps items in files only; give a path such as memory/store.db."
         )
     if location.endswith(".json"):
-        return JsonCollection(location, model=model, clock=clock)
-    return SqliteCollection(location, model=model, store_type=store_type, durability=durability, clock=clock)
+        return JsonCollection(location, model=model, index=index, clock=clock)
+    return SqliteCollection(
+        location, model=model, store_type=store_type, durability=durability, index=index, clock=clock
+    )

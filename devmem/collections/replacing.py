@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 
-def replace_file(path: Path, parts: Iterable[bytes]) -> None:
+def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write the parts into a new file and put it in the place of `path`, durably.
 
     Raises:

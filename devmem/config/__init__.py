@@ -9,6 +9,7 @@ from devmem.config.attachment import Attachment
 from devmem.config.base import ConfigModel
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.config.fields import ChildRoute, EnumOption, FieldSpec, field_specs
+from devmem.config.index import IndexConfig
 from devmem.config.loading import load_workflow, parse_workflow
 from devmem.config.options import MemoryOptions
 from devmem.config.place import Place
@@ -29,6 +30,7 @@ __all__ = [
     "EmbeddingParams",
     "EnumOption",
     "FieldSpec",
+    "IndexConfig",
     "MemoryOptions",
     "NodeConfig",
     "Place",

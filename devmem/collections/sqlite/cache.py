@@ -16,9 +16,10 @@ import numpy as np
 
 from devmem.collections.postings import EncodedTerms, PostingsIndex
 from devmem.collections.sqlite.database import read_meta, transaction
-from devmem.collections.sqlite.snapshot import SnapshotState, load_snapshot, save_snapshot
+from devmem.collections.sqlite.snapshot import Indexes, SnapshotState, load_snapshot, save_snapshot
 from devmem.collections.sqlite.writing import set_meta
 from devmem.collections.vectors import Rows, VectorIndex
+from devmem.config import IndexConfig
 
 _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 5000
@@ -29,8 +30,10 @@ _SNAPSHOT_AFTER: Final = 256
 class SearchCache:
     """Full-text and vector index of one database. Not thread-safe: its owner holds a lock."""
 
-    def __init__(self, snapshot_path: Path | None) -> None:
+    def __init__(self, snapshot_path: Path | None, index: IndexConfig | None = None) -> None:
         self._snapshot_path = snapshot_path
+        self._index = index or IndexConfig()
+        self.vectors: VectorIndex | None = None
         self._token: str | int | None = None
         self._generation = -1
         self._version: tuple[int, int] | None = None
@@ -38,13 +41,20 @@ class SearchCache:
         self._reset()
 
     def _reset(self) -> None:
+        self.close()
         self.postings = PostingsIndex()
-        self.vectors: VectorIndex | None = None
+        self.vectors = None
         self._last_row = 0
         self._last_change = 0
         self._vectors_row = 0
         self._vectors_change = 0
         self._in_snapshot = 0
+        self._saved_approximate = False
+
+    def close(self) -> None:
+        """End the work that goes on in the background."""
+        if self.vectors is not None:
+            self.vectors.close()
 
     def follow(self, connection: sqlite3.Connection) -> None:
         """Take in everything that was committed since the last call; the connection is in a read transaction."""
@@ -67,11 +77,8 @@ class SearchCache:
         self._version = version
 
     def save(self, writer: sqlite3.Connection) -> None:
-        """Write the vector snapshot, if it would save the next start some work."""
-        if self._snapshot_path is None or self.vectors is None:
-            return
-        unsaved = abs(len(self.vectors) - self._in_snapshot)
-        if unsaved < _SNAPSHOT_AFTER or unsaved < self._in_snapshot // 10:
+        """Write the snapshot of the indexes, if it would save the next start some work."""
+        if self._snapshot_path is None or self._version is None or not self._is_worth_saving():
             return
         token = uuid4().hex
         try:
@@ -86,20 +93,31 @@ class SearchCache:
             last_row=self._vectors_row,
             last_change=self._vectors_change,
         )
-        if save_snapshot(self._snapshot_path, self.vectors, state):
-            self._in_snapshot = len(self.vectors)
+        if save_snapshot(self._snapshot_path, Indexes(postings=self.postings, vectors=self.vectors), state):
+            self._in_snapshot = self._size()
+
+    def _size(self) -> int:
+        return max(len(self.postings), len(self.vectors) if self.vectors is not None else 0)
+
+    def _is_worth_saving(self) -> bool:
+        if self.vectors is not None and self.vectors.approximate and not self._saved_approximate:
+            return True
+        unsaved = abs(self._size() - self._in_snapshot)
+        return unsaved >= _SNAPSHOT_AFTER and unsaved >= self._in_snapshot // 10
 
     def _restore(self, changes_floor: int) -> None:
-        found = load_snapshot(self._snapshot_path) if self._snapshot_path else None
+        found = load_snapshot(self._snapshot_path, self._index) if self._snapshot_path else None
         if found is None:
             return
-        index, state = found
+        indexes, state = found
         # A database that was put back from a backup has another token than the snapshot, whatever was done to it since.
         current = state.token == self._token and state.generation == self._generation
         if current and changes_floor <= state.last_change <= self._last_change:
-            self.vectors = index
-            self._vectors_row, self._vectors_change = state.last_row, state.last_change
-            self._in_snapshot = len(index)
+            self.postings, self.vectors = indexes.postings, indexes.vectors
+            self._last_row = self._vectors_row = state.last_row
+            self._last_change = self._vectors_change = state.last_change
+            self._in_snapshot = self._size()
+            self._saved_approximate = self.vectors is not None and self.vectors.approximate
 
     def _follow_items(self, connection: sqlite3.Connection) -> None:
         cursor = connection.execute(
@@ -145,7 +163,7 @@ class SearchCache:
         rows: Rows = np.array([row for row, _ in found], dtype=np.int64)
         matrix = np.frombuffer(b"".join(raw for _, raw in found), dtype="<f4").reshape(len(found), -1)
         if self.vectors is None:
-            self.vectors = VectorIndex(matrix.shape[1])
+            self.vectors = VectorIndex(matrix.shape[1], self._index)
         self.vectors.add(rows, matrix.astype(np.float32))
 
     @staticmethod

@@ -20,6 +20,7 @@ from devmem.collections.sqlite import database, rows, writing
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.database import MEMORY, Durability
 from devmem.collections.sqlite.searching import search
+from devmem.config import IndexConfig
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import CollectionClosedError, CollectionInUseError
 from devmem.items import MemoryItem, Vector
@@ -41,6 +42,7 @@ class SqliteCollection:
         model: ModelIdentity | None = None,
         store_type: str | None = None,
         durability: Durability = "full",
+        index: IndexConfig | None = None,
         busy_timeout: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -51,6 +53,7 @@ class SqliteCollection:
             model: what makes the embeddings; None searches by text alone and lets new items wait.
             store_type: recorded in a new file; a file of another type of store is refused.
             durability: `full` survives power loss, `normal` the death of the process.
+            index: how vectors are searched; None takes the defaults.
             busy_timeout: seconds to wait for another process's write.
             clock: gives the time in seconds since the epoch, for expiry.
 
@@ -65,7 +68,7 @@ class SqliteCollection:
         if self._in_file:
             database.check_place(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
-        self._cache = SearchCache(Path(self.location + ".faiss") if self._in_file else None)
+        self._cache = SearchCache(Path(self.location + ".faiss") if self._in_file else None, index)
         self._write_lock = threading.RLock()
         self._read_lock = threading.RLock() if self._in_file else self._write_lock
         with database.worded(self.location):
@@ -261,6 +264,7 @@ class SqliteCollection:
             if self._closed:
                 return
             self._closed = True
+            self._cache.close()
             self._cache.save(self._writer)
             self._reader.close()
             self._writer.close()

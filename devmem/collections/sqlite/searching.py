@@ -62,8 +62,7 @@ def _allowed(connection: sqlite3.Connection, query: SearchQuery, now: float) -> 
 def _candidates(cache: SearchCache, query: SearchQuery, allowed: Rows | None) -> _Candidates:
     """Join the best by each signal, every one of them with both signals."""
     limit = max(query.candidates, query.limit)
-    words = cache.postings.scores(query.text, allowed) if query.text.strip() else None
-    by_words = cache.postings.best(words, limit) if words is not None else np.empty(0, dtype=np.int64)
+    by_words = cache.postings.top(query.text, limit, allowed)
     vectors = cache.vectors if query.vector is not None else None
     by_vector = np.empty(0, dtype=np.int64)
     if vectors is not None and query.vector is not None:
@@ -72,5 +71,5 @@ def _candidates(cache: SearchCache, query: SearchQuery, allowed: Rows | None) ->
     similarity = np.full(len(rows), np.nan)
     if vectors is not None and query.vector is not None:
         similarity = vectors.similarities(query.vector, rows)
-    lexical = cache.postings.at(words, rows) if words is not None else np.zeros(len(rows))
+    lexical = cache.postings.scores_of(query.text, rows)
     return _Candidates(rows=rows, similarity=similarity, lexical=lexical)

@@ -1,7 +1,8 @@
-"""The snapshot of the vector index beside the database file: opening a large collection reads no vectors from it.
+"""The snapshot of the indexes beside the database file: opening a large collection reads neither vectors nor terms.
 
-One file: a magic line, a line of JSON, the row numbers, FAISS's own bytes. It is only ever replaced whole. Whatever is
-wrong with it, it is as if it were not there: the database has everything.
+One file: a magic line, a line with a checksum and JSON, and the arrays that the JSON names, each with its own checksum.
+It is only ever replaced whole, so a large one is mapped, not read: processes share it, and what is never searched takes
+no memory. Whatever is wrong with it, it is as if it were not there: the database has everything.
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ from __future__ import annotations
 import json
 import logging
 import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from devmem.collections.postings import PostingsIndex
 from devmem.collections.replacing import replace_file
 from devmem.collections.vectors import VectorIndex
+from devmem.config import IndexConfig
 
-_MAGIC: Final = b"devmem vector index 1\n"
+_MAGIC: Final = b"devmem index 2\n"
 _LOG: Final = logging.getLogger(__name__)
+_ALIGNED: Final = 64
+_MAP_FROM: Final = 1 << 26
+"""Smaller files are read at once, which leaves nothing open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,52 +41,98 @@ class SnapshotState:
     last_change: int
 
 
-def save_snapshot(path: Path, index: VectorIndex, state: SnapshotState) -> bool:
-    """Write the snapshot; a snapshot that cannot be written is logged and does without (False)."""
-    import faiss
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexes:
+    """What a snapshot holds."""
 
-    flat, rows = index.parts()
-    payload = rows.astype("<i8").tobytes() + faiss.serialize_index(flat).tobytes()
-    head = {**asdict(state), "rows": len(rows), "crc": zlib.crc32(payload)}
+    postings: PostingsIndex
+    vectors: VectorIndex | None
+
+
+def save_snapshot(path: Path, indexes: Indexes, state: SnapshotState) -> bool:
+    """Write the snapshot; a snapshot that cannot be written is logged and does without (False)."""
     try:
-        replace_file(path, [_MAGIC, json.dumps(head).encode(), b"\n", payload])
+        replace_file(path, _written(_parts(indexes), state))
     except OSError as error:
         _LOG.warning("%s: the index snapshot was not written (%s); the next start takes longer.", path, error)
         return False
     return True
 
 
-def load_snapshot(path: Path) -> tuple[VectorIndex, SnapshotState] | None:
+def load_snapshot(path: Path, config: IndexConfig) -> tuple[Indexes, SnapshotState] | None:
     """Read the snapshot; None when there is none or it is damaged, which is logged."""
     try:
-        content = path.read_bytes()
+        content = _content(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         _LOG.warning("%s: the index snapshot cannot be read (%s); the index is built anew.", path, error)
         return None
     try:
-        return _parse(content)
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        parts, state = _parse(content)
+        return _indexes(parts, config), state
+    except (ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:
         # RuntimeError is what FAISS raises for bytes that are not an index.
         _LOG.warning("%s: the index snapshot is damaged (%s); the index is built anew.", path, error)
         return None
 
 
-def _parse(content: bytes) -> tuple[VectorIndex, SnapshotState]:
-    import faiss
+def _parts(indexes: Indexes) -> dict[str, NDArray[Any]]:
+    parts = {f"postings/{name}": part for name, part in indexes.postings.parts().items()}
+    if indexes.vectors is not None:
+        parts |= {f"vectors/{name}": part for name, part in indexes.vectors.parts().items()}
+    return {name: np.ascontiguousarray(part) for name, part in parts.items()}
 
-    if not content.startswith(_MAGIC):
+
+def _indexes(parts: Mapping[str, NDArray[Any]], config: IndexConfig) -> Indexes:
+    vectors = _below("vectors/", parts)
+    return Indexes(
+        postings=PostingsIndex.restore(_below("postings/", parts)),
+        vectors=VectorIndex.restore(vectors, config) if vectors else None,
+    )
+
+
+def _below(prefix: str, parts: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
+
+
+def _written(parts: Mapping[str, NDArray[Any]], state: SnapshotState) -> Iterator[bytes | memoryview]:
+    """Give the file's content piece by piece, without a copy of the arrays."""
+    raw = {name: part.reshape(-1).view(np.uint8).data for name, part in parts.items()}
+    arrays = [
+        {"name": name, "type": part.dtype.str, "shape": part.shape, "crc": zlib.crc32(raw[name])}
+        for name, part in parts.items()
+    ]
+    head = json.dumps({**asdict(state), "arrays": arrays}).encode()
+    start = b"%s%08x %s\n" % (_MAGIC, zlib.crc32(head), head)
+    yield start + bytes(-len(start) % _ALIGNED)
+    for piece in raw.values():
+        yield piece
+        yield bytes(-len(piece) % _ALIGNED)
+
+
+def _content(path: Path) -> NDArray[np.uint8]:
+    if path.stat().st_size < _MAP_FROM:
+        return np.frombuffer(path.read_bytes(), dtype=np.uint8)
+    return np.memmap(path, dtype=np.uint8, mode="r")
+
+
+def _parse(content: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], SnapshotState]:
+    whole = content.data
+    if bytes(whole[: len(_MAGIC)]) != _MAGIC:
         raise ValueError("it does not start like one")
-    end = content.index(b"\n", len(_MAGIC))
-    head = json.loads(content[len(_MAGIC) : end])
-    payload = memoryview(content)[end + 1 :]
-    if zlib.crc32(payload) != head["crc"]:
-        raise ValueError("its checksum is wrong")
-    cut = 8 * int(head["rows"])
-    rows = np.frombuffer(payload[:cut], dtype="<i8").astype(np.int64)
-    index = faiss.deserialize_index(np.frombuffer(payload[cut:], dtype=np.uint8))
-    if not isinstance(index, faiss.IndexFlatIP) or index.ntotal != len(rows):
-        raise ValueError("its index is not one of these rows")
-    state = SnapshotState(**{key: head[key] for key in SnapshotState.__slots__})
-    return VectorIndex.restore(index, rows), state
+    end = int(np.argmax(content[len(_MAGIC) :] == ord("\n"))) + len(_MAGIC)
+    line = bytes(whole[len(_MAGIC) : end])
+    if zlib.crc32(line[9:]) != int(line[:8], 16):
+        raise ValueError("the checksum of its head is wrong")
+    head = json.loads(line[9:])
+    parts: dict[str, NDArray[Any]] = {}
+    at = end + 1 + -(end + 1) % _ALIGNED
+    for array in head["arrays"]:
+        kind = np.dtype(array["type"])
+        size = kind.itemsize * int(np.prod(array["shape"], dtype=np.int64))
+        if zlib.crc32(whole[at : at + size]) != array["crc"]:
+            raise ValueError(f"the checksum of {array['name']} is wrong")
+        parts[array["name"]] = content[at : at + size].view(kind).reshape(array["shape"])
+        at += size + -size % _ALIGNED
+    return parts, SnapshotState(**{key: head[key] for key in SnapshotState.__slots__})

@@ -1,0 +1,92 @@
+"""Vectors that are compared with the query one and all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.vectors.threads import one_thread
+from devmem.items import Vector
+
+if TYPE_CHECKING:
+    import faiss
+
+Positions = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Found = tuple[Positions, Vector]
+"""Positions, and their similarity to the query, best first."""
+
+_PRODUCTS_AT_ONCE: Final = 1 << 24
+"""So many similarities of several queries are held at once (64 MB)."""
+_QUERIES_FOR_A_PRODUCT: Final = 3
+"""From so many queries on, one matrix product is faster than a scan for each."""
+
+
+def scan(index: faiss.Index, query: Vector, limit: int, mask: Mask | None) -> Found:
+    """Compare the query (shape (dimension,)) with every vector of a flat index that the mask lets through."""
+    import faiss
+
+    params: Any = None
+    if mask is not None:
+        # FAISS's stubs know neither the keyword nor that an array is taken.
+        selector: Any = faiss.IDSelectorBitmap
+        made: Any = faiss.SearchParameters
+        params = made(sel=selector(np.packbits(mask, bitorder="little")))
+    with one_thread():
+        similarities, positions = index.search(query.reshape(1, -1), min(limit, index.ntotal), params=params)
+    there = positions[0] >= 0
+    return positions[0][there], similarities[0][there]
+
+
+class ExactVectors:
+    """Unit vectors as float32, which can be added to."""
+
+    def __init__(self, dimension: int) -> None:
+        import faiss
+
+        self.dimension = dimension
+        self._flat = faiss.IndexFlatIP(dimension)
+
+    def __len__(self) -> int:
+        return int(self._flat.ntotal)
+
+    def add(self, vectors: Vector) -> None:
+        """Append vectors of shape (n, dimension)."""
+        self._flat.add(np.ascontiguousarray(vectors, dtype=np.float32))
+
+    def matrix(self) -> Vector:
+        """View them all, shape (n, dimension); valid until the next `add`."""
+        import faiss
+
+        if not len(self):
+            return np.empty((0, self.dimension), dtype=np.float32)
+        flat = faiss.rev_swig_ptr(self._flat.get_xb(), len(self) * self.dimension)
+        return np.asarray(flat).reshape(len(self), self.dimension)
+
+    def gather(self, positions: Positions) -> Vector:
+        """Copy some of them, shape (n, dimension)."""
+        return self.matrix()[positions]
+
+    def search(self, queries: Vector, limit: int, mask: Mask | None) -> list[Found]:
+        """Find the most similar ones for each query, shape (queries, dimension)."""
+        if len(queries) < _QUERIES_FOR_A_PRODUCT:
+            return [scan(self._flat, query, limit, mask) for query in queries]
+        step = max(1, _PRODUCTS_AT_ONCE // max(len(self), 1))
+        found: list[Found] = []
+        for start in range(0, len(queries), step):
+            found += self._product(queries[start : start + step], limit, mask)
+        return found
+
+    def _product(self, queries: Vector, limit: int, mask: Mask | None) -> list[Found]:
+        similarities = queries @ self.matrix().T
+        if mask is not None:
+            similarities[:, ~mask] = -np.inf
+        limit = min(limit, len(self) if mask is None else int(np.count_nonzero(mask)))
+        found: list[Found] = []
+        for one in similarities:
+            best = np.argpartition(-one, limit - 1)[:limit] if limit else np.empty(0, dtype=np.int64)
+            best = best[np.argsort(-one[best], kind="stable")]
+            found.append((best, one[best]))
+        return found

@@ -1,0 +1,28 @@
+"""How a store's vectors are searched, as the `index:` block of a store says it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from devmem.config.base import ConfigModel
+
+LEAST_FOR_APPROXIMATE: Final = 1000
+"""Fewer vectors than this give nothing to learn codes from, and are searched exactly in no time."""
+
+
+class IndexConfig(ConfigModel):
+    """How the nearest vectors are found; the defaults suit every size that was measured, up to a million."""
+
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    """`exact` compares with every vector; `approximate` looks at short codes first and compares with the best of them;
+    `auto` is exact until there are `approximate_from` vectors."""
+    approximate_from: int = Field(default=20_000, ge=LEAST_FOR_APPROXIMATE)
+    """Vectors from which `auto` searches approximately; below it an exact search takes about a millisecond."""
+
+    def threshold(self) -> int | None:
+        """Give the number of vectors from which the search is approximate; None when it never is."""
+        if self.search == "exact":
+            return None
+        return LEAST_FOR_APPROXIMATE if self.search == "approximate" else self.approximate_from
