@@ -28,11 +28,7 @@ class Recall:
     @property
     def messages(self) -> list[Message]:
         """All of them, by the time at which they were made."""
-        return sorted([*sorted(self.related, key=_made), *self.recent], key=_made)
-
-
-def _made(message: Message) -> float:
-    return message.created_at
+        return sorted([*self.related, *self.recent], key=lambda message: message.created_at)
 
 
 def related_hits(
