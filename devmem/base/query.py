@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from devmem.collections import Filter
-from devmem.embedding import Embedder
+from devmem.embedding import Embedder, TokenEmbedder, TokenEmbedding
 from devmem.errors import EmbeddingError
 from devmem.items import MemoryContentSnapshot, Vector
 
@@ -24,6 +24,7 @@ class QueryEmbedding:
         self.text = text
         self.failures: dict[str, EmbeddingError] = {}
         self._vectors: dict[str, Vector] = {}
+        self._tokens: dict[str, TokenEmbedding] = {}
         self._lock = threading.Lock()
 
     def known(self, model: str, vector: Vector) -> None:
@@ -41,12 +42,24 @@ class QueryEmbedding:
                 return None
             if name not in self._vectors:
                 try:
-                    self._vectors[name] = embedder.embed([self.text])[0]
+                    self._embed(name, embedder)
                 except EmbeddingError as error:
                     _LOG.warning("The query is searched by its text alone: %s", error)
                     self.failures[name] = error
                     return None
             return self._vectors[name]
+
+    def tokens_by(self, embedder: Embedder) -> TokenEmbedding | None:
+        """Give the token vectors that came with the embedding; None when the model gives none."""
+        self.by(embedder)
+        return self._tokens.get(embedder.identity.name)
+
+    def _embed(self, name: str, embedder: Embedder) -> None:
+        if isinstance(embedder, TokenEmbedder):
+            (self._tokens[name],) = embedder.embed_tokens([self.text])
+            self._vectors[name] = self._tokens[name].vector
+        else:
+            self._vectors[name] = embedder.embed([self.text])[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

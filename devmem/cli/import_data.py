@@ -30,7 +30,8 @@ def import_data(
     """Fill a store from data files: conversations, exports, and writes that a run could not store.
 
     Files are JSON lines with `text` (or `content`) and, if known, `id`, `speaker`, `time`, `metadata`, `user`, `agent`,
-    `session`, `conversation`; DevAll's memory files; LoCoMo; or units. What is stored already is not stored twice.
+    `session`, `conversation`; DevAll's memory files; LoCoMo, LongMemEval, MADial-Bench; or units.
+    What is stored already is not stored twice.
 
     Example: `devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo`
     """

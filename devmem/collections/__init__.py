@@ -2,17 +2,21 @@
 
 from devmem.collections.json_file import JsonCollection
 from devmem.collections.opening import open_collection
-from devmem.collections.protocol import Collection, CollectionInfo, Filter, SearchQuery, Unique, Weights
+from devmem.collections.passages import passages_of
+from devmem.collections.protocol import Collection, CollectionInfo, Filter, SearchQuery, Unique
 from devmem.collections.sqlite.collection import SqliteCollection
+from devmem.ranking import Ranking, Weights
 
 __all__ = [
     "Collection",
     "CollectionInfo",
     "Filter",
     "JsonCollection",
+    "Ranking",
     "SearchQuery",
     "SqliteCollection",
     "Unique",
     "Weights",
     "open_collection",
+    "passages_of",
 ]

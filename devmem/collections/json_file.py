@@ -25,7 +25,7 @@ from devmem.collections.protocol import Collection, CollectionInfo, Filter, Sear
 from devmem.collections.replacing import replace_file
 from devmem.collections.sqlite.collection import SqliteCollection
 from devmem.config import IndexConfig
-from devmem.embedding.base import ModelIdentity
+from devmem.embedding import Encoding, ModelIdentity
 from devmem.errors import (
     CollectionBusyError,
     CollectionClosedError,
@@ -33,8 +33,8 @@ from devmem.errors import (
     CollectionUnwritableError,
     EmbeddingMismatchError,
 )
-from devmem.items import MemoryItem, Vector, dump_item, load_item
-from devmem.outcomes import Hit, WriteOutcome
+from devmem.items import MemoryItem, dump_item, load_item
+from devmem.outcomes import Hit, SearchReport, WriteOutcome
 
 _MODEL_KEY: Final = "embedding_model"
 """Our addition to an item in the file; DevAll ignores keys that it does not know."""
@@ -140,14 +140,25 @@ class JsonCollection:
         found = self._path.stat()
         self._stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
 
-    def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique = Unique.ID,
+        encodings: Mapping[str, Encoding] | None = None,
+    ) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
-        return self._change(lambda memory: memory.add(items, unique=unique)) if items else []
+        return self._change(lambda memory: memory.add(items, unique=unique, encodings=encodings)) if items else []
 
     def search(self, query: SearchQuery) -> list[Hit]:
         """Give the best items, best first."""
         with self._reading() as memory:
             return memory.search(query)
+
+    def explain(self, query: SearchQuery) -> SearchReport:
+        """Search, and say how it went."""
+        with self._reading() as memory:
+            return memory.explain(query)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Give the items that are there, in the order of `ids`."""
@@ -188,9 +199,9 @@ class JsonCollection:
         with self._reading() as memory:
             return memory.waiting(limit)
 
-    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
-        """Give waiting items their embedding."""
-        return self._change(lambda memory: memory.set_embeddings(vectors))
+    def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
+        """Give waiting items their embeddings; the file keeps one of each item, that of its start."""
+        return self._change(lambda memory: memory.set_embeddings(encodings))
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Forget every embedding and name the model of the new ones."""

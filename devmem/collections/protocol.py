@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from devmem.embedding import Encoding, TokenEmbedding
 from devmem.items import MemoryItem, Scope, Vector
-from devmem.outcomes import Hit, WriteOutcome
+from devmem.outcomes import Hit, SearchReport, WriteOutcome
+from devmem.ranking import Ranking, Weights
 
 
 class Unique(StrEnum):
@@ -44,14 +46,6 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """How much the signals count in a hit's score; each is normalised over the candidates first."""
-
-    similarity: float = 0.5
-    lexical: float = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
     """What to search for."""
 
@@ -64,9 +58,16 @@ class SearchQuery:
     min_similarity: float = -1.0
     """Hits whose similarity is known and lower are left out."""
     where: Filter = field(default_factory=Filter)
-    weights: Weights = field(default_factory=Weights)
-    candidates: int = 50
+    tokens: TokenEmbedding | None = None
+    """The query's token vectors, for late interaction; None goes without."""
+    weights: Weights | None = None
+    """Rank by meaning and words alone, with these weights; None weighs all the evidence as `ranking` says."""
+    ranking: Ranking = field(default_factory=Ranking)
+    candidates: int = 200
     """So many of the best by each signal are looked at (at least `limit`)."""
+    now: float | None = None
+    """When the question is asked, in seconds since the epoch: what "last week" and recency start from; None asks the
+    clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +93,30 @@ class Collection(Protocol):
     Every method raises `CollectionError` (damaged, busy, unwritable, closed) when it cannot do its work.
     """
 
-    def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique = Unique.ID,
+        encodings: Mapping[str, Encoding] | None = None,
+    ) -> list[WriteOutcome]:
         """Store the items, all or none of them; they are durable when it returns.
 
-        An item without an embedding is stored as waiting when the collection has an embedding model.
+        Args:
+            items: what to store.
+            unique: what makes an item the same as one that is there.
+            encodings: by an item's id, what the model made of its passages (`passages_of`); where it says nothing, the
+                item's own `embedding` is that of its first passage. An item without either is stored as waiting when
+                the collection has an embedding model.
         """
         ...
 
     def search(self, query: SearchQuery) -> list[Hit]:
         """Give the best items, best first; without text and vector there is nothing to rank by and nothing is found."""
+        ...
+
+    def explain(self, query: SearchQuery) -> SearchReport:
+        """Give what `search` gives, and how it came to it: what was cut and why, and what each stage cost."""
         ...
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
@@ -135,8 +151,8 @@ class Collection(Protocol):
         """Give items whose embedding is still to be made, oldest first."""
         ...
 
-    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
-        """Give waiting items, named by id, their embedding; gives how many there were."""
+    def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
+        """Give waiting items, named by id, their embeddings; gives how many there were."""
         ...
 
     def replace_model(self, model: str, dimension: int | None) -> int:

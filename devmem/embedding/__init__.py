@@ -2,5 +2,15 @@
 
 from devmem.embedding.base import Embedder, ModelIdentity
 from devmem.embedding.opening import open_embedder
+from devmem.embedding.tokens import Encoding, TokenCodes, TokenEmbedder, TokenEmbedding, token_codes
 
-__all__ = ["Embedder", "ModelIdentity", "open_embedder"]
+__all__ = [
+    "Embedder",
+    "Encoding",
+    "ModelIdentity",
+    "TokenCodes",
+    "TokenEmbedder",
+    "TokenEmbedding",
+    "open_embedder",
+    "token_codes",
+]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from devmem.config.embedding import ChunkStrategy, EmbeddingParams
 from devmem.embedding.base import Embedder, ModelIdentity
 from devmem.embedding.rows import unit_rows
+from devmem.embedding.tokens import TokenEmbedder, TokenEmbedding
 from devmem.errors import EmbeddingError
 from devmem.items import Vector
-from devmem.text.sentences import split_sentences
+from devmem.text.passages import split_text
+
+
+class TokenProvider(Embedder, TokenEmbedder, Protocol):
+    """A provider that gives texts' and tokens' vectors."""
+
 
 _USUAL_LENGTH: int = EmbeddingParams.model_fields["max_length"].default
 
@@ -50,6 +57,11 @@ class ChunkingEmbedder:
             return vectors
         return self._combined(vectors, [len(each) for each in pieces])
 
+    def _head(self, number: int, text: str) -> str:
+        if not text.strip():
+            raise EmbeddingError(f"text {number} is blank ({text[:20]!r}): there is nothing to embed")
+        return _first_with_words(_well_formed(text), self._params.max_length)
+
     def _pieces(self, number: int, text: str) -> list[str]:
         if not text.strip():
             raise EmbeddingError(f"text {number} is blank ({text[:20]!r}): there is nothing to embed")
@@ -72,27 +84,16 @@ class ChunkingEmbedder:
         return unit_rows(np.stack(rows), source=self.identity.name)
 
 
-def split_text(text: str, limit: int) -> list[str]:
-    """Split `text` at sentence ends into pieces of at most `limit` characters that join to the text.
+class TokenChunkingEmbedder(ChunkingEmbedder):
+    """A `ChunkingEmbedder` before a provider that gives token vectors; those of a long text's start."""
 
-    A sentence that is longer is cut at a space in its second half, or else wherever the limit falls.
-    """
-    pieces = [""]
-    for sentence in split_sentences(text):
-        for part in _hard_split(sentence, limit):
-            if len(pieces[-1]) + len(part) <= limit:
-                pieces[-1] += part
-            else:
-                pieces.append(part)
-    return pieces
+    def __init__(self, provider: TokenProvider, params: EmbeddingParams) -> None:
+        super().__init__(provider, params)
+        self._tokens = provider
 
-
-def _hard_split(sentence: str, limit: int) -> Iterator[str]:
-    while len(sentence) > limit:
-        cut = sentence.rfind(" ", limit // 2, limit) + 1 or limit
-        yield sentence[:cut]
-        sentence = sentence[cut:]
-    yield sentence
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts and their tokens in one call of the provider; raises what `embed` raises."""
+        return self._tokens.embed_tokens([self._head(number, text) for number, text in enumerate(texts)])
 
 
 def _well_formed(text: str) -> str:

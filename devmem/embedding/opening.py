@@ -9,7 +9,8 @@ from typing import Final
 
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.embedding.base import Embedder
-from devmem.embedding.chunking import ChunkingEmbedder
+from devmem.embedding.chunking import ChunkingEmbedder, TokenChunkingEmbedder
+from devmem.embedding.tokens import TokenEmbedder
 
 _PROVIDERS: Final = {
     "minilm": "devmem.embedding.minilm",
@@ -40,11 +41,17 @@ def open_embedder(config: EmbeddingConfig, *, shared: bool = True) -> Embedder:
         EmbeddingError: the configuration cannot work, whatever is installed.
     """
     if not shared:
-        return ChunkingEmbedder(_make_provider(config), config.params)
+        return _before(_make_provider(config), config.params)
     with _lock:
         plain = _without_chunking(config)
         provider = _once(_providers, plain, lambda: _make_provider(plain))
-        return _once(_embedders, config, lambda: ChunkingEmbedder(provider, config.params))
+        return _once(_embedders, config, lambda: _before(provider, config.params))
+
+
+def _before(provider: Embedder, params: EmbeddingParams) -> Embedder:
+    if isinstance(provider, TokenEmbedder):
+        return TokenChunkingEmbedder(provider, params)
+    return ChunkingEmbedder(provider, params)
 
 
 def _once(table: dict[EmbeddingConfig, Embedder], config: EmbeddingConfig, make: Callable[[], Embedder]) -> Embedder:

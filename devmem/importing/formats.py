@@ -12,6 +12,9 @@ from devmem.errors import DataFileError
 from devmem.importing.exports import count_exported, is_export, read_export
 from devmem.importing.files import count_lines, parse_line, read_document, read_lines
 from devmem.importing.locomo import count_turns, is_locomo, read_locomo
+from devmem.importing.longmemeval import count_turns as count_turns_of_questions
+from devmem.importing.longmemeval import is_longmemeval, read_longmemeval
+from devmem.importing.madial import is_madial, read_madial
 from devmem.importing.origin import Origin
 from devmem.importing.records import Record, read_record
 from devmem.importing.units import count_units, is_units, read_units
@@ -30,6 +33,10 @@ class FileFormat(StrEnum):
     """What `devmem export` writes."""
     LOCOMO = "locomo"
     """LoCoMo's conversations, a list of them or one."""
+    LONGMEMEVAL = "longmemeval"
+    """LongMemEval's questions, each with the sessions of its own history."""
+    MADIAL = "madial"
+    """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
     UNITS = "units"
     """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
 
@@ -53,8 +60,11 @@ def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> D
     """
     file = Path(path)
     wanted = FileFormat(format)
-    if wanted is FileFormat.JSONL or (wanted is FileFormat.AUTO and _has_lines(file)):
-        return DataFile(path=file, format=FileFormat.JSONL, total=count_lines(file), records=_from_lines(file))
+    lines = _form_of_lines(file) if wanted is FileFormat.AUTO else wanted
+    if lines is FileFormat.JSONL:
+        return DataFile(path=file, format=lines, total=count_lines(file), records=_from_lines(file))
+    if lines is FileFormat.MADIAL:
+        return DataFile(path=file, format=lines, total=count_lines(file), records=_from_madial(file))
     document = read_document(file)
     found = _format_of(document, file) if wanted is FileFormat.AUTO else wanted
     elements: list[object] = document if isinstance(document, list) else [document]
@@ -65,6 +75,9 @@ def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> D
             return DataFile(path=file, format=found, total=total, records=read_export(document, origin))
         case FileFormat.LOCOMO:
             return DataFile(path=file, format=found, total=count_turns(elements), records=read_locomo(elements, origin))
+        case FileFormat.LONGMEMEVAL:
+            total = count_turns_of_questions(elements)
+            return DataFile(path=file, format=found, total=total, records=read_longmemeval(elements, origin))
         case FileFormat.UNITS:
             return DataFile(path=file, format=found, total=count_units(elements), records=read_units(elements, origin))
         case _:
@@ -81,16 +94,19 @@ def read_records(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -
     yield from open_data(path, format).records
 
 
-def _has_lines(path: Path) -> bool:
-    """Say whether the first line is a JSON object of its own, and not a whole conversation."""
+def _form_of_lines(path: Path) -> FileFormat | None:
+    """Say what the lines are when the first is a JSON object of its own; None when it is a whole conversation."""
     _, first = next(iter(read_lines(path)), (0, ""))
     if not first.startswith("{"):
-        return not first
+        return None if first else FileFormat.JSONL
     try:
         raw = json.loads(first)
     except (json.JSONDecodeError, RecursionError):
-        return _more_lines_are_objects(path)
-    return not (is_locomo(raw) or is_units(raw) or is_export(raw))
+        return FileFormat.JSONL if _more_lines_are_objects(path) else None
+    if is_madial(raw):
+        return FileFormat.MADIAL
+    documents = (is_locomo, is_longmemeval, is_units, is_export)
+    return None if any(looks_like(raw) for looks_like in documents) else FileFormat.JSONL
 
 
 def _more_lines_are_objects(path: Path) -> bool:
@@ -107,6 +123,8 @@ def _format_of(document: object, path: Path) -> FileFormat:
         return FileFormat.EXPORT
     if is_locomo(first):
         return FileFormat.LOCOMO
+    if is_longmemeval(first):
+        return FileFormat.LONGMEMEVAL
     if is_units(first):
         return FileFormat.UNITS
     if isinstance(document, list) and (not document or isinstance(first, Mapping)):
@@ -126,6 +144,11 @@ def _looks(document: object) -> str:
 def _from_lines(path: Path) -> Iterator[Record]:
     for number, line in read_lines(path):
         yield read_record(parse_line(path, number, line), Origin(path=path, line=number))
+
+
+def _from_madial(path: Path) -> Iterator[Record]:
+    for number, line in read_lines(path):
+        yield from read_madial(parse_line(path, number, line), Origin(path=path, line=number))
 
 
 def _from_list(elements: list[object], origin: Origin) -> Iterator[Record]:

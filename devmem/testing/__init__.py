@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from devmem.testing.clock import ManualClock
-from devmem.testing.embedders import FailingEmbedder, HashEmbedder
+from devmem.testing.embedders import FailingEmbedder, HashEmbedder, HashTokenEmbedder
 
 if TYPE_CHECKING:
     from devmem.testing.collections import CollectionSuite, OpenCollection
@@ -19,6 +19,7 @@ __all__ = [
     "CollectionSuite",
     "FailingEmbedder",
     "HashEmbedder",
+    "HashTokenEmbedder",
     "ManualClock",
     "OpenCollection",
     "OpenStore",

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from devmem.embedding.base import ModelIdentity
+from devmem.embedding.tokens import TokenEmbedding
 from devmem.errors import EmbeddingUnavailableError
 from devmem.items import Vector
 
@@ -62,6 +63,20 @@ class HashEmbedder:
         digest = shake_256(key.encode("utf-8", "surrogatepass")).digest((self._dimension + 7) // 8)
         bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[: self._dimension]
         return bits.astype(np.float32) * np.float32(2) - np.float32(1)
+
+
+class HashTokenEmbedder(HashEmbedder):
+    """A `HashEmbedder` that gives token vectors too: a word has the same one wherever it stands."""
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts and their words."""
+        return [self._tokens(text, vector) for text, vector in zip(texts, self.embed(texts), strict=True)]
+
+    def _tokens(self, text: str, vector: Vector) -> TokenEmbedding:
+        words = tuple(_WORD.findall(text.casefold()))
+        directions = [self._direction(f"word {word}") for word in words]
+        tokens = np.array(directions, dtype=np.float32).reshape(-1, self._dimension)
+        return TokenEmbedding(vector=vector, tokens=tokens / np.sqrt(np.float32(self._dimension)), words=words)
 
 
 class FailingEmbedder(HashEmbedder):

@@ -76,6 +76,12 @@ def query_terms(text: str) -> list[str]:
     return [term for term in distinct if term not in STOP_WORDS] or distinct
 
 
+@lru_cache(maxsize=1 << 16)
+def is_content(word: str) -> bool:
+    """Say whether a word carries meaning of its own: punctuation and stop words do not."""
+    return any(term not in STOP_WORDS for term in terms(word))
+
+
 def mostly_unspaced(text: str) -> bool:
     """Say whether most letters of the text are of a script without spaces (Chinese, Japanese, Korean, Thai, ...)."""
     letters = sum(char.isalpha() for char in text)

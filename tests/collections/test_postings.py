@@ -7,10 +7,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devmem.collections.postings import K1, B, PostingsIndex, encode_terms
+from devmem.collections.postings.impacts import impact_table, posting_codes
 from devmem.text.analysis import STOP_WORDS, query_terms, terms
 
 VOCABULARY = [f"word{chr(97 + n)}" for n in range(15)] + ["the", "会议", "getUserName"]
@@ -50,6 +51,8 @@ def check(index: PostingsIndex, documents: list[str], query: str) -> None:
         return
     rows = np.arange(1, len(documents) + 1, dtype=np.int64) * 10
     assert index.at(scores, rows).tolist() == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+    assert index.scores_of(query, rows).tolist() == index.at(scores, rows).tolist()
+    assert index.top(query, 10).tolist() == index.best(scores, 10).tolist()
     best = [int(row) // 10 - 1 for row in index.best(scores, 10)]
     assert [wanted[at] for at in best] == pytest.approx(sorted(filter(None, wanted), reverse=True)[:10], rel=1e-4)
 
@@ -78,6 +81,7 @@ def test_removed_rows_are_not_found(documents: list[str], query: str, data: st.D
     scores = index.scores(query)
     found = set() if scores is None else {int(row) // 10 - 1 for row in index.best(scores, 99)}
     assert found == {at for at in every if naive(documents, query)[at] > 0} - removed
+    assert found == {int(row) // 10 - 1 for row in index.top(query, 99)}
     assert len(index) == len(documents) - len(removed)
 
 
@@ -86,8 +90,10 @@ def test_only_allowed_rows_are_found(documents: list[str], query: str, data: st.
     index = indexed(documents)
     every = range(len(documents))
     allowed = data.draw(st.sets(st.sampled_from(list(every))))
-    scores = index.scores(query, np.array(sorted(10 * (at + 1) for at in allowed), dtype=np.int64))
+    rows = np.array(sorted(10 * (at + 1) for at in allowed), dtype=np.int64)
+    scores = index.scores(query, rows)
     found = set() if scores is None else {int(row) // 10 - 1 for row in index.best(scores, 99)}
+    assert found == {int(row) // 10 - 1 for row in index.top(query, 99, rows)}
     assert found == {at for at in every if naive(documents, query)[at] > 0} & allowed
 
 
@@ -105,12 +111,82 @@ def test_a_term_may_occur_more_often_than_a_byte_counts() -> None:
     assert index.best(scores, 2).tolist() == [10, 20]
 
 
+def zipf(chance: np.random.Generator, count: int, length: int) -> list[str]:
+    """Make texts in which a few of 3,000 words are in almost every text, and most are rare."""
+    ranks = np.minimum(chance.zipf(1.2, size=(count, length)), 3000)
+    return [" ".join(f"w{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]}x{n // 100}" for n in one) for one in ranks]
+
+
+@pytest.fixture(scope="module")
+def large() -> PostingsIndex:
+    """So many texts that they are in several runs, and that lists are skipped."""
+    return indexed(zipf(np.random.default_rng(1), 60_000, 12), step=1000)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), words=st.integers(1, 7), limit=st.integers(1, 60))
+def test_skipping_lists_changes_nothing(large: PostingsIndex, seed: int, words: int, limit: int) -> None:
+    """The best rows are those of exhaustive scoring, in the same order, filtered or not."""
+    chance = np.random.default_rng(seed)
+    [query] = zipf(chance, 1, words)
+    for allowed in (None, np.sort(chance.choice(60_000, 9_000, replace=False) + 1) * 10):
+        scores = large.scores(query, allowed)
+        assert scores is not None
+        assert large.top(query, limit, allowed).tolist() == large.best(scores, limit).tolist()
+    rows = chance.integers(-5, 60_100, size=50) * 10
+    scores = large.scores(query)
+    assert scores is not None
+    assert large.scores_of(query, rows).tolist() == large.at(scores, rows).tolist()
+
+
+def test_deleted_rows_leave_the_statistics() -> None:
+    """In the end scores are those of an index that never had them."""
+    documents = zipf(np.random.default_rng(2), 6000, 12)
+    index, fresh = indexed(documents, step=500), PostingsIndex()
+    index.remove(range(10, 30_000, 10))
+    kept = range(2999, 6000)
+    fresh.add([10 * (at + 1) for at in kept], [encode_terms(documents[at]) for at in kept])
+    rows = np.array(kept, dtype=np.int64) * 10 + 10
+    for query in zipf(np.random.default_rng(3), 20, 5):
+        assert index.scores_of(query, rows).tolist() == pytest.approx(fresh.scores_of(query, rows).tolist(), rel=1e-5)
+    assert len(index) == len(fresh) == 3001
+
+
+@given(documents=DOCUMENTS, query=QUERIES, data=st.data())
+def test_restoring(documents: list[str], query: str, data: st.DataObject) -> None:
+    """What is restored can be searched, added to and deleted from."""
+    cut = data.draw(st.integers(0, len(documents)))
+    index = PostingsIndex.restore(indexed(documents[:cut], step=3).parts())
+    rest = range(cut, len(documents))
+    index.add([10 * (at + 1) for at in rest], [encode_terms(documents[at]) for at in rest])
+    check(index, documents, query)
+    index.remove([10])
+    assert len(index) == len(documents) - 1
+
+
+@given(
+    counts=st.lists(st.integers(1, 255), min_size=1, max_size=20),
+    lengths=st.lists(st.integers(0, 10**7), min_size=1, max_size=20),
+    mean=st.floats(0, 1e6),
+)
+def test_codes_of_counts_and_lengths(counts: list[int], lengths: list[int], mean: float) -> None:
+    """They lose a few percent of what a posting of a long text is worth at most, and nothing of a short text's."""
+    pairs = [(count, length) for count in counts for length in lengths]
+    count, length = np.array(pairs, dtype=np.int64).T
+    worth = impact_table(mean)[posting_codes(count, length.astype(np.float32))]
+    wanted = count * (K1 + 1) / (count + K1 * (1 - B + B * length / max(mean, 1e-9)))
+    assert worth == pytest.approx(wanted, rel=0.05)
+    short = (count <= 32) & (length < 256)
+    assert worth[short] == pytest.approx(wanted[short], rel=1e-5)
+
+
 def test_an_empty_index() -> None:
     index = PostingsIndex()
     assert index.scores("anything") is None
     index.remove([1, 2])
     index.add([], [])
     assert len(index) == 0
+    assert len(PostingsIndex.restore(index.parts())) == 0
     index.add([1], [encode_terms("")])
     assert index.scores("anything") is None
     assert len(index) == 1

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from devmem.config.embedding import EmbeddingParams
 from devmem.embedding.base import ModelIdentity
-from devmem.embedding.chunking import ChunkingEmbedder, split_text
+from devmem.embedding.chunking import ChunkingEmbedder
 from devmem.errors import EmbeddingError
 from devmem.items import Vector
+from devmem.text.passages import split_text
 
 
 class Recorder:

@@ -18,7 +18,16 @@ HEAVY = ("onnxruntime", "openai", "torch", "sentence_transformers", "gt_all_mini
 
 
 def test_the_public_names() -> None:
-    assert devmem.embedding.__all__ == ["Embedder", "ModelIdentity", "open_embedder"]
+    assert devmem.embedding.__all__ == [
+        "Embedder",
+        "Encoding",
+        "ModelIdentity",
+        "TokenCodes",
+        "TokenEmbedder",
+        "TokenEmbedding",
+        "open_embedder",
+        "token_codes",
+    ]
 
 
 def run(code: str) -> None:

@@ -51,6 +51,27 @@ DEVALL: dict[str, Any] = {
 }
 
 
+QUESTION: dict[str, Any] = {
+    "question_id": "q1",
+    "question": "Which degree?",
+    "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 10:00"],
+    "haystack_session_ids": ["s_b", "s_a"],
+    "haystack_sessions": [
+        [
+            {"role": "user", "content": "Hello."},
+            {"role": "assistant", "content": " "},
+            {"role": "user", "content": "So?"},
+        ],
+        [{"role": "assistant", "content": "A degree.", "has_answer": True}],
+    ],
+    "answer_session_ids": ["s_a"],
+}
+MEMORIES = (
+    '{"7": {"time": "2023-12-25", "scene": "活动", "emotion": "开心", "event": "Bart跳舞", "user-id": 1, "id": "7"}}\n'
+    '{"9": {"event": "Lisa画画。", "user-id": 2}}\n'
+)
+
+
 def stored(path: Path, document: object) -> Path:
     text = json.dumps(document, indent=2).encode()
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
@@ -87,6 +108,57 @@ def test_units_keep_their_order(tmp_path: Path) -> None:
     assert first.event_time is not None
     assert second.event_time == first.event_time + 1
     assert (third.id, third.content_summary, third.event_time) == ("chat-1/3", "Three.", None)
+
+
+@pytest.mark.parametrize("document", [[QUESTION], QUESTION])
+def test_turns_of_longmemeval_keep_their_order_and_place(tmp_path: Path, document: object) -> None:
+    path = stored(tmp_path / "longmemeval.json.gz", document)
+    data = open_data(path)
+    assert (data.format, data.total) == (FileFormat.LONGMEMEVAL, 3)
+    first, third, last = items(path)
+    assert (first.id, first.content_summary) == ("q1/s_b/1", "user: Hello.")
+    assert first.event_time == datetime(2023, 5, 20, 2, 21, tzinfo=UTC).timestamp()
+    assert first.scope == Scope(conversation="q1", session="s_b")
+    assert (third.id, third.event_time) == ("q1/s_b/3", first.event_time + 2)
+    assert (last.id, last.metadata) == ("q1/s_a/1", {"turn": 1, "speaker": "assistant"})
+
+
+def test_a_session_that_comes_again_in_a_history_loses_no_turn(tmp_path: Path) -> None:
+    path = stored(tmp_path / "longmemeval.json", [QUESTION | {"haystack_session_ids": ["s", "s"]}])
+    assert [item.id for item in items(path)] == ["q1/s/1", "q1/s/3", "q1/s#2/1"]
+    assert [item.scope.session for item in items(path)] == ["s", "s", "s#2"]
+
+
+def test_memories_of_madial_bench_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    path.write_text(MEMORIES, encoding="utf-8")
+    assert (detect_format(path), open_data(path).total) == (FileFormat.MADIAL, 2)
+    first, second = items(path)
+    assert (first.id, first.content_summary, first.scope) == ("madial/7", "Bart跳舞", Scope(user="1"))
+    assert first.event_time == datetime(2023, 12, 25, tzinfo=UTC).timestamp()
+    assert first.metadata == {"scene": "活动", "emotion": "开心"}
+    assert (second.id, second.event_time) == ("madial/9", None)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"1": {"event": "", "user-id": 1}}', ":1: ['1']: 'event': expected text"),
+        (
+            '{"1": {"event": "x", "user-id": 1}, "2": {"event": "x", "user-id": null}}',
+            "['2']: 'user-id': expected text",
+        ),
+        ('{"1": {"event": "x", "user-id": 1, "time": "soon"}}', "['1']: 'time': 'soon' is no time"),
+        ('{"1": {"event": "x", "user-id": 1}}\n[3]', ":2: expected an object of memories by their id, found list"),
+        ('{"1": {"event": "x", "user-id": 1}}\n{"2": 3}', ":2: ['2']: expected a memory, found int"),
+    ],
+)
+def test_what_is_wrong_with_a_memory_is_said(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "memory.json"
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(DataFileError) as caught:
+        items(path)
+    assert said in str(caught.value)
 
 
 def test_memories_of_devall_are_read(tmp_path: Path) -> None:
@@ -143,11 +215,18 @@ def sample(**turn: object) -> list[object]:
         ([{"id": "x", "units": [{"id": "a"}]}], "[0].units[0]: 'text': expected text"),
         ([{"id": "x", "units": [{"id": "a", "text": "x", "date": "soon"}]}], "[0].units[0]: 'date': 'soon' is no time"),
         ([{"units": []}], "[0]: 'id': expected text"),
+        ([QUESTION, {"question_id": "q"}], "[1]: no history"),
+        ([without(QUESTION, "question_id")], "[0]: 'question_id': expected text"),
+        ([QUESTION | {"haystack_dates": ["2023/05/20"]}], "[0]: 'haystack_dates': expected a list with one element"),
+        ([QUESTION | {"haystack_dates": ["x", "y"]}], "[0].haystack_sessions[0]: 'haystack_dates': 'x' is no time"),
+        ([QUESTION | {"haystack_sessions": [[], 5]}], "[0].haystack_sessions[1]: expected a list of turns, found int"),
+        ([QUESTION | {"haystack_sessions": [[5], []]}], "[0].haystack_sessions[0][0]: expected a turn, found int"),
+        ([QUESTION | {"haystack_sessions": [[{"role": "user"}], []]}], "haystack_sessions[0][0]: 'content': expected"),
         ([DEVALL, 5], "[1]: expected an object, found int"),
         ([DEVALL | {"timestamp": "soon"}], "[0]: 'timestamp': 'soon' is no time"),
         (
             [1, 2],
-            "of no known format (jsonl, devall, export, locomo, units): the document is a list whose first",
+            "of no known format (jsonl, devall, export, locomo, longmemeval, madial, units): the document is",
         ),
         ({"a": {"b": 1}, "c": 2}, "the document is an object with the keys 'a', 'c'"),
         ("text", "the document is of type str"),

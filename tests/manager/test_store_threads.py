@@ -11,7 +11,7 @@ import pytest
 
 from devmem import MemoryItem, SqliteCollection, StoreSetup
 from devmem.base.embedding_queue import EmbeddingQueue
-from devmem.items import Vector
+from devmem.embedding import Encoding
 from devmem.testing import FailingEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
@@ -47,10 +47,10 @@ class WatchedCollection(SqliteCollection):
         self.before_waiting()
         return found
 
-    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
+    def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
         if self.refused is not None:
             raise self.refused
-        return super().set_embeddings(vectors)
+        return super().set_embeddings(encodings)
 
 
 def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() -> None:
@@ -60,7 +60,7 @@ def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() 
 
         def fail_meanwhile() -> None:
             collection.before_waiting = lambda: None
-            collection.add(queue.embed([item]))
+            collection.add([item], encodings=queue.encode([item]))
 
         collection.before_waiting = fail_meanwhile
         assert queue.catch_up(collection) == 0
@@ -74,7 +74,8 @@ def test_items_still_wait_when_their_embeddings_could_not_be_stored() -> None:
     embedder, clock = FailingEmbedder(), ManualClock()
     queue = EmbeddingQueue(embedder, clock)
     with closing(WatchedCollection(model=embedder.identity)) as collection:
-        collection.add(queue.embed([MemoryItem(content_summary="Ann drinks oolong.")]))
+        item = MemoryItem(content_summary="Ann drinks oolong.")
+        collection.add([item], encodings=queue.encode([item]))
         embedder.recover()
         clock.advance(600)
         collection.refused = OSError("disk full")

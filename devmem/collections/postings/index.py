@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.postings.encoding import EncodedTerms, term_hash
-from devmem.collections.postings.impacts import Impacts, impact_table, posting_codes
-from devmem.collections.postings.ranking import TermList, best_of, score_all, scores_at
+from devmem.collections.postings.impacts import K1, Impacts, impact_table, posting_codes
+from devmem.collections.postings.ranking import TermList, are_few, best_of, score_all, scores_at
 from devmem.collections.postings.run import Postings, Run
-from devmem.collections.postings.selecting import Positions, Scores, best_positions
+from devmem.collections.selecting import Positions, Scores, best_positions, rows_mask
 from devmem.collections.vectors import Rows
 from devmem.text.analysis import query_terms
 
@@ -102,10 +102,17 @@ class PostingsIndex:
         return np.where(positions >= 0, scores[positions], 0.0).astype(np.float64)
 
     def top(self, text: str, limit: int, allowed: Rows | None = None) -> Rows:
-        """Give what `best` of `scores` gives, without scoring rows that cannot be among them."""
+        """Give what `best` of `scores` gives, without scoring rows that cannot be among them.
+
+        `allowed` restricts them.
+        """
         lists = self._lists(text)
         if not lists or limit < 1:
             return np.empty(0, dtype=np.int64)
+        if allowed is not None and are_few(lists, len(allowed)):
+            positions = self._positions(allowed)
+            positions = np.sort(positions[positions >= 0])
+            return self._rows[positions[best_positions(scores_at(lists, positions), limit)]]
         return self._rows[best_of(lists, self._admitted(allowed), limit)]
 
     def scores_of(self, text: str, rows: Rows) -> NDArray[np.float64]:
@@ -116,6 +123,14 @@ class PostingsIndex:
         found[there] = scores_at(self._lists(text), positions[there])
         return found
 
+    def frequency(self, term: str) -> int:
+        """Say in how many texts a term occurs; deleted ones count until they are dropped."""
+        return self._list(term_hash(term), self._mean_length()).frequency
+
+    def ceiling(self, text: str) -> float:
+        """Give what a short text that repeats every known word of `text` could score; 0 when none is known."""
+        return (K1 + 1) * float(sum(one.idf for one in self._lists(text)))
+
     def _admitted(self, allowed: Rows | None) -> Scores:
         """Make the scores to add to: 0, and -inf for rows that are deleted or not allowed."""
         if allowed is None:
@@ -123,10 +138,8 @@ class PostingsIndex:
             if self._dead:
                 scores[~self._alive[: self._used]] = -np.inf
             return scores
-        scores = np.full(self._used, -np.inf, dtype=np.float32)
-        positions = self._positions(allowed)
-        scores[positions[positions >= 0]] = 0
-        return scores
+        mask = rows_mask(self._rows[: self._used], allowed) & self._alive[: self._used]
+        return np.where(mask, np.float32(0), np.float32(-np.inf))
 
     def _mean_length(self) -> float:
         return self._total_length / max(self._used, 1)

@@ -17,7 +17,7 @@ import numpy as np
 
 from devmem.collections.postings.impacts import Impacts
 from devmem.collections.postings.run import Postings
-from devmem.collections.postings.selecting import Positions, Scores, best_positions, reached_by
+from devmem.collections.selecting import Positions, Scores, best_positions, reached_by
 
 _LOOK_UP_BELOW: Final = 40
 """Looking up a row in a list costs as much as adding so many of its postings."""
@@ -81,6 +81,11 @@ def scores_at(lists: Sequence[TermList], positions: Positions) -> Scores:
     return total
 
 
+def are_few(lists: Sequence[TermList], rows: int) -> bool:
+    """Say whether it is cheaper to look so many rows up in the lists than to add the lists to all rows."""
+    return rows * len(lists) * _LOOK_UP_BELOW < sum(one.frequency for one in lists)
+
+
 def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> Positions:
     """Give the positions with the highest scores above 0, best first, the later first among equals.
 
@@ -98,7 +103,7 @@ def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> Positions:
         border = reached_by(scores, limit) * (1 - _SLACK)
         if border > left * (1 + _SLACK):
             candidates = np.flatnonzero(scores > border - left * (1 + _SLACK))
-            if len(candidates) * _LOOK_UP_BELOW < sum(other.frequency for other in rest):
+            if are_few(rest, len(candidates)):
                 return _best_candidates(rest, scores, candidates, limit)
     return best_positions(scores, limit)
 

@@ -14,9 +14,12 @@ from uuid import uuid4
 
 import numpy as np
 
+from devmem.collections.directory import Directory
+from devmem.collections.ledger import Entry, Ledger
 from devmem.collections.postings import EncodedTerms, PostingsIndex
 from devmem.collections.sqlite.database import read_meta, transaction
 from devmem.collections.sqlite.snapshot import Indexes, SnapshotState, load_snapshot, save_snapshot
+from devmem.collections.sqlite.token_cache import TokenCache
 from devmem.collections.sqlite.writing import set_meta
 from devmem.collections.vectors import Rows, VectorIndex
 from devmem.config import IndexConfig
@@ -42,12 +45,13 @@ class SearchCache:
 
     def _reset(self) -> None:
         self.close()
+        self.tokens = TokenCache()
+        self.ledger = Ledger()
+        self.directory = Directory()
         self.postings = PostingsIndex()
         self.vectors = None
-        self._last_row = 0
         self._last_change = 0
-        self._vectors_row = 0
-        self._vectors_change = 0
+        self._vectors_passage = 0
         self._in_snapshot = 0
         self._saved_approximate = False
 
@@ -68,10 +72,11 @@ class SearchCache:
             first = self._generation == -1
             self._reset()
             self._generation = int(meta["generation"] or 0)
-            self._last_change = self._vectors_change = self._newest_change(connection)
+            self._last_change = self._newest_change(connection)
             if first:
                 self._restore(int(meta["changes_floor"] or 0))
         self._follow_items(connection)
+        self._follow_passages(connection)
         self._follow_vectors(connection)
         self._follow_changes(connection)
         self._version = version
@@ -90,11 +95,15 @@ class SearchCache:
         state = SnapshotState(
             token=token,
             generation=self._generation,
-            last_row=self._vectors_row,
-            last_change=self._vectors_change,
+            last_row=self.ledger.last_row,
+            last_passage=self.directory.last,
+            last_change=self._last_change,
         )
-        if save_snapshot(self._snapshot_path, Indexes(postings=self.postings, vectors=self.vectors), state):
+        if save_snapshot(self._snapshot_path, self._indexes(), state):
             self._in_snapshot = self._size()
+
+    def _indexes(self) -> Indexes:
+        return Indexes(ledger=self.ledger, directory=self.directory, postings=self.postings, vectors=self.vectors)
 
     def _size(self) -> int:
         return max(len(self.postings), len(self.vectors) if self.vectors is not None else 0)
@@ -113,58 +122,75 @@ class SearchCache:
         # A database that was put back from a backup has another token than the snapshot, whatever was done to it since.
         current = state.token == self._token and state.generation == self._generation
         if current and changes_floor <= state.last_change <= self._last_change:
+            self.ledger, self.directory = indexes.ledger, indexes.directory
             self.postings, self.vectors = indexes.postings, indexes.vectors
-            self._last_row = self._vectors_row = state.last_row
-            self._last_change = self._vectors_change = state.last_change
+            self._vectors_passage = state.last_passage
+            self._last_change = state.last_change
             self._in_snapshot = self._size()
             self._saved_approximate = self.vectors is not None and self.vectors.approximate
 
     def _follow_items(self, connection: sqlite3.Connection) -> None:
         cursor = connection.execute(
-            "SELECT row, term_hashes, term_counts, term_length FROM items WHERE row > ? ORDER BY row",
-            (self._last_row,),
+            "SELECT row, agent, user, session, conversation, speaker, cues, length, COALESCE(event_time, created_at), "
+            "importance FROM items WHERE row > ? ORDER BY row",
+            (self.ledger.last_row,),
         )
         while found := cursor.fetchmany(_AT_ONCE):
-            encoded = [EncodedTerms(hashes=h, counts=c, length=n) for _, h, c, n in found]
-            self.postings.add([row for row, *_ in found], encoded)
-            self._last_row = found[-1][0]
+            self.ledger.add([Entry(*facts) for facts in found])
+
+    def _follow_passages(self, connection: sqlite3.Connection) -> None:
+        cursor = connection.execute(
+            "SELECT passage, row, term_hashes, term_counts, term_length FROM passages WHERE passage > ? "
+            "ORDER BY passage",
+            (self.directory.last,),
+        )
+        while found := cursor.fetchmany(_AT_ONCE):
+            passages = [passage for passage, *_ in found]
+            encoded = [EncodedTerms(hashes=h, counts=c, length=n) for _, _, h, c, n in found]
+            self.postings.add(passages, encoded)
+            self.directory.add(passages, [row for _, row, *_ in found])
 
     def _follow_vectors(self, connection: sqlite3.Connection) -> None:
-        cursor = connection.execute("SELECT row, vector FROM vectors WHERE row > ? ORDER BY row", (self._vectors_row,))
+        cursor = connection.execute(
+            "SELECT passage, vector FROM vectors WHERE passage > ? ORDER BY passage", (self._vectors_passage,)
+        )
         while found := cursor.fetchmany(_AT_ONCE):
             self._add_vectors(found)
-        # Rows still waiting when they are passed come back through `changes`.
-        self._vectors_row = max(self._vectors_row, self._last_row)
+        # Passages still waiting when they are passed come back through `changes`.
+        self._vectors_passage = max(self._vectors_passage, self.directory.last)
 
     def _follow_changes(self, connection: sqlite3.Connection) -> None:
-        since = min(self._last_change, self._vectors_change)
         changes = connection.execute(
-            "SELECT number, row, kind FROM changes WHERE number > ? ORDER BY number", (since,)
+            "SELECT number, row, kind FROM changes WHERE number > ? ORDER BY number", (self._last_change,)
         ).fetchall()
         if not changes:
             return
-        deleted = np.array([row for _, row, kind in changes if kind == "deleted"], dtype=np.int64)
-        self.postings.remove(deleted)
+        deleted = np.array(sorted({row for _, row, kind in changes if kind == "deleted"}), dtype=np.int64)
+        passages, _ = self.directory.passages_of(deleted)
+        self.ledger.remove(deleted)
+        self.postings.remove(passages)
         if self.vectors is not None:
-            self.vectors.remove(deleted)
+            self.vectors.remove(passages)
         self._add_embedded(connection, sorted({row for _, row, kind in changes if kind == "embedded"}))
-        self._last_change = self._vectors_change = changes[-1][0]
+        self._last_change = changes[-1][0]
 
     def _add_embedded(self, connection: sqlite3.Connection, rows: list[int]) -> None:
-        for row in rows:
-            found = connection.execute("SELECT row, vector FROM vectors WHERE row = ?", (row,)).fetchall()
-            if found and not self._has_vector(row):
+        passages, _ = self.directory.passages_of(np.array(rows, dtype=np.int64))
+        if self.vectors is not None:
+            passages = passages[~self.vectors.contains(passages)]
+        for start in range(0, len(passages), _AT_ONCE):
+            part = passages[start : start + _AT_ONCE].tolist()
+            marks = ", ".join("?" * len(part))
+            query = f"SELECT passage, vector FROM vectors WHERE passage IN ({marks}) ORDER BY passage"
+            if found := connection.execute(query, part).fetchall():
                 self._add_vectors(found)
 
-    def _has_vector(self, row: int) -> bool:
-        return self.vectors is not None and bool(self.vectors.contains(np.array([row], dtype=np.int64))[0])
-
     def _add_vectors(self, found: list[tuple[int, bytes]]) -> None:
-        rows: Rows = np.array([row for row, _ in found], dtype=np.int64)
+        passages: Rows = np.array([passage for passage, _ in found], dtype=np.int64)
         matrix = np.frombuffer(b"".join(raw for _, raw in found), dtype="<f4").reshape(len(found), -1)
         if self.vectors is None:
             self.vectors = VectorIndex(matrix.shape[1], self._index)
-        self.vectors.add(rows, matrix.astype(np.float32))
+        self.vectors.add(passages, matrix.astype(np.float32))
 
     @staticmethod
     def _newest_change(connection: sqlite3.Connection) -> int:

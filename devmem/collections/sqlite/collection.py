@@ -19,12 +19,12 @@ from devmem.collections.protocol import CollectionInfo, Filter, SearchQuery, Uni
 from devmem.collections.sqlite import database, rows, writing
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.database import MEMORY, Durability
-from devmem.collections.sqlite.searching import search
+from devmem.collections.sqlite.searching import Search
 from devmem.config import IndexConfig
-from devmem.embedding.base import ModelIdentity
+from devmem.embedding import Encoding, ModelIdentity
 from devmem.errors import CollectionClosedError, CollectionInUseError
 from devmem.items import MemoryItem, Vector
-from devmem.outcomes import Hit, WriteOutcome
+from devmem.outcomes import Hit, SearchReport, WriteOutcome
 
 _SCAN_AT_ONCE: Final = 500
 
@@ -128,25 +128,40 @@ class SqliteCollection:
         if self._closed:
             raise CollectionClosedError(self.location, "the collection was closed.")
 
-    def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique = Unique.ID,
+        encodings: Mapping[str, Encoding] | None = None,
+    ) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
         if not items:
             return []
         with self._writing() as connection:
             writing.purge_expired(connection, self._attachments, self._clock())
-            writing.check_dimensions(connection, self.location, [item.embedding for item in items])
-            batch = writing.Batch(connection, has_model=self._has_model, attachments=self._attachments)
+            known = encodings or {}
+            writing.check_dimensions(connection, self.location, (writing.encoding_of(item, known) for item in items))
+            batch = writing.Batch(connection, has_model=self._has_model, attachments=self._attachments, encodings=known)
             return [batch.add(item, unique) for item in items]
 
     def search(self, query: SearchQuery) -> list[Hit]:
         """Give the best items, best first."""
+        return list(self._search(query, explain=False).hits)
+
+    def explain(self, query: SearchQuery) -> SearchReport:
+        """Search, and say how it went."""
+        return self._search(query, explain=True)
+
+    def _search(self, query: SearchQuery, *, explain: bool) -> SearchReport:
         if query.limit < 1 or (query.vector is None and not query.text.strip()):
-            return []
+            return SearchReport()
         with self._reading() as connection:
             self._cache.follow(connection)
             if query.vector is not None:
                 self._check_query(query.vector)
-            return [self._shown(hit) for hit in search(connection, self._cache, query, self._clock())]
+            report = Search(connection, self._cache, query, self._clock()).run(explain=explain)
+        return replace(report, hits=tuple(self._shown(hit) for hit in report.hits))
 
     def _shown(self, hit: Hit) -> Hit:
         item = self._brought_back(hit.item)
@@ -224,11 +239,11 @@ class SqliteCollection:
             found = connection.execute(query, (limit,)).fetchall()
         return [self._brought_back(rows.from_row(*row[1:])) for row in found]
 
-    def set_embeddings(self, vectors: Mapping[str, Vector]) -> int:
-        """Give waiting items their embedding."""
+    def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
+        """Give waiting items their embeddings."""
         with self._writing() as connection:
-            writing.check_dimensions(connection, self.location, list(vectors.values()))
-            return writing.set_embeddings(connection, vectors)
+            writing.check_dimensions(connection, self.location, encodings.values())
+            return writing.set_embeddings(connection, encodings)
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Forget every embedding and name the model of the new ones."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final, Literal
 from uuid import uuid4
 
+from devmem.collections.sqlite.schema import SCHEMA_VERSION, make_tables
+from devmem.collections.sqlite.upgrading import upgrade_from_1
 from devmem.errors import (
     CollectionBusyError,
     CollectionClosedError,
@@ -22,46 +24,9 @@ from devmem.text.analysis import ANALYSIS_VERSION
 
 MEMORY: Final = ":memory:"
 APPLICATION_ID: Final = 0x6D656D6F
-SCHEMA_VERSION: Final = 1
 
 Durability = Literal["full", "normal"]
 """`full` survives power loss; `normal` may lose the last commits then, but never when only the process dies."""
-
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS items(
-    row INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    content_hash TEXT NOT NULL,
-    created_at REAL NOT NULL,
-    event_time REAL,
-    expires_at REAL,
-    trust REAL NOT NULL,
-    agent TEXT, user TEXT, session TEXT, conversation TEXT, trace TEXT, run TEXT,
-    source_kind TEXT NOT NULL,
-    source_name TEXT NOT NULL,
-    waiting INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    term_hashes BLOB NOT NULL,
-    term_counts BLOB NOT NULL,
-    term_length INTEGER NOT NULL
-);
-CREATE INDEX IF NOT EXISTS items_by_content ON items(content_hash);
-CREATE INDEX IF NOT EXISTS items_by_scope ON items(user, agent, conversation);
-CREATE INDEX IF NOT EXISTS items_by_session ON items(session) WHERE session IS NOT NULL;
-CREATE INDEX IF NOT EXISTS items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS items_waiting ON items(row) WHERE waiting;
-CREATE TABLE IF NOT EXISTS vectors(row INTEGER PRIMARY KEY, vector BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
-CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
-    UPDATE meta SET value = value + 1 WHERE key = 'count';
-END;
-CREATE TRIGGER IF NOT EXISTS count_down AFTER DELETE ON items BEGIN
-    UPDATE meta SET value = value - 1 WHERE key = 'count';
-    DELETE FROM vectors WHERE row = old.row;
-    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
-END;
-"""
 
 
 def check_place(location: str) -> None:
@@ -123,9 +88,11 @@ def prepare(connection: sqlite3.Connection, location: str, store_type: str | Non
     with transaction(connection):
         if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
             return
-        # executescript would commit the transaction that keeps a second process out.
-        for statement in _statements():
-            connection.execute(statement)
+        if version == 1:
+            upgrade_from_1(connection, location)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            return
+        make_tables(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         facts = {
@@ -137,15 +104,6 @@ def prepare(connection: sqlite3.Connection, location: str, store_type: str | Non
             "changes_floor": 0,
         }
         connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(facts.items()))
-
-
-def _statements() -> Iterator[str]:
-    statement = ""
-    for line in _SCHEMA.strip().splitlines():
-        statement += line + "\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:

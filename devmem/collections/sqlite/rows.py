@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from devmem.collections.passages import day_words, passages_of
 from devmem.collections.postings import encode_terms
 from devmem.collections.protocol import Filter
+from devmem.embedding import Encoding
 from devmem.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
+from devmem.text.cues import cues_of
 
 _COLUMNS: Final = (
-    "id, content_hash, created_at, event_time, expires_at, trust, agent, user, session, conversation, trace, run, "
-    "source_kind, source_name, waiting, body, term_hashes, term_counts, term_length"
+    "row, id, content_hash, created_at, event_time, expires_at, trust, importance, agent, user, session, conversation, "
+    "trace, run, source_kind, source_name, speaker, cues, length, waiting, body"
 )
-INSERT_ITEM: Final = f"INSERT INTO items({_COLUMNS}) VALUES ({', '.join('?' * 19)})"
-SELECT_WHOLE: Final = "SELECT items.row, body, vector FROM items LEFT JOIN vectors ON vectors.row = items.row"
+_INSERT_ITEM: Final = f"INSERT INTO items({_COLUMNS}) VALUES ({', '.join('?' * 21)})"
+_INSERT_PASSAGE: Final = "INSERT INTO passages(row, term_hashes, term_counts, term_length) VALUES (?, ?, ?, ?)"
+SELECT_WHOLE: Final = (
+    "SELECT items.row, body, (SELECT vector FROM vectors WHERE passage = "
+    "(SELECT min(passage) FROM passages WHERE passages.row = items.row)) FROM items"
+)
 """Gives the row number, then what `from_row` takes."""
-INSERT_VECTOR: Final = "INSERT OR REPLACE INTO vectors(row, vector) VALUES (?, ?)"
 
 
-def to_row(item: MemoryItem, *, waiting: bool) -> tuple[Any, ...]:
-    """Give the values of `INSERT_ITEM`."""
-    encoded = encode_terms(item.full_text())
-    scope = item.scope
-    return (
+def insert_item(
+    connection: sqlite3.Connection,
+    item: MemoryItem,
+    *,
+    waiting: bool,
+    row: int | None = None,
+    body: MemoryItem | None = None,
+) -> list[int]:
+    """Insert an item with its passages' terms, and give the passages' numbers.
+
+    `row` is only given to keep that of an older file; `body` is what is kept of the item where that is less.
+    """
+    passages = passages_of(item)
+    scope, cues = item.scope, cues_of(item.content_summary)
+    values = (
+        row,
         item.id,
         item.content_hash,
         item.created_at,
         item.event_time,
         item.expires_at,
         item.trust,
+        _importance(item),
         scope.agent,
         scope.user,
         scope.session,
@@ -41,12 +61,46 @@ def to_row(item: MemoryItem, *, waiting: bool) -> tuple[Any, ...]:
         scope.run,
         item.provenance.kind.value,
         item.provenance.name,
+        _speaker(item),
+        int(cues),
+        sum(map(len, passages)),
         int(waiting),
-        dump_item_json(item).decode(),
-        encoded.hashes,
-        encoded.counts,
-        encoded.length,
+        dump_item_json(body or item).decode(),
     )
+    number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
+    return [_insert_passage(connection, number, text, day_words(item)) for text in passages or [""]]
+
+
+def _insert_passage(connection: sqlite3.Connection, row: int, text: str, day: str) -> int:
+    encoded = encode_terms(f"{text}\n{day}")
+    values = (row, encoded.hashes, encoded.counts, encoded.length)
+    return connection.execute(_INSERT_PASSAGE, values).lastrowid or 0
+
+
+def insert_encoding(connection: sqlite3.Connection, passages: Sequence[int], encoding: Encoding) -> None:
+    """Insert what a model made of an item's passages; one vector alone is that of the first."""
+    if len(encoding.vectors) not in (1, len(passages)):
+        raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
+    connection.executemany(
+        "INSERT OR REPLACE INTO vectors(passage, vector) VALUES (?, ?)",
+        zip(passages, map(vector_bytes, encoding.vectors), strict=False),
+    )
+    if encoding.tokens is not None:
+        connection.executemany(
+            "INSERT OR REPLACE INTO tokens(passage, codes) VALUES (?, ?)",
+            zip(passages, (codes.tobytes() for codes in encoding.tokens), strict=False),
+        )
+
+
+def _speaker(item: MemoryItem) -> str | None:
+    found = item.metadata.get("speaker")
+    return found if isinstance(found, str) and found else None
+
+
+def _importance(item: MemoryItem) -> float | None:
+    found = item.metadata.get("importance")
+    known = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+    return min(max(float(found), 0.0), 1.0) if known else None  # type: ignore[arg-type]
 
 
 def vector_bytes(vector: Vector) -> bytes:

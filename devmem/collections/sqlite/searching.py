@@ -1,75 +1,123 @@
-"""Searching: candidates by vector and by words, fused into one score."""
+"""Searching: candidates by words and by meaning, a second look at the best, and what their conversations lend them."""
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.fusing import fuse
 from devmem.collections.protocol import SearchQuery
 from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.sqlite.candidates import Found, find
+from devmem.collections.sqlite.choosing import Choice
+from devmem.collections.sqlite.matching import TokenMatches, query_tokens
 from devmem.collections.sqlite.rows import fetch_items, where_sql
+from devmem.collections.sqlite.weighing import weigh_found
 from devmem.collections.sqlite.writing import any_expired
 from devmem.collections.vectors import Rows
-from devmem.outcomes import Hit
+from devmem.outcomes import CandidateCut, CutCandidate, SearchReport
+from devmem.ranking import Evidence, Weights
+from devmem.text.times import period_of
+
+Column = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidates:
-    rows: Rows
-    similarity: NDArray[np.float64]
-    """NaN for a row without embedding."""
-    lexical: NDArray[np.float64]
+class Search:
+    """One search over indexes that follow the connection's read transaction."""
 
-    def where(self, keep: NDArray[np.bool_]) -> _Candidates:
-        return _Candidates(rows=self.rows[keep], similarity=self.similarity[keep], lexical=self.lexical[keep])
+    def __init__(self, connection: sqlite3.Connection, cache: SearchCache, query: SearchQuery, now: float) -> None:
+        """Take what is asked; `now` is in seconds since the epoch."""
+        self._connection, self._cache, self._query, self._now = connection, cache, query, now
+        self._asked_at = query.now if query.now is not None else now
+        narrows = query.ranking.time != "off" and query.weights is None
+        self._period = period_of(query.text, self._asked_at) if narrows else None
+        self._stage_ms: dict[str, float] = {}
+        self._cut: list[CutCandidate] = []
 
-
-def search(connection: sqlite3.Connection, cache: SearchCache, query: SearchQuery, now: float) -> list[Hit]:
-    """Give the best hits, best first; the connection is in the read transaction that the cache followed.
-
-    `now` is in seconds since the epoch.
-    """
-    found = _candidates(cache, query, _allowed(connection, query, now))
-    found = found.where(~(found.similarity < query.min_similarity))
-    scores = fuse(found.similarity, found.lexical, query.weights)
-    # The newer item comes first among equals.
-    order = np.lexsort((-found.rows, -scores))[: query.limit]
-    items = fetch_items(connection, [int(row) for row in found.rows[order]])
-    return [
-        Hit(
-            item=items[int(found.rows[at])],
-            score=float(scores[at]),
-            similarity=None if np.isnan(found.similarity[at]) else float(found.similarity[at]),
-            lexical=float(found.lexical[at]),
+    def run(self, *, explain: bool) -> SearchReport:
+        """Search; with `explain`, what was cut is told too."""
+        with self._stage("filter"):
+            allowed = self._allowed()
+        with self._stage("candidates"):
+            found = find(self._cache, self._query, allowed)
+            looked_at = len(found.rows)
+            found = self._within(found, explain=explain)
+        found, evidence = self._weighed(found)
+        with self._stage("choose"):
+            scores = evidence.total() if evidence else found.fused(self._query.weights or Weights())
+            choice = Choice(self._connection, self._query, found, scores, evidence)
+            hits = choice.hits(self._cache)
+            if explain:
+                choice.explain_rest()
+        return SearchReport(
+            hits=tuple(hits),
+            cut=(*choice.cut, *self._cut) if explain else (),
+            candidates=looked_at,
+            reranked=int(np.count_nonzero(~np.isnan(evidence.late_interaction))) if evidence else 0,
+            filtered=self._left_out(allowed) if explain else 0,
+            period=(self._period.start, self._period.end) if self._period else None,
+            stage_ms=self._stage_ms,
         )
-        for at in order
-    ]
 
+    def _weighed(self, found: Found) -> tuple[Found, Evidence | None]:
+        """Give the candidates that are worth a second look, and all that speaks for them."""
+        query = self._query
+        if query.weights is not None:
+            return found, None
+        first = found.fused(Weights())
+        best = np.sort(np.lexsort((-found.rows, -first))[: max(query.ranking.depth, query.limit)])
+        found, first = found.where(best), first[best]
+        with self._stage("late interaction"):
+            tokens = query_tokens(self._cache, query)
+            matches = TokenMatches(self._connection, self._cache, query, tokens) if tokens is not None else None
+            scores = matches.scores(found.rows) if matches else np.full(len(first), np.nan)
+        with self._stage("evidence"):
+            return found, weigh_found(
+                self._cache, query, found, first, scores, matches, period=self._period, asked_at=self._asked_at
+            )
 
-def _allowed(connection: sqlite3.Connection, query: SearchQuery, now: float) -> Rows | None:
-    """Give the rows that the filter lets through; None when all are."""
-    if query.where.everything() and not any_expired(connection, now):
-        return None
-    condition, values = where_sql(query.where, now)
-    found = connection.execute(f"SELECT row FROM items WHERE {condition} ORDER BY row", values).fetchall()
-    return np.array([row for (row,) in found], dtype=np.int64)
+    def _allowed(self) -> Rows | None:
+        """Give the passages that the filter lets through; None when all are."""
+        where = self._query.where
+        narrowed = self._period if self._query.ranking.time == "narrow" else None
+        if narrowed is None and where.everything() and not any_expired(self._connection, self._now):
+            return None
+        condition, values = where_sql(where, self._now)
+        if narrowed is not None:
+            condition += " AND COALESCE(event_time, created_at) >= ? AND COALESCE(event_time, created_at) < ?"
+            values += [narrowed.start, narrowed.end]
+        asked = f"SELECT passage FROM items JOIN passages USING (row) WHERE {condition} ORDER BY passage"
+        return np.array([passage for (passage,) in self._connection.execute(asked, values)], dtype=np.int64)
 
+    def _within(self, found: Found, *, explain: bool) -> Found:
+        """Leave out what is less similar than the threshold."""
+        below = found.similarity < self._query.min_similarity
+        if explain and below.any():
+            worst = np.flatnonzero(below)
+            nearest = worst[np.argsort(-found.similarity[worst], kind="stable")][:10]
+            items = fetch_items(self._connection, [int(row) for row in found.rows[nearest]])
+            self._cut += [
+                CutCandidate(
+                    item_id=items[int(found.rows[at])].id,
+                    reason=CandidateCut.THRESHOLD,
+                    similarity=float(found.similarity[at]),
+                )
+                for at in nearest
+            ]
+        return found.where(~below)
 
-def _candidates(cache: SearchCache, query: SearchQuery, allowed: Rows | None) -> _Candidates:
-    """Join the best by each signal, every one of them with both signals."""
-    limit = max(query.candidates, query.limit)
-    by_words = cache.postings.top(query.text, limit, allowed)
-    vectors = cache.vectors if query.vector is not None else None
-    by_vector = np.empty(0, dtype=np.int64)
-    if vectors is not None and query.vector is not None:
-        by_vector = vectors.search(query.vector, limit, allowed)
-    rows = np.union1d(by_words, by_vector)
-    similarity = np.full(len(rows), np.nan)
-    if vectors is not None and query.vector is not None:
-        similarity = vectors.similarities(query.vector, rows)
-    lexical = cache.postings.scores_of(query.text, rows)
-    return _Candidates(rows=rows, similarity=similarity, lexical=lexical)
+    def _left_out(self, allowed: Rows | None) -> int:
+        if allowed is None:
+            return 0
+        everything = self._connection.execute("SELECT count(*) FROM items").fetchone()[0]
+        return int(everything) - len(np.unique(self._cache.directory.rows_of(allowed)))
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self._stage_ms[name] = 1000 * (time.perf_counter() - started)

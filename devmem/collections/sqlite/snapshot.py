@@ -18,14 +18,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.directory import Directory
+from devmem.collections.ledger import Ledger
 from devmem.collections.postings import PostingsIndex
 from devmem.collections.replacing import replace_file
 from devmem.collections.vectors import VectorIndex
 from devmem.config import IndexConfig
 
-_MAGIC: Final = b"devmem index 2\n"
+_MAGIC: Final = b"devmem index 3\n"
 _LOG: Final = logging.getLogger(__name__)
 _ALIGNED: Final = 64
+_LONGEST_HEAD: Final = 1 << 16
 _MAP_FROM: Final = 1 << 26
 """Smaller files are read at once, which leaves nothing open."""
 
@@ -38,6 +41,7 @@ class SnapshotState:
     """Recorded in the database too when the snapshot was written: a snapshot of another database has another one."""
     generation: int
     last_row: int
+    last_passage: int
     last_change: int
 
 
@@ -45,6 +49,8 @@ class SnapshotState:
 class Indexes:
     """What a snapshot holds."""
 
+    ledger: Ledger
+    directory: Directory
     postings: PostingsIndex
     vectors: VectorIndex | None
 
@@ -78,7 +84,9 @@ def load_snapshot(path: Path, config: IndexConfig) -> tuple[Indexes, SnapshotSta
 
 
 def _parts(indexes: Indexes) -> dict[str, NDArray[Any]]:
-    parts = {f"postings/{name}": part for name, part in indexes.postings.parts().items()}
+    parts = {f"ledger/{name}": part for name, part in indexes.ledger.parts().items()}
+    parts |= {f"directory/{name}": part for name, part in indexes.directory.parts().items()}
+    parts |= {f"postings/{name}": part for name, part in indexes.postings.parts().items()}
     if indexes.vectors is not None:
         parts |= {f"vectors/{name}": part for name, part in indexes.vectors.parts().items()}
     return {name: np.ascontiguousarray(part) for name, part in parts.items()}
@@ -87,6 +95,8 @@ def _parts(indexes: Indexes) -> dict[str, NDArray[Any]]:
 def _indexes(parts: Mapping[str, NDArray[Any]], config: IndexConfig) -> Indexes:
     vectors = _below("vectors/", parts)
     return Indexes(
+        ledger=Ledger.restore(_below("ledger/", parts)),
+        directory=Directory.restore(_below("directory/", parts)),
         postings=PostingsIndex.restore(_below("postings/", parts)),
         vectors=VectorIndex.restore(vectors, config) if vectors else None,
     )
@@ -119,10 +129,11 @@ def _content(path: Path) -> NDArray[np.uint8]:
 
 def _parse(content: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], SnapshotState]:
     whole = content.data
-    if bytes(whole[: len(_MAGIC)]) != _MAGIC:
+    start = bytes(whole[:_LONGEST_HEAD])
+    if not start.startswith(_MAGIC):
         raise ValueError("it does not start like one")
-    end = int(np.argmax(content[len(_MAGIC) :] == ord("\n"))) + len(_MAGIC)
-    line = bytes(whole[len(_MAGIC) : end])
+    end = start.index(b"\n", len(_MAGIC))
+    line = start[len(_MAGIC) : end]
     if zlib.crc32(line[9:]) != int(line[:8], 16):
         raise ValueError("the checksum of its head is wrong")
     head = json.loads(line[9:])

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.passages import day_words, passages_of
 from devmem.collections.postings import encode_terms
 from devmem.collections.protocol import Filter, Unique
 from devmem.collections.sqlite import database, rows
-from devmem.embedding.base import ModelIdentity
+from devmem.embedding import Encoding, ModelIdentity
 from devmem.errors import EmbeddingMismatchError
-from devmem.items import MemoryItem, Vector
+from devmem.items import MemoryItem
 from devmem.outcomes import WriteOutcome, WriteStatus
 from devmem.text.analysis import ANALYSIS_VERSION
 
@@ -57,9 +58,9 @@ def claim_model(connection: sqlite3.Connection, location: str, model: ModelIdent
     return True
 
 
-def check_dimensions(connection: sqlite3.Connection, location: str, vectors: Sequence[Vector | None]) -> None:
+def check_dimensions(connection: sqlite3.Connection, location: str, encodings: Iterable[Encoding | None]) -> None:
     """Compare the embeddings' length with the recorded one; the first embedding of all sets it."""
-    lengths = {len(vector) for vector in vectors if vector is not None}
+    lengths = {encoding.vectors.shape[1] for encoding in encodings if encoding is not None}
     if not lengths:
         return
     recorded = database.read_meta(connection).get("dimension")
@@ -83,20 +84,34 @@ def refresh_terms(connection: sqlite3.Connection) -> None:
     if database.read_meta(connection)["analysis"] == ANALYSIS_VERSION:
         return
     for row, body in connection.execute("SELECT row, body FROM items").fetchall():
-        encoded = encode_terms(rows.from_row(body).full_text())
-        connection.execute(
-            "UPDATE items SET term_hashes = ?, term_counts = ?, term_length = ? WHERE row = ?",
-            (encoded.hashes, encoded.counts, encoded.length, row),
-        )
+        _refresh_passages(connection, row, rows.from_row(body))
     set_meta(connection, "analysis", ANALYSIS_VERSION)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+
+
+def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
+    passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
+    for (passage,), text in zip(passages, passages_of(item) or [""], strict=True):
+        encoded = encode_terms(f"{text}\n{day_words(item)}")
+        connection.execute(
+            "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ? WHERE passage = ?",
+            (encoded.hashes, encoded.counts, encoded.length, passage),
+        )
 
 
 class Batch:
     """Adds items within one transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, *, has_model: bool, attachments: AttachmentFiles | None) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        has_model: bool,
+        attachments: AttachmentFiles | None,
+        encodings: Mapping[str, Encoding],
+    ) -> None:
         self._connection, self._has_model, self._attachments = connection, has_model, attachments
+        self._encodings = encodings
 
     def add(self, item: MemoryItem, unique: Unique) -> WriteOutcome:
         """Store one item, unless it is there already."""
@@ -118,11 +133,12 @@ class Batch:
 
     def _insert(self, item: MemoryItem) -> bool:
         kept = self._attachments.put_away(item) if self._attachments else item
+        encoding = encoding_of(item, self._encodings)
         # Without a model the item is marked too: one may be added to the workflow later.
-        without_vector = item.embedding is None and bool(item.content_summary.strip())
-        cursor = self._connection.execute(rows.INSERT_ITEM, rows.to_row(kept, waiting=without_vector))
-        if item.embedding is not None:
-            self._connection.execute(rows.INSERT_VECTOR, (cursor.lastrowid, rows.vector_bytes(item.embedding)))
+        without_vector = encoding is None and bool(item.content_summary.strip())
+        passages = rows.insert_item(self._connection, item, waiting=without_vector, body=kept)
+        if encoding is not None:
+            rows.insert_encoding(self._connection, passages, encoding)
         return without_vector and self._has_model
 
     def _twin(self, item: MemoryItem) -> str | None:
@@ -132,6 +148,13 @@ class Batch:
             (item.content_hash, item.scope.agent, item.scope.user),
         ).fetchone()
         return found[0] if found else None
+
+
+def encoding_of(item: MemoryItem, encodings: Mapping[str, Encoding]) -> Encoding | None:
+    """Give what a model made of the item; its own embedding alone where nothing else is known."""
+    if item.id in encodings:
+        return encodings[item.id]
+    return None if item.embedding is None else Encoding.of(item.embedding)
 
 
 @contextmanager
@@ -237,14 +260,15 @@ def trim(
     return deleted
 
 
-def set_embeddings(connection: sqlite3.Connection, vectors: Mapping[str, Vector]) -> int:
-    """Give waiting items their embedding."""
+def set_embeddings(connection: sqlite3.Connection, encodings: Mapping[str, Encoding]) -> int:
+    """Give waiting items their embeddings."""
     done = 0
-    for item_id, vector in vectors.items():
+    for item_id, encoding in encodings.items():
         found = connection.execute("SELECT row FROM items WHERE id = ? AND waiting", (item_id,)).fetchone()
         if found is None:
             continue
-        connection.execute(rows.INSERT_VECTOR, (found[0], rows.vector_bytes(vector)))
+        passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", found).fetchall()
+        rows.insert_encoding(connection, [number for (number,) in passages], encoding)
         connection.execute("UPDATE items SET waiting = 0 WHERE row = ?", found)
         connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", found)
         done += 1
@@ -256,6 +280,7 @@ def set_embeddings(connection: sqlite3.Connection, vectors: Mapping[str, Vector]
 def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
     """Forget every embedding; every item with a text waits for its new one."""
     connection.execute("DELETE FROM vectors")
+    connection.execute("DELETE FROM tokens")
     done = connection.execute("SELECT row, body FROM items WHERE NOT waiting")
     with_text = [(row,) for row, body in done if rows.from_row(body).content_summary.strip()]
     connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 
 import numpy as np
 
-from devmem.collections.vectors.exact import Positions
+from devmem.collections.selecting import Positions
 from devmem.collections.vectors.quantized import QuantizedVectors
 from devmem.collections.vectors.segment import Rows, Segment
 from devmem.items import Vector

@@ -79,7 +79,7 @@ class VectorIndex:
             self._build.remove(rows)
         if self._growing.dead > max(_FEW, self._growing.used // _MOST_DEAD):
             self._growing = self._growing.compacted()
-        if self._build is None and self._finished and len(self) < (self._threshold or 0) // 2:
+        if self._build is None and len(self) < (self._threshold or 0) and self._has_many_dead():
             self._become_exact()
 
     def compact(self) -> None:
@@ -121,6 +121,16 @@ class VectorIndex:
                         parts.append(part)
         return [_merge(parts, limit) for parts in found]
 
+    def gather(self, rows: Rows) -> Vector:
+        """Give the vectors of some rows, shape (n, dimension); zeros for a row that has none."""
+        found = np.zeros((len(rows), self.dimension), dtype=np.float32)
+        for segment in self._segments():
+            positions = segment.positions(rows)
+            there = positions >= 0
+            if there.any():
+                found[there] = segment.vectors.gather(positions[there])
+        return found
+
     def similarities(self, query: Vector, rows: Rows) -> NDArray[np.float64]:
         """Give the cosine of the query and each row; NaN for a row that has no vector."""
         found = np.full(len(rows), np.nan)
@@ -160,8 +170,11 @@ class VectorIndex:
         if self._threshold is None or total < max(self._threshold, self._not_below):
             return False
         built = sum(len(segment) for segment in self._finished)
+        return total - built >= max(self._threshold, built // _GROWTH) or self._has_many_dead()
+
+    def _has_many_dead(self) -> bool:
         dead = sum(segment.dead for segment in self._finished)
-        return total - built >= max(self._threshold, built // _GROWTH) or dead * _MOST_DEAD > total
+        return dead * _MOST_DEAD > len(self) + dead
 
     def _take_over(self, build: Build) -> None:
         self._build = None
@@ -177,14 +190,13 @@ class VectorIndex:
             )
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Give what `restore` takes: arrays by name, deleted rows marked with -1."""
+        """Give what `restore` takes: arrays by name."""
         exact = [segment for segment in self._segments() if not isinstance(segment.vectors, QuantizedVectors)]
         living = [segment.living() for segment in exact]
+        gathered = [one.vectors.gather(positions) for one, (_, positions) in zip(exact, living, strict=True)]
         parts: dict[str, NDArray[Any]] = {
-            "rows": np.concatenate([rows for rows, _ in living]).astype("<i8"),
-            "vectors": np.concatenate(
-                [one.vectors.gather(positions) for one, (_, positions) in zip(exact, living, strict=True)]
-            ).astype("<f4"),
+            "rows": np.concatenate([rows for rows, _ in living]).astype("<i8", copy=False),
+            "vectors": (np.concatenate(gathered) if len(gathered) > 1 else gathered[0]).astype("<f4", copy=False),
         }
         for segment in self._finished:
             if isinstance(segment.vectors, QuantizedVectors):

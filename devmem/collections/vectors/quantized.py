@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.vectors.exact import Found, Mask, Positions, scan
+from devmem.collections.selecting import Positions
+from devmem.collections.vectors.exact import Found, Mask, scan
 from devmem.collections.vectors.threads import one_thread
 from devmem.items import Vector
 
@@ -32,8 +33,10 @@ _NEIGHBOURS: Final = 10
 _RECALL: Final = 0.99
 """Share of the `_NEIGHBOURS` nearest ones that must be found when the index is made."""
 _CANDIDATES: Final = (100, 200, 400, 800, 1600, 3200)
-_CANDIDATES_EACH: Final = 4
+_CANDIDATES_EACH: Final = 8
 """So many candidates are compared for each vector that is asked for, at least."""
+_GATHERED: Final = 500
+"""To copy one vector out costs as much as to pass over so many."""
 _SCAN_BELOW: Final = 8
 """When fewer than one in so many vectors are allowed, or candidates, the vectors themselves are scanned."""
 
@@ -45,9 +48,15 @@ class QuantizationError(ValueError):
 class QuantizedVectors:
     """Unit vectors as float16 with a code each; none can be added."""
 
-    def __init__(self, full: faiss.IndexScalarQuantizer, codes: faiss.IndexPQFastScan, candidates: int) -> None:
-        self.dimension = int(full.d)
+    def __init__(
+        self, dimension: int, full: faiss.IndexScalarQuantizer, codes: faiss.IndexPQFastScan, candidates: int
+    ) -> None:
+        self.dimension = dimension
+        import faiss
+
         self._full, self._codes = full, codes
+        # Gives as many as it is asked for, ordered by the vectors themselves.
+        self._compared = faiss.IndexRefine(codes, full)
         self.candidates = candidates
         """So many of the best codes are compared as vectors."""
         self._memory: tuple[NDArray[Any], ...] = ()
@@ -70,57 +79,67 @@ class QuantizedVectors:
         """
         with one_thread():
             sample = gather(_spread(count, _TRAINED_ON))
-            full, codes = _empty(sample.shape[1])
+            dimension = sample.shape[1]
+            full, codes = _empty(dimension)
             codes.train(_padded(sample, codes.d))
             check()
             for start in range(0, count, _BLOCK):
-                block = gather(np.arange(start, min(count, start + _BLOCK), dtype=np.int64))
+                positions = np.arange(start, min(count, start + _BLOCK), dtype=np.int64)
+                block = _padded(gather(positions), codes.d)
                 full.add(block)
-                codes.add(_padded(block, codes.d))
+                codes.add(block)
                 check()
-            made = cls(full, codes, _CANDIDATES[0])
+            made = cls(dimension, full, codes, _CANDIDATES[0])
             made.candidates = made._enough_candidates(sample, check)
         return made
+
+    @property
+    def gathered_up_to(self) -> int:
+        """So many allowed vectors are copied and multiplied rather than scanned for."""
+        return len(self) // _GATHERED
 
     def gather(self, positions: Positions) -> Vector:
         """Copy some of them, shape (n, dimension)."""
         with one_thread():
-            return np.asarray(self._full.reconstruct_batch(positions)).reshape(-1, self.dimension)
+            copied = np.asarray(self._full.reconstruct_batch(positions)).reshape(-1, self._full.d)
+        return copied[:, : self.dimension]
 
     def search(self, queries: Vector, limit: int, mask: Mask | None) -> list[Found]:
         """Find the most similar ones for each query, shape (queries, dimension), comparing with all if need be."""
+        queries = _padded(queries, self._codes.d)
         live = len(self) if mask is None else int(np.count_nonzero(mask))
         wanted = max(self.candidates, _CANDIDATES_EACH * limit)
         asked = wanted if mask is None else math.ceil(1.25 * wanted * len(self) / max(live, 1))
         if not live or asked * _SCAN_BELOW > len(self) or live * _SCAN_BELOW < len(self):
             return [scan(self._full, query, limit, mask) for query in queries]
         with one_thread():
-            _, candidates = self._codes.search(_padded(queries, self._codes.d), asked)
-        found: list[Found] = []
-        for query, positions in zip(queries, candidates, strict=True):
-            allowed = positions if mask is None else positions[mask[positions]]
-            # Fewer than that: what is allowed lies where the query is not.
-            enough = len(allowed) >= wanted
-            found.append(self._compared(query, allowed, limit) if enough else scan(self._full, query, limit, mask))
-        return found
+            near, positions = self._compared.search(queries, asked)
+        return [
+            self._admitted(query, found, limit, wanted, mask)
+            for query, found in zip(queries, zip(positions, near, strict=True), strict=True)
+        ]
 
-    def _compared(self, query: Vector, positions: Positions, limit: int) -> Found:
-        similarities: Vector = self.gather(positions) @ query
-        best = np.argsort(-similarities, kind="stable")[:limit]
-        return positions[best], similarities[best]
+    def _admitted(self, query: Vector, found: Found, limit: int, wanted: int, mask: Mask | None) -> Found:
+        """Take what the mask lets through; when that is too little, it lies where the query is not."""
+        if mask is not None:
+            admitted = mask[found[0]]
+            if np.count_nonzero(admitted) < wanted:
+                return scan(self._full, query, limit, mask)
+            found = found[0][admitted], found[1][admitted]
+        return found[0][:limit], found[1][:limit]
 
     def _enough_candidates(self, sample: Vector, check: Callable[[], None]) -> int:
         """Measure with queries near some of the vectors how many candidates hold the nearest ones."""
         chance = np.random.default_rng(len(self))
         probes = sample[chance.permutation(len(sample))[:_PROBES]]
         noise = chance.standard_normal(probes.shape, dtype=np.float32)
-        probes = probes + 0.5 * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+        probes = _padded(probes + 0.5 * noise / np.linalg.norm(noise, axis=1, keepdims=True), self._codes.d)
         nearest = []
         for probe in probes:
             nearest.append(scan(self._full, probe, _NEIGHBOURS, None)[0])
             check()
         for candidates in _CANDIDATES:
-            _, found = self._codes.search(_padded(probes, self._codes.d), min(candidates, len(self)))
+            _, found = self._codes.search(probes, min(candidates, len(self)))
             shares = [np.isin(true, near).mean() for true, near in zip(nearest, found, strict=True)]
             if np.mean(shares) >= _RECALL:
                 return candidates
@@ -135,7 +154,7 @@ class QuantizedVectors:
         return {
             "full": faiss.serialize_index(self._full),
             "codes": faiss.serialize_index(self._codes),
-            "candidates": np.array([self.candidates], dtype="<i8"),
+            "figures": np.array([self.dimension, self.candidates], dtype="<i8"),
         }
 
     @classmethod
@@ -152,7 +171,8 @@ class QuantizedVectors:
             raise ValueError("its index is of another kind")
         if full.ntotal != codes.ntotal:
             raise ValueError("its codes are not those of its vectors")
-        restored = cls(full, codes, int(parts["candidates"][0]))
+        dimension, candidates = parts["figures"].tolist()
+        restored = cls(dimension, full, codes, candidates)
         restored._memory = (parts["full"], parts["codes"])
         return restored
 
@@ -169,9 +189,9 @@ def _empty(dimension: int) -> tuple[faiss.IndexScalarQuantizer, faiss.IndexPQFas
     import faiss
 
     product = faiss.METRIC_INNER_PRODUCT
-    full = faiss.IndexScalarQuantizer(dimension, faiss.ScalarQuantizer.QT_fp16, product)
     each = max(2, math.ceil(dimension / _MOST_PARTS))
     parts = math.ceil(dimension / each)
+    full = faiss.IndexScalarQuantizer(parts * each, faiss.ScalarQuantizer.QT_fp16, product)
     codes = faiss.IndexPQFastScan(parts * each, parts, 4, product)
     # FAISS would say on stderr that so few vectors could be more.
     codes.pq.cp.min_points_per_centroid = 1

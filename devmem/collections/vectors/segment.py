@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.vectors.exact import ExactVectors, Found, Mask, Positions
+from devmem.collections.selecting import Positions, rows_mask
+from devmem.collections.vectors.exact import ExactVectors, Found, Mask
 from devmem.items import Vector
 
 Rows = NDArray[np.int64]
-
-_GATHER_UP_TO: Final = 2000
-"""So many allowed rows are cheaper to gather and multiply than to scan for (measured at 100k rows)."""
 
 
 class Vectors(Protocol):
@@ -22,6 +20,11 @@ class Vectors(Protocol):
     dimension: int
 
     def __len__(self) -> int: ...
+
+    @property
+    def gathered_up_to(self) -> int:
+        """So many allowed vectors are copied and multiplied rather than scanned for."""
+        ...
 
     def gather(self, positions: Positions) -> Vector:
         """Copy some of them, shape (n, dimension)."""
@@ -89,15 +92,22 @@ class Segment:
 
     def search(self, queries: Vector, limit: int, allowed: Rows | None) -> list[tuple[Rows, Vector]]:
         """Give the most similar rows for each query, with their similarities, best first."""
-        mask = self._alive[: self._used] if self._dead else None
+        alive = self._alive[: self._used]
+        mask = alive if self._dead else None
         if allowed is not None:
-            positions = self.positions(allowed)
-            positions = positions[positions >= 0]
-            if len(positions) <= _GATHER_UP_TO:
-                return self._gathered(queries, limit, positions)
-            mask = np.zeros(self._used, dtype=np.bool_)
-            mask[positions] = True
+            if len(allowed) <= self.vectors.gathered_up_to:
+                positions = self.positions(allowed)
+                return self._gathered(queries, limit, positions[positions >= 0])
+            mask = alive & self._mask(allowed)
         return [(self._rows[found], near) for found, near in self.vectors.search(queries, limit, mask)]
+
+    def _mask(self, allowed: Rows) -> Mask:
+        if self._ascending:
+            return rows_mask(self._rows[: self._used], allowed)
+        mask = np.zeros(self._used, dtype=np.bool_)
+        positions = self.positions(allowed)
+        mask[positions[positions >= 0]] = True
+        return mask
 
     def _gathered(self, queries: Vector, limit: int, positions: Positions) -> list[tuple[Rows, Vector]]:
         similarities = queries @ self.vectors.gather(positions).T

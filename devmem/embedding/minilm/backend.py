@@ -14,6 +14,6 @@ LAYER_NORM_EPSILON = 1e-12
 class Backend(Protocol):
     """Runs the model on token ids; safe to call from several threads."""
 
-    def forward(self, batch: Sequence[Sequence[int]]) -> Vector:
-        """Give the mean of each text's token vectors, shape (len(batch), 384); no text is empty."""
+    def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
+        """Give each text's token vectors, shape (its tokens, 384); no text is empty."""
         ...

@@ -70,8 +70,8 @@ class NumpyBackend:
         self._norm = _norm(weights, "embeddings")
         self._layers = [_layer(weights, number) for number in range(LAYERS)]
 
-    def forward(self, batch: Sequence[Sequence[int]]) -> Vector:
-        """Give the mean of each text's token vectors, shape (len(batch), 384)."""
+    def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
+        """Give each text's token vectors, shape (its tokens, 384)."""
         lengths = [len(ids) for ids in batch]
         ids = np.concatenate([np.asarray(ids, dtype=np.intp) for ids in batch])
         places = np.concatenate([np.arange(length) for length in lengths])
@@ -80,9 +80,7 @@ class NumpyBackend:
         with limited_blas(self._threads):
             for layer in self._layers:
                 hidden = _run(layer, hidden, groups)
-        starts = np.cumsum([0, *lengths[:-1]])
-        sums: Vector = np.add.reduceat(hidden, starts, axis=0)
-        return sums / np.asarray(lengths, dtype=np.float32)[:, None]
+        return np.split(hidden, np.cumsum(lengths[:-1]))
 
 
 def _run(layer: _Layer, hidden: Vector, groups: Sequence[tuple[int, int]]) -> Vector:

@@ -44,13 +44,12 @@ class OnnxBackend:
         graph = files("devmem.embedding.minilm").joinpath("graph.onnx").read_bytes()
         self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
-    def forward(self, batch: Sequence[Sequence[int]]) -> Vector:
-        """Give the mean of each text's token vectors, shape (len(batch), 384)."""
+    def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
+        """Give each text's token vectors, shape (its tokens, 384)."""
         lengths = np.array([len(ids) for ids in batch], dtype=np.int32)
         ids = np.zeros((len(batch), lengths.max()), dtype=np.int32)
         for row, text in zip(ids, batch, strict=True):
             row[: len(text)] = text
         inputs = {"ids": ids, "types": np.zeros_like(ids), "lengths": lengths}
         (hidden,) = self._session.run(["hidden"], inputs)
-        means = [tokens[:length].mean(axis=0) for tokens, length in zip(hidden, lengths, strict=True)]
-        return np.stack(means)
+        return [tokens[:length] for tokens, length in zip(hidden, lengths, strict=True)]

@@ -16,6 +16,7 @@ from devmem.embedding.minilm.files import find_model, read_vocabulary, weights_p
 from devmem.embedding.minilm.safetensors import read_weights
 from devmem.embedding.minilm.wordpiece import WordPiece
 from devmem.embedding.rows import unit_rows
+from devmem.embedding.tokens import TokenEmbedding
 from devmem.errors import EmbeddingError, ModelNotFoundError
 from devmem.items import Vector
 
@@ -52,12 +53,26 @@ class Provider:
             ModelDamagedError: they are not the official ones.
             MissingExtraError: `backend: onnx` is asked for and onnxruntime is not installed.
         """
+        return unit_rows(np.stack([hidden.mean(axis=0) for _, hidden in self._run(texts)]), source=_NAME)
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts and their tokens in one pass; raises what `embed` raises."""
+        found = list(self._run(texts))
+        vectors = unit_rows(np.stack([hidden.mean(axis=0) for _, hidden in found]), source=_NAME)
+        pieces = self._load()[0]
+        return [
+            _with_tokens(vector, hidden[1:-1], tuple(pieces.words(text)), pieces)
+            for vector, (text, hidden) in zip(vectors, found, strict=True)
+        ]
+
+    def _run(self, texts: Sequence[str]) -> Iterator[tuple[str, Vector]]:
+        """Give each text and its token vectors, shape (tokens, 384), in order."""
         words, backend = self._load()
         tokens = [words.encode(text) for text in texts]
-        result = np.empty((len(tokens), WIDTH), dtype=np.float32)
+        hidden: dict[int, Vector] = {}
         for batch in self._batches([len(ids) for ids in tokens]):
-            result[batch] = backend.forward([tokens[number] for number in batch])
-        return unit_rows(result, source=_NAME)
+            hidden |= zip(batch, backend.forward([tokens[number] for number in batch]), strict=True)
+        return ((text, hidden[number]) for number, text in enumerate(texts))
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Give the texts' numbers in batches, the longest texts first, so that little is padded."""
@@ -76,6 +91,12 @@ class Provider:
                 words, weights = _read(find_model(self._params.model_path))
                 self._loaded = words, _open_backend(self._params, weights)
             return self._loaded
+
+
+def _with_tokens(vector: Vector, tokens: Vector, words: tuple[str, ...], pieces: WordPiece) -> TokenEmbedding:
+    known = sum(pieces.is_known(word) for word in words) / max(len(words), 1)
+    lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
+    return TokenEmbedding(vector=vector, tokens=tokens / lengths, words=words, known=known)
 
 
 def _read(folder: Path) -> tuple[WordPiece, dict[str, Vector]]:

@@ -92,6 +92,19 @@ class WordPiece:
         ids.append(self._end)
         return ids
 
+    def words(self, text: str) -> list[str]:
+        """Give the word of each token that `encode` gives, without [CLS] and [SEP]."""
+        found: list[str] = []
+        for word in self._words(text):
+            found += [word] * len(self._known(word))
+            if len(found) >= self._room:
+                return found[: self._room]
+        return found
+
+    def is_known(self, word: str) -> bool:
+        """Say whether the vocabulary has pieces for a word."""
+        return self._known(word) != [self._unknown]
+
     def _words(self, text: str) -> Iterator[str]:
         for part in _SPECIAL.split(text):
             if _SPECIAL.fullmatch(part):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from devmem.collections import Collection, SearchQuery
+from devmem.embedding import Encoding
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import EmbeddingMismatchError
 from devmem.testing.abilities import needs
@@ -44,14 +45,14 @@ class Embedding(Opening):
         collection.add([item("about tea", id="tea"), waiting_item("about coffee", id="coffee")])
         query = SearchQuery(vector=EMBEDDER.vector("about coffee"))
         assert [hit.item.id for hit in collection.search(query)] == ["tea"]
-        assert collection.set_embeddings({"coffee": EMBEDDER.vector("about coffee")}) == 1
+        assert collection.set_embeddings({"coffee": Encoding.of(EMBEDDER.vector("about coffee"))}) == 1
         assert [hit.item.id for hit in collection.search(query)] == ["coffee", "tea"]
         assert collection.waiting(10) == []
 
     def test_only_waiting_items_get_an_embedding(self, collection: Collection) -> None:
         """Items that are not there, or have theirs, are passed over."""
         collection.add([item("has one", id="1")])
-        other = EMBEDDER.vector("something else")
+        other = Encoding.of(EMBEDDER.vector("something else"))
         assert collection.set_embeddings({"1": other, "nobody": other}) == 0
         (kept,) = collection.get(["1"])
         assert kept.embedding is not None
@@ -64,7 +65,7 @@ class Embedding(Opening):
         with pytest.raises(EmbeddingMismatchError):
             collection.add([item("bad", embedding=short)])
         with pytest.raises(EmbeddingMismatchError):
-            collection.set_embeddings({"1": short})
+            collection.set_embeddings({"1": Encoding.of(short)})
         assert collection.count() == 2
         assert ids(collection.waiting(5)) == ["1"]
 
@@ -78,7 +79,9 @@ class Embedding(Opening):
         waiting = collection.waiting(10)
         assert len(waiting) == 6
         assert all(one.embedding is None for one in waiting)
-        assert collection.set_embeddings({one.id: other.vector(one.content_summary) for one in waiting}) == 6
+        assert (
+            collection.set_embeddings({one.id: Encoding.of(other.vector(one.content_summary)) for one in waiting}) == 6
+        )
         best, *_ = collection.search(SearchQuery(vector=other.vector("note 3")))
         assert (best.item.id, collection.info().embedding, collection.info().dimension) == ("3", "suite:other", 8)
 
@@ -109,7 +112,7 @@ class Embedding(Opening):
         first.close()
         second = opened(model=MODEL)
         assert ids(second.waiting(5)) == ["1"]
-        second.set_embeddings({"1": EMBEDDER.vector("from before")})
+        second.set_embeddings({"1": Encoding.of(EMBEDDER.vector("from before"))})
         second.close()
         query = SearchQuery(vector=EMBEDDER.vector("from before"))
         assert [hit.item.id for hit in opened(model=MODEL).search(query)] == ["1"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from devmem.collections import Collection, Unique
+from devmem.embedding import Encoding
 from devmem.errors import CollectionClosedError, EmbeddingMismatchError
 from devmem.items import Scope
 from devmem.outcomes import WriteStatus
@@ -161,7 +162,7 @@ class Keeping(Opening):
             lambda: collection.trim(keep=1),
             collection.count,
             lambda: collection.waiting(1),
-            lambda: collection.set_embeddings({"1": EMBEDDER.vector("one")}),
+            lambda: collection.set_embeddings({"1": Encoding.of(EMBEDDER.vector("one"))}),
             lambda: collection.replace_model("other", 8),
             collection.info,
         ]

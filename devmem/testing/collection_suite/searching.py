@@ -140,7 +140,7 @@ class Searching(Opening):
     def test_search_after_opening_again(self, opened: OpenCollection) -> None:
         """The indexes are made from what was stored, so a new process finds the same with the same scores."""
         text = "night train"
-        query = SearchQuery(text=text, vector=EMBEDDER.vector(text))
+        query = SearchQuery(text=text, vector=EMBEDDER.vector(text), now=1_800_000_000.0)
         first = _filled(opened(model=MODEL))
         before = [(hit.item.id, hit.score, hit.similarity, hit.lexical) for hit in first.search(query)]
         first.close()

@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from devmem.collections import Collection, SearchQuery, Unique
+from devmem.embedding import Encoding
 from devmem.outcomes import WriteStatus
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollection, Opening, ids, item, waiting_item
@@ -89,7 +90,7 @@ class Sharing(Opening):
         assert [hit.item.id for hit in one.search(SearchQuery(text="second"))] == []
         one.add([waiting_item("late note", id="4")])
         _search(two, "note")
-        two.set_embeddings({"4": EMBEDDER.vector("late note")})
+        two.set_embeddings({"4": Encoding.of(EMBEDDER.vector("late note"))})
         (best, *_) = one.search(SearchQuery(vector=EMBEDDER.vector("late note")))
         assert best.item.id == "4"
         one.clear()

@@ -19,9 +19,9 @@ from devmem import (
     Hit,
     MemoryItem,
     MemoryQuery,
+    Ranking,
     StoreSetup,
     Unique,
-    Weights,
     WriteOutcome,
     WriteStatus,
 )
@@ -138,8 +138,9 @@ class OutboxMemory(CollectionMemory):
         return failure is None
 
     def search_plainly(self, query: MemoryQuery, limit: int) -> list[Hit]:
-        """Give the collection's own hits, at most `limit`."""
-        return self._hybrid(query, limit, Weights())
+        """Give the collection's own hits, at most `limit`, also those that say the same."""
+        # A hit that its caller leaves out must not have taken the place of another.
+        return self._hybrid(query, limit, ranking=Ranking(collapse=False))
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Give the items stored last, newest first, those in the outbox included."""

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from devmem.collections import Collection, JsonCollection, SearchQuery, SqliteCollection
+from devmem.embedding import Encoding
 from devmem.items import MemoryItem
 from devmem.testing import HashEmbedder
 
@@ -29,7 +30,7 @@ def answer(collection: Collection, command: dict[str, Any]) -> object:
             collection.add([MemoryItem(id=name, content_summary=text) for name, text in texts.items()])
             return "done"
         case "embed":
-            return collection.set_embeddings({name: EMBEDDER.vector(text) for name, text in texts.items()})
+            return collection.set_embeddings({name: Encoding.of(EMBEDDER.vector(text)) for name, text in texts.items()})
         case "delete":
             return collection.delete(ids=command["ids"])
         case "search":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from devmem import (
     UserMessage,
     WriteOutcome,
 )
+from devmem.embedding import Encoding
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
 from devmem_stores.role_zero.role import RoleMemory
@@ -108,11 +109,17 @@ class Flaky(SqliteCollection):
     unreadable = False
     refused = 0
 
-    def add(self, items: Sequence[MemoryItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique = Unique.ID,
+        encodings: Mapping[str, Encoding] | None = None,
+    ) -> list[WriteOutcome]:
         if self.down:
             self.refused += 1
             raise CollectionBusyError(self.location, "another process held the write lock for too long.")
-        return super().add(items, unique=unique)
+        return super().add(items, unique=unique, encodings=encodings)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         if self.unreadable:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.collections import Weights
-from devmem.collections.fusing import fuse
+from devmem.ranking import Weights, fuse
 
 NAN = float("nan")
 SIGNALS = st.lists(

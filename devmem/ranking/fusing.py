@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.protocol import Weights
-
 Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """How much meaning and words count; each is normalised over the candidates first."""
+
+    similarity: float = 0.5
+    lexical: float = 0.5
 
 
 def _spread(values: Scores, known: NDArray[np.bool_]) -> Scores:

@@ -1,0 +1,74 @@
+"""Which passages an item has: both known by their numbers in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.vectors import Rows
+
+
+class Directory:
+    """Passages and their items' rows. Not thread-safe: its owner holds a lock.
+
+    Passages are numbered in the order of their items, so both columns ascend.
+    """
+
+    def __init__(self) -> None:
+        self._passages: Rows = np.empty(0, dtype=np.int64)
+        self._rows: Rows = np.empty(0, dtype=np.int64)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def last(self) -> int:
+        """The highest passage; 0 when there is none."""
+        return int(self._passages[self._used - 1]) if self._used else 0
+
+    def add(self, passages: Sequence[int], rows: Sequence[int]) -> None:
+        """Append passages above those that are there."""
+        need = self._used + len(passages)
+        if need > len(self._passages):
+            room = max(need, 2 * len(self._passages), 1024)
+            self._passages, self._rows = np.resize(self._passages, room), np.resize(self._rows, room)
+        self._passages[self._used : need], self._rows[self._used : need] = passages, rows
+        self._used = need
+
+    def rows_of(self, passages: Rows) -> Rows:
+        """Give the row of each passage, all of which are there."""
+        return self._rows[np.searchsorted(self._passages[: self._used], passages)]
+
+    def passages_of(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Give the passages of some rows, in the order of the rows, and for each passage its row's place in `rows`.
+
+        A row that is not there has none.
+        """
+        known = self._rows[: self._used]
+        starts, ends = np.searchsorted(known, rows), np.searchsorted(known, rows, side="right")
+        counts = ends - starts
+        owner = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self._passages[starts[owner] + within], owner
+
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """Give what `restore` takes."""
+        return {"passages": self._passages[: self._used], "rows": self._rows[: self._used]}
+
+    @classmethod
+    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Directory:
+        """Make a directory from the parts that `parts` gave.
+
+        Raises:
+            ValueError, KeyError: they are not such parts.
+        """
+        restored = cls()
+        passages, rows = np.array(parts["passages"], dtype=np.int64), np.array(parts["rows"], dtype=np.int64)
+        if len(passages) != len(rows):
+            raise ValueError(f"{len(passages)} passages of {len(rows)} rows")
+        restored._passages, restored._rows, restored._used = passages, rows, len(rows)
+        return restored

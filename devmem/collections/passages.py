@@ -1,0 +1,50 @@
+"""What of an item is searched: its passages, each found by itself, and the day of what it tells of."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from devmem.items import MemoryItem
+from devmem.text.passages import split_passages
+
+_ROLE: Final = re.compile(r"^\((?:system|user|assistant|tool)\) ", re.MULTILINE)
+"""What `MemoryContentSnapshot.from_messages` puts before what somebody said."""
+_MOSTLY: Final = 0.8
+_PARAGRAPH: Final = re.compile(r"\n\s*\n")
+
+
+def passages_of(item: MemoryItem) -> list[str]:
+    """Cut all that an item says into passages, in order; none when it says nothing.
+
+    What a snapshot repeats of the summary is left out, and so is a summary that is only the start of a snapshot.
+    """
+    summary = item.content_summary.strip()
+    texts = [_ROLE.sub("", shot.text).strip() for shot in (item.input_snapshot, item.output_snapshot) if shot]
+    if any(_starts_with(text, summary) for text in texts):
+        summary = ""
+    said = [summary]
+    for text in texts:
+        said += [part.strip() for part in _PARAGRAPH.split(text) if part.strip() not in summary]
+    return split_passages("\n\n".join(part for part in said if part))
+
+
+def _starts_with(text: str, summary: str) -> bool:
+    """Say whether a summary is the shortened start of a longer text."""
+    if len(text) <= len(summary):
+        return False
+    same = next((at for at, (a, b) in enumerate(zip(text, summary, strict=False)) if a != b), len(summary))
+    return same >= _MOSTLY * len(summary) and same > 0
+
+
+def day_words(item: MemoryItem) -> str:
+    """Write the day of what an item tells of, as one would ask for it; empty when it is not known."""
+    if item.event_time is None:
+        return ""
+    try:
+        day = datetime.fromtimestamp(item.event_time, UTC)
+    except (ValueError, OverflowError, OSError):
+        # Milliseconds taken for seconds, say: the text is found all the same.
+        return ""
+    return f"{day.day} {day:%B} {day.year} {day:%Y-%m-%d}"

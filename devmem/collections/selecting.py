@@ -1,0 +1,63 @@
+"""Picking some of many positions: those with the highest scores, those of some rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scores = NDArray[np.float32]
+Positions = NDArray[np.int64]
+
+_BLOCKS_EACH: Final = 16
+_LEAST_BLOCK: Final = 16
+_MASK_FROM: Final = 64
+_MASK_SPAN: Final = 16
+
+
+def best_positions(scores: Scores, limit: int, *, above: float = 0.0) -> Positions:
+    """Give the positions of the highest scores above a value, best first, the later first among equals."""
+    if limit < 1:
+        return np.empty(0, dtype=np.int64)
+    border = reached_by(scores, limit, above=above)
+    found = np.flatnonzero(scores >= border) if border > above else np.flatnonzero(scores > above)
+    if len(found) > limit:
+        border = float(np.partition(scores[found], len(found) - limit)[len(found) - limit])
+        found = found[scores[found] >= border]
+    return found[np.lexsort((-found, -scores[found]))][:limit]
+
+
+def reached_by(scores: Scores, limit: int, *, above: float = 0.0) -> float:
+    """Give a score that at least `limit` of them reach, and not many more; `above` when that is not found out cheaply.
+
+    Partitioning a million scores takes longer than making them. The highest of each block is one of the scores, so the
+    `limit`-th highest of those is reached `limit` times.
+    """
+    block = len(scores) // (_BLOCKS_EACH * limit)
+    if block < _LEAST_BLOCK:
+        return above
+    blocks = len(scores) // block
+    highest = scores[: blocks * block].reshape(blocks, block).max(axis=1)
+    return max(above, float(np.partition(highest, blocks - limit)[blocks - limit]))
+
+
+def rows_mask(rows: Positions, wanted: Positions) -> NDArray[np.bool_]:
+    """Say for each row whether it is a wanted one.
+
+    Args:
+        rows: row numbers in ascending order, none negative.
+        wanted: row numbers in any order.
+    """
+    if not len(rows) or not len(wanted):
+        return np.zeros(len(rows), dtype=np.bool_)
+    span = int(rows[-1]) + 1
+    if len(wanted) * _MASK_FROM < len(rows) or span > len(rows) * _MASK_SPAN:
+        mask = np.zeros(len(rows), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+        mask[at[rows[at] == wanted]] = True
+        return mask
+    # Looking many rows up in a table of all numbers is faster than searching for each.
+    table = np.zeros(span, dtype=np.bool_)
+    table[wanted[(wanted >= 0) & (wanted < span)]] = True
+    return table[rows]

@@ -1,0 +1,141 @@
+"""From scored candidates to hits: no near-duplicates, perhaps diverse, at most so many."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.protocol import SearchQuery
+from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.sqlite.candidates import Found
+from devmem.collections.sqlite.rows import fetch_items
+from devmem.items import MemoryItem, Vector
+from devmem.outcomes import CandidateCut, CutCandidate, Hit
+from devmem.ranking import Evidence
+from devmem.ranking.diversity import diversified, sameness
+
+_SPARE: Final = 8
+"""So many more than asked for are read at once, to fill the places of near-duplicates."""
+_DIVERSE_FROM: Final = 4
+"""Diverse hits are chosen from so many times as many as asked for."""
+_SHOWN: Final = 10
+"""So many of those beyond the limit are told of."""
+
+Column = NDArray[np.float64]
+
+
+class Choice:
+    """Chooses hits among scored candidates."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        query: SearchQuery,
+        found: Found,
+        scores: Column,
+        evidence: Evidence | None,
+    ) -> None:
+        self._connection, self._query = connection, query
+        self._found, self._scores, self._evidence = found, scores, evidence
+        self._items: dict[int, MemoryItem] = {}
+        self.cut: list[CutCandidate] = []
+        """What was not given, and why, in the order of the scores."""
+        # The newer item comes first among equals.
+        self._order = np.lexsort((-found.rows, -scores)).tolist()
+
+    def hits(self, cache: SearchCache) -> list[Hit]:
+        """Give the best hits, best first."""
+        query, limit = self._query, self._query.limit
+        collapse = query.weights is None and query.ranking.collapse
+        diverse = query.weights is None and query.ranking.diversity > 0
+        wanted = limit * _DIVERSE_FROM if diverse else limit
+        chosen = self._without_twins(wanted) if collapse else self._order[:wanted]
+        if diverse:
+            chosen = self._diverse(cache, chosen, limit)
+        return [self._hit(at) for at in chosen]
+
+    def explain_rest(self) -> None:
+        """Note the best of those that were beyond the limit."""
+        known = {one.item_id for one in self.cut}
+        rest = self._order[: self._query.limit + _SHOWN + len(self.cut)]
+        self._fetch(rest)
+        given = rest[: self._query.limit]
+        for at in rest:
+            if at not in given and self._item(at).id not in known:
+                self.cut.append(self._cut(at, CandidateCut.LIMIT))
+
+    def _without_twins(self, wanted: int) -> list[int]:
+        chosen: list[int] = []
+        seen: dict[object, str] = {}
+        for start in range(0, len(self._order), wanted + _SPARE):
+            part = self._order[start : start + wanted + _SPARE]
+            self._fetch(part)
+            for at in part:
+                if len(chosen) == wanted:
+                    return chosen
+                item = self._item(at)
+                like = seen.setdefault(sameness(item), item.id)
+                if like == item.id:
+                    chosen.append(at)
+                else:
+                    self.cut.append(self._cut(at, CandidateCut.NEAR_DUPLICATE, like))
+        return chosen
+
+    def _diverse(self, cache: SearchCache, among: list[int], limit: int) -> list[int]:
+        vectors = _vectors(cache, self._found.rows[among])
+        places = diversified(self._scores[among], vectors, limit, self._query.ranking.diversity)
+        chosen = [among[place] for place in places]
+        worst = min(self._scores[chosen], default=0.0)
+        passed_over = [at for at in among if at not in chosen and self._scores[at] > worst]
+        self.cut += [self._cut(at, CandidateCut.DIVERSITY) for at in passed_over]
+        return chosen
+
+    def _fetch(self, places: list[int]) -> None:
+        rows = [int(row) for row in self._found.rows[places]]
+        missing = [row for row in rows if row not in self._items]
+        self._items |= fetch_items(self._connection, missing)
+
+    def _item(self, at: int) -> MemoryItem:
+        row = int(self._found.rows[at])
+        if row not in self._items:
+            self._fetch([at])
+        return self._items[row]
+
+    def _hit(self, at: int) -> Hit:
+        evidence = self._evidence
+        return Hit(
+            item=self._item(at),
+            score=float(self._scores[at]),
+            similarity=_known(self._found.similarity[at]),
+            lexical=float(self._found.lexical[at]),
+            recency=float(evidence.signals.recency[at]) if evidence else None,
+            rerank=_known(evidence.late_interaction[at]) if evidence else None,
+            parts=evidence.parts(at) if evidence else {},
+        )
+
+    def _cut(self, at: int, reason: CandidateCut, like: str | None = None) -> CutCandidate:
+        return CutCandidate(
+            item_id=self._item(at).id,
+            reason=reason,
+            score=float(self._scores[at]),
+            similarity=_known(self._found.similarity[at]),
+            like=like,
+        )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _vectors(cache: SearchCache, rows: NDArray[np.int64]) -> Vector:
+    """Give each row's first vector; zeros for a row that has none."""
+    if cache.vectors is None:
+        return np.zeros((len(rows), 1), dtype=np.float32)
+    passages, owner = cache.directory.passages_of(rows)
+    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else owner
+    found = np.zeros((len(rows), cache.vectors.dimension), dtype=np.float32)
+    found[owner[first]] = cache.vectors.gather(passages[first])
+    return found

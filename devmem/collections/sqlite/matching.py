@@ -1,0 +1,106 @@
+"""The second look: candidates and the turns around the best of them, token by token."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.protocol import SearchQuery
+from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.sqlite.candidates import passage_signals
+from devmem.collections.vectors import Rows
+from devmem.ranking import QueryTokens, Weights, fuse, weigh
+from devmem.text.analysis import terms
+
+_PASSAGES: Final = 3
+"""So many of a long item's passages are looked at, the best by words and meaning."""
+_NOTHING: Final = np.float32(-1)
+
+Column = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+def query_tokens(cache: SearchCache, query: SearchQuery) -> QueryTokens | None:
+    """Give the query's tokens, each weighed by how rare its word is in the collection."""
+    if query.tokens is None or not query.ranking.late_interaction:
+        return None
+    known: dict[str, int] = {}
+    for word in dict.fromkeys(query.tokens.words):
+        parts = terms(word)
+        known[word] = min(cache.postings.frequency(term) for term in parts) if parts else -1
+    return weigh(query.tokens.tokens, [known[word] for word in query.tokens.words], len(cache.postings))
+
+
+class TokenMatches:
+    """How well the query's tokens are matched by items, worked out once for each item."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, cache: SearchCache, query: SearchQuery, tokens: QueryTokens
+    ) -> None:
+        self._connection, self._cache, self._query, self._tokens = connection, cache, query, tokens
+        self._places: dict[int, int] = {}
+        self._best = np.full((len(tokens.weights), 1), _NOTHING, dtype=np.float32)
+        self._scores = np.full(1, np.nan)
+
+    def scores(self, rows: Rows) -> Column:
+        """Give the match of the best passage of each row; NaN for one without token codes."""
+        self._look_at(rows)
+        return self._scores[self._places_of(rows)]
+
+    def gains(self, rows: Rows, around: Sequence[Rows]) -> Column:
+        """Give what each row gains when the rows around it count too.
+
+        Args:
+            rows: shape (n,).
+            around: arrays of shape (n,), -1 for none.
+        """
+        own = self._best[:, self._places_of(rows)]
+        together = own
+        self._look_at(np.unique(np.concatenate(around)))
+        for others in around:
+            together = np.maximum(together, self._best[:, self._places_of(others)])
+        found = self._tokens.score(together) - self._tokens.score(own)
+        return np.where(own[0] == _NOTHING, 0.0, found)
+
+    def _places_of(self, rows: Rows) -> Places:
+        # The first place holds nothing.
+        return np.array([self._places.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+
+    def _look_at(self, rows: Rows) -> None:
+        new = np.array([row for row in rows.tolist() if row not in self._places and row >= 0], dtype=np.int64)
+        passages, owner = _best_passages(self._cache, self._query, new)
+        numbers = passages.tolist()
+        width = (self._tokens.vectors.shape[1] + 7) // 8
+        codes = self._cache.tokens.get(self._connection, numbers, width)
+        kept = [at for at, passage in enumerate(numbers) if passage in codes]
+        if not kept:
+            return
+        best = self._tokens.best_matches([codes[numbers[at]] for at in kept])
+        owner = owner[kept]
+        starts = _starts(owner)
+        first = self._best.shape[1]
+        self._places |= {row: first + at for at, row in enumerate(new[owner[starts]].tolist())}
+        self._best = np.hstack([self._best, np.maximum.reduceat(best, starts, axis=1)])
+        self._scores = np.append(self._scores, np.maximum.reduceat(self._tokens.score(best), starts))
+
+
+def _best_passages(cache: SearchCache, query: SearchQuery, rows: Rows) -> tuple[Rows, Places]:
+    """Give the best passages of each row and its place in `rows`, both in the order of the rows."""
+    passages, owner = cache.directory.passages_of(rows)
+    if len(passages) == len(rows):
+        return passages, owner
+    score = fuse(*passage_signals(cache, query, passages), Weights())
+    order = np.lexsort((-score, owner))
+    starts = _starts(owner[order])
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    kept = np.sort(order[rank < _PASSAGES])
+    return passages[kept], owner[kept]
+
+
+def _starts(owner: Places) -> Places:
+    """Give where each owner's run begins."""
+    return np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else owner

@@ -1,0 +1,144 @@
+"""From candidates to evidence: every signal of each, and what it adds to the score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.protocol import SearchQuery
+from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.sqlite.candidates import Found
+from devmem.collections.sqlite.matching import TokenMatches
+from devmem.ranking import Candidates, Evidence, weigh_evidence
+from devmem.text.cues import Cue, asks_when, mentioned
+from devmem.text.times import Period
+
+_BRIEF: Final = 150
+"""Characters up to which a text needs what was said around it."""
+_ANSWER_OFFSET: Final = 0.1
+"""Similarity that any two texts have."""
+_LOWEST: Final = 0.2
+_SPAN: Final = 0.4
+"""What stands for a token-by-token match where there is none: from 0.2 for the worst candidate to 0.6."""
+_WITH_CONTEXT: Final = 50
+"""For so many of the best the turns around them are looked at."""
+
+Column = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+def weigh_found(
+    cache: SearchCache,
+    query: SearchQuery,
+    found: Found,
+    first: Column,
+    scores: Column,
+    matches: TokenMatches | None,
+    *,
+    period: Period | None,
+    asked_at: float,
+) -> Evidence:
+    """Weigh all that speaks for each candidate.
+
+    Args:
+        cache: the indexes.
+        query: what is asked.
+        found: the candidates.
+        first: their score at the first look.
+        scores: their token-by-token match, NaN where there is none.
+        matches: what gave it; None where there is no late interaction.
+        period: the time that the query names.
+        asked_at: when it is asked, in seconds since the epoch.
+    """
+    positions = cache.ledger.positions(found.rows)
+    signals = _own_signals(cache, query, found, positions, _match(first, scores), period, asked_at)
+    evidence = weigh_evidence(signals, query.ranking, scores)
+    if not query.ranking.context:
+        return evidence
+    best = np.argsort(-evidence.total(), kind="stable")[:_WITH_CONTEXT]
+    return weigh_evidence(_with_context(cache, query, signals, positions, best, matches), query.ranking, scores)
+
+
+def _match(first: Column, scores: Column) -> Column:
+    """Give the token-by-token match, and where there is none what stands for it, on the same scale."""
+    known = ~np.isnan(scores)
+    if not known.any():
+        return _LOWEST + _SPAN * first
+    low, high = scores[known].min(), scores[known].max()
+    return np.where(known, scores, low + (high - low) * first)
+
+
+def _own_signals(
+    cache: SearchCache,
+    query: SearchQuery,
+    found: Found,
+    positions: Places,
+    match: Column,
+    period: Period | None,
+    asked_at: float,
+) -> Candidates:
+    """Give what a candidate says by itself."""
+    ledger = cache.ledger
+    cues, times = ledger.column("cues", positions), ledger.column("time", positions)
+    brevity = np.minimum(1.0, _BRIEF / np.maximum(ledger.column("length", positions), 1))
+    ceiling = cache.postings.ceiling(query.text)
+    _, thread = np.unique(ledger.column("thread", positions), return_inverse=True)
+    nothing = np.zeros(len(positions))
+    return Candidates(
+        match=match,
+        coverage=found.lexical / ceiling if ceiling else nothing,
+        window=nothing,
+        brevity=brevity,
+        answered=nothing,
+        thread=np.where(ledger.column("thread", positions) == 0, -1, thread),
+        speaker=_said_by(query.text, ledger.speakers(positions)),
+        tells_when=np.where((cues & Cue.TELLS_WHEN) > 0, float(asks_when(query.text)), 0.0),
+        only_asks=np.where((cues & Cue.ASKS) > 0, brevity, 0.0),
+        in_time=((times >= period.start) & (times < period.end)).astype(np.float64) if period else nothing,
+        recency=0.5 ** (np.maximum(asked_at - times, 0) / query.ranking.half_life),
+        importance=ledger.column("importance", positions).astype(np.float64),
+    )
+
+
+def _said_by(query: str, speakers: list[str | None]) -> Column:
+    names = mentioned(query, {speaker for speaker in speakers if speaker})
+    if not names:
+        return np.zeros(len(speakers))
+    return np.array([1.0 if speaker in names else -1.0 for speaker in speakers])
+
+
+def _with_context(
+    cache: SearchCache,
+    query: SearchQuery,
+    signals: Candidates,
+    positions: Places,
+    best: Places,
+    matches: TokenMatches | None,
+) -> Candidates:
+    """Add what the turns around the best candidates lend them."""
+    ledger = cache.ledger
+    around = ledger.around(positions[best])
+    window, answered = np.zeros(len(positions)), np.zeros(len(positions))
+    if matches is not None:
+        rows = [np.where(step >= 0, ledger.rows(step), -1) for step in around]
+        window[best] = matches.gains(ledger.rows(positions[best]), rows)
+    answered[best] = _answers(cache, query, around[2])
+    return replace(signals, window=window, answered=answered)
+
+
+def _answers(cache: SearchCache, query: SearchQuery, following: Places) -> Column:
+    """Give the similarity of the long texts at some positions; 0 where there is none (-1)."""
+    lent = np.zeros(len(following))
+    there = np.flatnonzero(following >= 0)
+    if not len(there) or cache.vectors is None or query.vector is None:
+        return lent
+    length = cache.ledger.column("length", following[there])
+    long = 1 - np.minimum(1.0, _BRIEF / np.maximum(length, 1))
+    passages, owner = cache.directory.passages_of(cache.ledger.rows(following[there]))
+    best = np.zeros(len(there))
+    np.maximum.at(best, owner, np.nan_to_num(cache.vectors.similarities(query.vector, passages)))
+    lent[there] = long * np.maximum(best - _ANSWER_OFFSET, 0)
+    return lent

@@ -1,0 +1,76 @@
+"""Token vectors: what late interaction compares, and the few bits of them that are kept.
+
+Late interaction is from Khattab and Zaharia, "ColBERT: Efficient and Effective Passage Search via Contextualized Late
+Interaction over BERT" (SIGIR 2020). Of each component only the sign is kept, 48 bytes a token for 384 dimensions;
+the query's vectors stay as they are, so a comparison is asymmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.embedding.base import ModelIdentity
+from devmem.items import Vector
+from devmem.text.analysis import is_content
+
+TokenCodes: TypeAlias = NDArray[np.uint8]
+"""Signs of token vectors, a bit a component, shape (tokens, ceil(dimension / 8))."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenEmbedding:
+    """A text's vector, and the vectors of its tokens in their context."""
+
+    vector: Vector
+    """Unit length, shape (dimension,)."""
+    tokens: Vector
+    """Rows of unit length, shape (tokens, dimension); the model's own tokens ([CLS], [SEP]) are left out."""
+    words: tuple[str, ...]
+    """The word that each token is a piece of."""
+    known: float = 1.0
+    """Share of the text's words that the model knows; a model of one language knows little of another."""
+
+
+@runtime_checkable
+class TokenEmbedder(Protocol):
+    """An embedder that gives the vectors of a text's tokens too."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Name the model without calling it."""
+        ...
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts and their tokens; raises what `Embedder.embed` raises."""
+        ...
+
+
+def token_codes(embedded: TokenEmbedding) -> TokenCodes:
+    """Give the codes of a text's content words; of all its words when it has no others."""
+    kept = np.array([is_content(word) for word in embedded.words], dtype=np.bool_)
+    tokens = embedded.tokens[kept] if kept.any() else embedded.tokens
+    return np.packbits(tokens > 0, axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Encoding:
+    """What a model made of an item: a vector for each of its passages, and perhaps the codes of their tokens."""
+
+    vectors: Vector
+    """Rows of unit length, shape (passages, dimension)."""
+    tokens: tuple[TokenCodes, ...] | None = None
+    """One a passage; None when the model gives none."""
+
+    @classmethod
+    def of(cls, vector: Vector) -> Self:
+        """Make the encoding of an item of one passage, without tokens, from its vector of shape (dimension,)."""
+        return cls(vectors=vector[None])
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None and len(self.tokens) != len(self.vectors):
+            raise ValueError(f"{len(self.vectors)} passages with {len(self.tokens)} of token codes")

@@ -1,0 +1,8 @@
+"""Ranking candidates: fusing, late interaction, evidence, diversity; plain arrays, no I/O."""
+
+from devmem.ranking.evidence import Candidates, Evidence, weigh_evidence
+from devmem.ranking.fusing import Weights, fuse
+from devmem.ranking.late_interaction import QueryTokens, weigh
+from devmem.ranking.options import Ranking
+
+__all__ = ["Candidates", "Evidence", "QueryTokens", "Ranking", "Weights", "fuse", "weigh", "weigh_evidence"]

@@ -1,0 +1,52 @@
+"""Not saying the same twice: near-duplicates, and maximal marginal relevance."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.items import MemoryItem, Vector
+from devmem.text.analysis import STOP_WORDS, terms
+
+_DAY: Final = 86_400
+_MEANINGFUL: Final = frozenset({"no", "not", "never", "none", "nor"})
+
+
+def sameness(item: MemoryItem) -> tuple[int | None, tuple[str, ...]]:
+    """Give what two items share that say the same: the day of what they tell of, and every word but small ones.
+
+    Punctuation, capitals and inflection do not count; numbers, names, negations and the order of words do.
+    """
+    said = tuple(terms(item.content_summary))
+    words = tuple(term for term in said if term not in STOP_WORDS or term in _MEANINGFUL) or said
+    return None if item.event_time is None else int(item.event_time // _DAY), words
+
+
+def diversified(scores: NDArray[np.float64], vectors: Vector, limit: int, diversity: float) -> list[int]:
+    """Choose candidates one by one, each for its score and against its likeness to those that were chosen.
+
+    Maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), over scores that are stretched to 0..1.
+
+    Args:
+        scores: shape (n,).
+        vectors: of unit length, shape (n, dimension); a row of zeros is like nothing.
+        limit: how many to choose.
+        diversity: 0 chooses by score alone, 1 by difference alone.
+
+    Returns:
+        Places of the chosen, in the order in which they were chosen.
+    """
+    spread = float(np.ptp(scores)) if len(scores) else 0.0
+    value = (scores - scores.min()) / spread if spread > 0 else np.ones_like(scores)
+    likeness = np.zeros(len(scores))
+    left = np.ones(len(scores), dtype=np.bool_)
+    chosen: list[int] = []
+    while len(chosen) < limit and left.any():
+        worth = np.where(left, (1 - diversity) * value - diversity * likeness, -np.inf)
+        best = int(np.argmax(worth))
+        chosen.append(best)
+        left[best] = False
+        likeness = np.maximum(likeness, vectors @ vectors[best])
+    return chosen

@@ -1,0 +1,76 @@
+"""Small signs in a text that say what it is good for: that it only asks, that it tells when, whom it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import IntFlag
+from typing import Final
+
+from devmem.text.analysis import terms
+
+
+class Cue(IntFlag):
+    """What an item's text is; recorded with it."""
+
+    NONE = 0
+    ASKS = 1
+    """It ends in a question."""
+    TELLS_WHEN = 2
+    """It holds an expression of time: `yesterday`, `last week`, `in May`, a year, a date."""
+
+
+_MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
+_DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+_TELLS_WHEN: Final = re.compile(
+    rf"""\b(?:yesterday|today|tonight|tomorrow|recently
+    |(?:last|next|this)\s(?:night|morning|evening|week|weekend|month|year|spring|summer|fall|autumn|winter|{_DAYS})
+    |(?:\w+\s)?(?:day|week|weekend|month|year)s?\sago
+    |(?:since|in|for)\s\d+\b
+    |(?:19|20)\d\d
+    |{_DAYS}
+    |(?!may\b)(?:{_MONTHS})
+    |(?:in|last|next|since|of|until)\smay|may\s\d)\b
+    |\d+\s*[年月日号]|昨[天晚日]|前天|今[天晚早]|明[天晚早]|[上下本这]个?(?:周|星期|礼拜|月|季度)|[去今明前]年|(?:周|星期|礼拜)[一二三四五六日天]
+    |[几\d一二三四五六七八九十两]+个?(?:天|周|月|年|小时)[以之]?前|小时候|刚才|最近
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_ASKS_WHEN: Final = re.compile(
+    r"^\W*(?:when|since when|how long|what\s(?:date|day|month|year|time)|which\s(?:date|day|month|year|week))\b"
+    r"|\b(?:in|on|at)\s(?:what|which)\s(?:date|day|month|year|week)\b"
+    r"|什么时候|何时|哪一?[天年月日]|几[月号点]|多久|多長時間|多长时间",
+    re.IGNORECASE,
+)
+_ENDS_ASKING: Final = re.compile(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
+_ROLES: Final = frozenset("user assistant system human ai bot agent tool".split())
+"""Not names: a text that has such a word need not mean who spoke."""
+
+
+def cues_of(text: str) -> Cue:
+    """Give the signs of an item's text."""
+    found = Cue.NONE
+    if _ENDS_ASKING.search(text[-200:]):
+        found |= Cue.ASKS
+    if _TELLS_WHEN.search(text):
+        found |= Cue.TELLS_WHEN
+    return found
+
+
+def asks_when(query: str) -> bool:
+    """Say whether a question wants a time for its answer."""
+    return _ASKS_WHEN.search(query) is not None
+
+
+def mentioned(query: str, speakers: Iterable[str]) -> frozenset[str]:
+    """Give those of the speakers whom the query names, by the whole name or by its first word."""
+    words = set(terms(query))
+    return frozenset(name for name in speakers if _is_named(name, words))
+
+
+def _is_named(name: str, words: set[str]) -> bool:
+    parts = terms(name)
+    if not parts or name.casefold() in _ROLES:
+        return False
+    # A single character of a script without spaces is a word of its own: the whole name has to be there.
+    return all(part in words for part in parts) or (len(parts[0]) > 1 and parts[0].isascii() and parts[0] in words)

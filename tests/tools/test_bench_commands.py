@@ -1,0 +1,34 @@
+"""The benchmarks are found by name, and each writes flat rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tools.bench.__main__ import app
+
+
+def test_every_benchmark_is_listed() -> None:
+    output = CliRunner().invoke(app, ["--help"]).output
+    assert all(name in output for name in ("store", "file_store", "retrieval", "speed"))
+
+
+def test_an_unknown_benchmark_is_refused() -> None:
+    assert CliRunner().invoke(app, ["sped"]).exit_code == 2
+
+
+def test_rows_leave_out_what_does_not_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEVMEM_BENCH_MODEL", raising=False)
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    for number in range(4):
+        (sources / f"part_{number}.py").write_text(f"def part_{number}():\n    return {number}\n" * (number + 1))
+    file = tmp_path / "rows.json"
+    done = CliRunner().invoke(app, ["file_store", str(sources), "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    assert {tuple(row) for row in rows} == {("bench", "case", "metric", "value", "unit")}
+    assert {row["case"] for row in rows} >= {"first", "no_change", "one_changed", "one_deleted", "one_renamed"}

@@ -1,0 +1,113 @@
+"""Data sets are recognised by their content, and their questions name the items that an import makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devmem import DataFileError
+from tests.tools.retrieval_data import DIALOGUES, LOCOMO, LONGMEMEVAL, MEMORIES, UNITS, write, write_lines
+from tools.bench.retrieval.command import read_datasets
+
+
+def test_locomo_evidence_is_repaired_and_what_names_none_is_not_counted(tmp_path: Path) -> None:
+    (dataset,) = read_datasets([write(tmp_path / "locomo.json", LOCOMO)])
+    (haystack,) = dataset.haystacks
+    assert (dataset.name, dataset.items, dataset.questions, dataset.not_counted) == ("locomo", 4, 4, 2)
+    assert [(one.type, set(one.gold), one.apart) for one in haystack.questions] == [
+        ("single-hop", {"conv-1/D1:1"}, False),
+        ("multi-hop", {"conv-1/D1:2", "conv-1/D2:2"}, False),
+        ("temporal", {"conv-1/D2:1", "conv-1/D1:1"}, False),
+        ("adversarial", {"conv-1/D2:1"}, True),
+    ]
+    assert haystack.questions[1].gold_sessions == {"session_1", "session_2"}
+    assert haystack.session_of["conv-1/D2:2"] == "session_2"
+    assert haystack.items[2].content_summary == "Mara: We moved to Lisbon. [shares an image: a photo of a tram]"
+
+
+def test_each_question_of_longmemeval_has_its_own_haystack(tmp_path: Path) -> None:
+    (dataset,) = read_datasets([write(tmp_path / "longmemeval_s.json.gz", LONGMEMEVAL)])
+    assert [(one.id, len(one.items)) for one in dataset.haystacks] == [("q1", 4), ("q2", 3)]
+    unlabelled, labelled = (one.questions[0] for one in dataset.haystacks)
+    assert unlabelled.gold == {"q1/s_b/1", "q1/s_b/2"}
+    assert labelled.gold == {"q2/s_a/2"}
+    assert labelled.gold_sessions == {"s_a", "s_b"}
+
+
+def test_evidence_in_a_session_that_comes_again_is_found(tmp_path: Path) -> None:
+    doubled = [
+        LONGMEMEVAL[0] | {"haystack_session_ids": ["s", "s"], "answer_session_ids": ["s"]},
+        LONGMEMEVAL[1] | {"haystack_session_ids": ["s", "s"], "answer_session_ids": ["s"]},
+    ]
+    (dataset,) = read_datasets([write(tmp_path / "longmemeval.json", doubled)])
+    assert [one.questions[0].gold for one in dataset.haystacks] == [
+        {"q1/s/1", "q1/s/2", "q1/s#2/1", "q1/s#2/2"},
+        {"q2/s/2"},
+    ]
+
+
+def test_a_query_of_units_without_gold_is_not_counted(tmp_path: Path) -> None:
+    (dataset,) = read_datasets([write(tmp_path / "chat.units.json.gz", UNITS)])
+    (question,) = dataset.haystacks[0].questions
+    assert (question.id, question.type, question.gold, dataset.not_counted) == ("k", "fact", frozenset({"chat/a"}), 1)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_dialogues_of_madial_bench_are_asked_with_what_was_said_before(tmp_path: Path, order: int) -> None:
+    memories = write_lines(tmp_path / "memories.json", MEMORIES)
+    dialogues = write_lines(tmp_path / "talks.json", DIALOGUES)
+    (dataset,) = read_datasets([memories, dialogues][::order])
+    (question,) = dataset.haystacks[0].questions
+    assert (question.text, question.gold) == (
+        "Bart: 元旦晚会我要表演！",
+        frozenset({"madial/1"}),
+    )
+    assert (question.gold_sessions, dataset.not_counted) == (frozenset(), 1)
+
+
+def test_memories_of_madial_bench_are_found_beside_their_dialogues(tmp_path: Path) -> None:
+    write_lines(tmp_path / "zh-memory.json", MEMORIES)
+    (dataset,) = read_datasets([write_lines(tmp_path / "zh-dialogue.json", DIALOGUES)])
+    assert dataset.items == 2
+
+
+def test_the_query_of_a_long_dialogue_is_its_end(tmp_path: Path) -> None:
+    talk = {**DIALOGUES[0], "dialogue": [f'<Bart>:"{"一" * 500}结尾"\n', "x"], "test-turn": [1]}
+    write_lines(tmp_path / "memory.json", MEMORIES)
+    (dataset,) = read_datasets([write_lines(tmp_path / "dialogue.json", [talk])])
+    asked = dataset.haystacks[0].questions[0].text
+    assert len(asked) == 300
+    assert asked.endswith("一结尾")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"text": "just a line"}', "jsonl has no questions; known are LoCoMo"),
+        ("[]", "devall has no questions"),
+        ("nothing", "the file is not JSON"),
+        ('[{"id": "x", "units": [{"id": "a", "text": "t"}]}]', "without a question whose evidence is there"),
+        ('[{"id": "x", "units": [], "queries": [{"text": "?"}]}]', "are not as units has them: KeyError('id')"),
+    ],
+)
+def test_what_is_no_data_set_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "data.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataFileError) as caught:
+        read_datasets([path])
+    assert str(caught.value).startswith(str(path))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("changed", [{"test-turn": []}, {"dialogue": 5}, {"relevant-id": None}])
+def test_a_dialogue_that_is_not_one_is_named(tmp_path: Path, changed: dict[str, object]) -> None:
+    memories = write_lines(tmp_path / "memory.json", MEMORIES)
+    dialogues = write_lines(tmp_path / "dialogue.json", [DIALOGUES[0], {**DIALOGUES[0], **changed}])
+    with pytest.raises(DataFileError, match=r"dialogue\.json:2: not a dialogue"):
+        read_datasets([memories, dialogues])
+
+
+def test_dialogues_without_memories_say_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="name the file of their memories"):
+        read_datasets([write_lines(tmp_path / "talks.json", DIALOGUES)])

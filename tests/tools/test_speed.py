@@ -1,0 +1,160 @@
+"""The speed benchmark: what it makes up, what it measures, and what it says of a peer that is not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from devmem import StoreSetup
+from devmem_stores.simple import SimpleConfig, SimpleMemory
+from tools.bench.__main__ import app
+from tools.bench.rows import Row
+from tools.bench.speed.command import _collect
+from tools.bench.speed.corpus import prepare
+from tools.bench.speed.measured.measuring import share_found, timed
+from tools.bench.speed.peers import PEERS, measure_peers
+from tools.bench.speed.processes import Measured, MeasurementError
+from tools.bench.speed.rows import label, parse_size
+from tools.bench.speed.stages import stage_times
+from tools.bench.synthetic import BLOCK, Blocks
+from tools.embedding.measure_speed import compare
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("corpus")
+
+
+def test_a_block_is_the_same_whenever_it_is_made() -> None:
+    first, again = Blocks().block(3), Blocks().block(3)
+    assert first.texts == again.texts
+    np.testing.assert_array_equal(first.vectors, again.vectors)
+    assert Blocks().block(4).texts[0] != first.texts[0]
+    words = sum(len(text.split()) for text in first.texts) / BLOCK
+    assert 25 <= words <= 34
+    np.testing.assert_allclose(np.linalg.norm(first.vectors, axis=1), 1, rtol=1e-5)
+
+
+def test_memories_of_an_earlier_run_are_taken_again(cache: Path) -> None:
+    corpus = prepare(500, cache)
+    stamp = (corpus.folder / "vectors.npy").stat().st_mtime_ns
+    again = prepare(60, cache)
+    assert again.folder == corpus.folder
+    assert (again.folder / "vectors.npy").stat().st_mtime_ns == stamp
+    assert (len(list(again.texts())), again.vectors().shape) == (60, (60, 384))
+
+
+def test_the_nearest_are_the_exact_ones(cache: Path) -> None:
+    corpus = prepare(300, cache)
+    queries = corpus.queries()
+    exact = np.argsort(-(queries.vectors @ np.array(corpus.vectors()).T), axis=1)[:, :10]
+    np.testing.assert_array_equal(queries.nearest, exact)
+    assert all(len(text.split()) == 8 for text in queries.texts)
+
+
+def test_the_command_measures_a_size(cache: Path, tmp_path: Path) -> None:
+    file = tmp_path / "speed.json"
+    arguments = ["speed", "--sizes", "200", "--cache", str(cache), "--no-embedding", "--json", str(file)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    rows = {row["metric"]: row for row in json.loads(file.read_text(encoding="utf-8"))}
+    assert {(row["bench"], row["case"]) for row in rows.values()} == {("speed", "200")}
+    assert rows["recall@10"]["value"] == pytest.approx(1.0, abs=0.01)
+    wanted = {
+        "build",
+        "cold_open",
+        "disk_bytes_per_item",
+        "retrieve_p50",
+        "retrieve_p99",
+        "faiss_flat_p50",
+        "fts5_or_p50",
+    }
+    assert wanted <= rows.keys()
+    assert all(row["value"] > 0 for row in rows.values())
+
+
+@pytest.mark.parametrize("sizes", ["9", "ten", "1k,", "-5k", "k"])
+def test_a_size_that_is_none_is_refused(sizes: str) -> None:
+    done = CliRunner().invoke(app, ["speed", "--sizes", sizes])
+    assert done.exit_code == 2
+    assert "write 500, 10k or" in " ".join(done.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(("size", "name"), [(500, "500"), (1_000, "1k"), (10_000, "10k"), (1_000_000, "1M")])
+def test_a_size_has_one_name(size: int, name: str) -> None:
+    assert (label(size), parse_size(name)) == (name, size)
+
+
+def test_an_absent_peer_is_reported_with_what_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chroma = next(peer for peer in PEERS if peer.name == "chroma")
+    monkeypatch.setattr("tools.bench.speed.peers.PEERS", (chroma,))
+    notes: list[str] = []
+    (row,) = measure_peers([], tmp_path, 1.0, notes)
+    assert (row.case, row.metric, row.value) == ("chroma", "installed", 0.0)
+    (note,) = notes
+    assert note.startswith("chroma: not installed; ")
+    assert f"{tmp_path}/chroma/bin/pip install chromadb numpy" in note
+
+
+def test_what_takes_too_long_or_fails_is_said(cache: Path, tmp_path: Path) -> None:
+    corpus = prepare(100, cache)
+    with pytest.raises(MeasurementError, match=r"`build` did not finish in 0\.01 s"):
+        Measured(module="devmem_store").run("build", corpus, tmp_path, seconds=0.01)
+    with pytest.raises(MeasurementError, match="no_such_module"):
+        Measured(module="no_such_module").run("build", corpus, tmp_path)
+
+
+@pytest.mark.slow
+def test_both_backends_of_minilm_are_measured() -> None:
+    found = dict(compare(1, None))
+    assert list(found) == ["numpy", "onnx"]
+    assert all(value is None or value > 0 for figures in found.values() for value in figures.values())
+
+
+def test_slow_questions_are_asked_fewer_of() -> None:
+    asked: list[int] = []
+
+    def ask(at: int) -> int:
+        asked.append(at)
+        return at
+
+    timing, found = timed(ask, 100, seconds=0.0)
+    assert timing.figures("ask").keys() == {"ask_p50", "ask_p99", "ask_cpu_p50"}
+    assert (len(timing.wall), found, asked) == (5, [0, 1, 2, 3, 4], [0, 0, 1, 2, 3, 4])
+
+
+def test_recall_is_the_share_of_the_exact_nearest() -> None:
+    assert share_found([[1, 2], [5, 9]], np.array([[1, 2], [5, 6]])) == 0.75
+    assert share_found([[1, 2]], np.array([[1, 3], [5, 6]])) == 0.5
+
+
+class Telling(SimpleMemory):
+    """A store that tells its stages."""
+
+    @property
+    def stage_ms(self) -> Mapping[str, float]:
+        return {"vector": 0.5}
+
+
+def test_stages_are_taken_where_a_store_tells_them() -> None:
+    setup = StoreSetup(name="a", store_type="simple", config=SimpleConfig())
+    assert stage_times(Telling(setup)) == {"vector": 0.5}
+    assert stage_times(SimpleMemory(setup)) == {}
+
+
+def test_what_was_measured_before_a_failure_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    row = Row(bench="speed", case="1k", metric="build", value=1.0, unit="ms")
+
+    def measured() -> Iterator[Row]:
+        yield row
+        raise MeasurementError("`ask` failed: out of memory")
+
+    rows: list[Row] = []
+    assert str(_collect(measured(), rows)) == "`ask` failed: out of memory"
+    assert rows == [row]
+    assert "measured: 1k" in capsys.readouterr().err

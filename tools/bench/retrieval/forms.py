@@ -1,0 +1,133 @@
+"""Reading data sets: the items as `devmem import` reads them, the questions with their evidence beside them.
+
+A question names its evidence by the ids that the items got, so what is measured is what an import gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from devmem import DataFileError, MemoryItem
+from devmem.importing import FileFormat, open_data
+from devmem.importing.files import read_document
+from devmem.importing.longmemeval import session_names
+from tools.bench.retrieval.dataset import Dataset, Haystack, Question
+
+LOCOMO_TYPES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+"""LoCoMo's categories; the answers of adversarial questions are not in the conversation, so they are reported apart."""
+
+_EVIDENCE: Final = re.compile(r"D:?(\d+):0*(\d+)")
+"""A turn in LoCoMo's evidence; some are written `D:11:26`, `D30:05`, or two in one string."""
+
+Group = Mapping[str, Any]
+Ask = Callable[[Group, Mapping[str, MemoryItem]], Iterator[Question]]
+"""Gives the questions of one group of a file, those without gold too."""
+
+
+def read_conversations(path: Path, name: str) -> Dataset:
+    """Read a file of conversations that bring their own questions; raises `DataFileError` when it is none."""
+    data = open_data(path)
+    ask, key = _asked(path, data.format)
+    items = [record for record in data.records if isinstance(record, MemoryItem)]
+    by_conversation: dict[str, list[MemoryItem]] = {}
+    for item in items:
+        by_conversation.setdefault(str(item.scope.conversation), []).append(item)
+    document = read_document(path)
+    groups: Sequence[Group] = document if isinstance(document, list) else [document]  # type: ignore[list-item]
+    haystacks, asked = [], 0
+    for group in groups:
+        found = by_conversation.get(str(group[key]), [])
+        try:
+            questions = list(ask(group, {item.id: item for item in found}))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataFileError(
+                path, f"the questions of {group[key]!r} are not as {data.format} has them: {error!r}"
+            ) from error
+        asked += len(questions)
+        counted = tuple(question for question in questions if question.gold)
+        if counted:
+            haystacks.append(Haystack(id=str(group[key]), items=tuple(found), questions=counted))
+    if not haystacks:
+        raise DataFileError(path, f"{data.format} without a question whose evidence is there: nothing can be measured")
+    return Dataset(
+        name=name, haystacks=tuple(haystacks), not_counted=asked - sum(len(one.questions) for one in haystacks)
+    )
+
+
+def _asked(path: Path, found: FileFormat) -> tuple[Ask, str]:
+    match found:
+        case FileFormat.LOCOMO:
+            return _locomo, "sample_id"
+        case FileFormat.LONGMEMEVAL:
+            return _longmemeval, "question_id"
+        case FileFormat.UNITS:
+            return _units, "id"
+        case _:
+            raise DataFileError(
+                path,
+                f"{found.value} has no questions; known are LoCoMo, LongMemEval, units with `queries`, and "
+                "MADial-Bench's dialogues with their memories.",
+            )
+
+
+def _sessions(gold: Iterable[str], items: Mapping[str, MemoryItem]) -> frozenset[str]:
+    return frozenset(session for one in gold if (session := items[one].scope.session) is not None)
+
+
+def _locomo(sample: Group, items: Mapping[str, MemoryItem]) -> Iterator[Question]:
+    for at, asked in enumerate(sample["qa"]):
+        named = (
+            f"{sample['sample_id']}/D{int(session)}:{int(turn)}"
+            for text in asked.get("evidence") or ()
+            for session, turn in _EVIDENCE.findall(text)
+        )
+        gold = frozenset(one for one in named if one in items)
+        category = int(asked["category"])
+        yield Question(
+            id=f"{sample['sample_id']}/{at}",
+            text=asked["question"],
+            type=LOCOMO_TYPES.get(category, str(category)),
+            gold=gold,
+            gold_sessions=_sessions(gold, items),
+            apart=LOCOMO_TYPES.get(category) == "adversarial",
+        )
+
+
+def _longmemeval(question: Group, items: Mapping[str, MemoryItem]) -> Iterator[Question]:
+    name = str(question["question_id"])
+    if "_abs" in name:
+        # An abstention: the history holds no answer.
+        return
+    ids = question["haystack_session_ids"]
+    names = session_names(ids)
+    answers = set(map(str, question["answer_session_ids"]))
+    answering = {own for own, one in zip(names, ids, strict=True) if str(one) in answers}
+    there = frozenset(one for one, item in items.items() if item.scope.session in answering)
+    labelled = frozenset(
+        turn_id
+        for session, turns in zip(names, question["haystack_sessions"], strict=True)
+        for number, turn in enumerate(turns, start=1)
+        if turn.get("has_answer") and (turn_id := f"{name}/{session}/{number}") in items
+    )
+    yield Question(
+        id=name,
+        text=question["question"],
+        type=question["question_type"],
+        gold=labelled or there,
+        gold_sessions=_sessions(labelled | there, items),
+    )
+
+
+def _units(group: Group, items: Mapping[str, MemoryItem]) -> Iterator[Question]:
+    for asked in group.get("queries") or ():
+        gold = frozenset(one for unit in asked.get("gold") or () if (one := f"{group['id']}/{unit}") in items)
+        yield Question(
+            id=str(asked["id"]),
+            text=asked["text"],
+            type=str(asked.get("type") or "question"),
+            gold=gold,
+            gold_sessions=_sessions(gold, items),
+        )

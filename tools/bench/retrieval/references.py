@@ -1,0 +1,78 @@
+"""The plain methods that a store is compared with: BM25 alone and one vector an item alone, both exact.
+
+They see the same texts by the same analysis and the same model as a store does, and share no code with its search, so
+that what they give stays the same while the store's search changes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem import EmbeddingConfig, MemoryItem, Progress, QueryEmbedding
+from devmem.text.analysis import query_terms, terms
+from tools.bench.retrieval.memo import EmbeddingMemo
+
+_K1: Final = 0.9
+_B: Final = 0.4
+"""Anserini's defaults; on short turns they find more than 1.2 and 0.75, on an assistant's long answers less."""
+_BATCH: Final = 256
+
+
+class Bm25:
+    """Okapi BM25 (Robertson and Zaragoza 2009) over an item's full text, stemmed, stop words not searched for."""
+
+    def __init__(self, items: Sequence[MemoryItem], progress: Progress) -> None:
+        self._ids = [item.id for item in items]
+        lengths = np.zeros(len(items))
+        found: dict[str, list[tuple[int, int]]] = {}
+        for at, item in enumerate(items):
+            counts = Counter(terms(item.full_text()))
+            lengths[at] = counts.total()
+            for term, count in counts.items():
+                found.setdefault(term, []).append((at, count))
+            progress(at + 1)
+        self._postings = {term: np.array(entries, dtype=np.int32) for term, entries in found.items()}
+        self._norm = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1.0))
+        self.index_bytes = sum(entries.nbytes for entries in self._postings.values())
+
+    def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+        """Rank the items that have a word of the text."""
+        scores = np.zeros(len(self._ids))
+        for term in query_terms(asked.text):
+            if (entries := self._postings.get(term)) is None:
+                continue
+            at, counts = entries[:, 0], entries[:, 1]
+            idf = np.log1p((len(self._ids) - len(at) + 0.5) / (len(at) + 0.5))
+            scores[at] += idf * counts * (_K1 + 1) / (counts + self._norm[at])
+        return [self._ids[at] for at in _best(scores, top_k) if scores[at] > 0]
+
+
+class ExactVectors:
+    """Cosine of the text's embedding with that of each item's summary."""
+
+    def __init__(self, items: Sequence[MemoryItem], memo: EmbeddingMemo, progress: Progress) -> None:
+        self._ids = [item.id for item in items]
+        self._embedder = memo.open(EmbeddingConfig())
+        parts = []
+        for start in range(0, len(items), _BATCH):
+            parts.append(self._embedder.embed([item.content_summary for item in items[start : start + _BATCH]]))
+            progress(min(start + _BATCH, len(items)))
+        self._vectors = np.concatenate(parts)
+        self.index_bytes = self._vectors.nbytes
+
+    def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+        """Rank the items."""
+        vector = asked.by(self._embedder)
+        if vector is None:
+            raise RuntimeError(f"the question {asked.text!r} could not be embedded: {asked.failures}")
+        return [self._ids[at] for at in _best(self._vectors @ vector, top_k)]
+
+
+def _best(scores: NDArray[np.floating], top_k: int) -> NDArray[np.intp]:
+    """Give the places of the highest scores, the newer item first among equals, as a store does."""
+    return np.lexsort((-np.arange(len(scores)), -scores))[:top_k]
