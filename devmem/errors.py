@@ -21,7 +21,8 @@
     ├── RerankerError
     ├── MessageError                 a message, or data that should be messages
     ├── MissingExtraError
-    └── DataFileError                a file given to `devmem import` or found beside a store
+    ├── DataFileError                a file given to `devmem import` or found beside a store
+    └── ExportError                  a store cannot be written in the form that was asked for
 
 An error keeps its facts as attributes and words its own message: what, which, and what to do next.
 """
@@ -185,3 +186,7 @@ class DataFileError(DevmemError):
         self.path, self.line = str(path), line
         place = f"{self.path}:{line}" if line is not None else self.path
         super().__init__(f"{place}: {message}")
+
+
+class ExportError(DevmemError):
+    """What a store holds cannot be written in the form that was asked for."""

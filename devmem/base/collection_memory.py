@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import ClassVar, Final, Literal
@@ -22,6 +22,7 @@ from devmem.embedding import Encoding
 from devmem.errors import CollectionClosedError, CollectionError
 from devmem.items import MemoryItem
 from devmem.outcomes import Hit, MemoryWritePayload, SearchReport, WriteOutcome
+from devmem.ranking import Ranking
 from devmem.reranking import open_reranker
 from devmem.text.analysis import mostly_unspaced
 
@@ -115,6 +116,9 @@ class CollectionMemory(MemoryBase):
         return list(self._report(query, explain=False).hits)
 
     def _explain(self, query: MemoryQuery) -> SearchReport:
+        if type(self)._search is not CollectionMemory._search:
+            # A store type that ranks in its own way explains that one.
+            return super()._explain(query)
         return self._report(query, explain=True)
 
     def _report(self, query: MemoryQuery, *, explain: bool) -> SearchReport:
@@ -124,11 +128,20 @@ class CollectionMemory(MemoryBase):
         report = self.collection.explain(asked) if explain else SearchReport(hits=tuple(self.collection.search(asked)))
         return reranked(report, self._reranker, query.text, query.top_k) if self._reranker else report
 
-    def _hybrid(self, query: MemoryQuery, limit: int, weights: Weights | None = None) -> list[Hit]:
-        """Search by all the evidence; with `weights`, by meaning and words alone."""
-        return self.collection.search(self._asked(query, limit, weights))
+    @property
+    def ranking(self) -> Ranking:
+        """How hits are ranked, as the `retrieval:` block says."""
+        return ranking_of(self._retrieval)
 
-    def _asked(self, query: MemoryQuery, limit: int, weights: Weights | None = None) -> SearchQuery:
+    def _hybrid(
+        self, query: MemoryQuery, limit: int, weights: Weights | None = None, ranking: Ranking | None = None
+    ) -> list[Hit]:
+        """Search by all the evidence, as `ranking` says; with `weights`, by meaning and words alone."""
+        return self.collection.search(self._asked(query, limit, weights, ranking))
+
+    def _asked(
+        self, query: MemoryQuery, limit: int, weights: Weights | None = None, ranking: Ranking | None = None
+    ) -> SearchQuery:
         if self._queue is not None:
             self._queue.catch_up(self.collection, batches=1)
         tokens = query.embedding.tokens_by(self._embedder) if self._embedder else None
@@ -141,7 +154,7 @@ class CollectionMemory(MemoryBase):
             min_similarity=query.similarity_threshold,
             where=query.where,
             weights=weights,
-            ranking=ranking_of(self._retrieval),
+            ranking=ranking or self.ranking,
             candidates=self._retrieval.candidates,
             now=query.asked_at,
         )
@@ -212,6 +225,10 @@ class CollectionMemory(MemoryBase):
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Give the items stored last, newest first."""
         return self.collection.recent(limit, where)
+
+    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Give every item that matches, in the order in which they were stored, a few at a time."""
+        return self.collection.scan(where)
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Forget the named or the matching items."""

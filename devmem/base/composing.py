@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmem.items import MemoryItem, Provenance, SourceKind
 from devmem.outcomes import MemoryWritePayload, WriteOutcome, WriteStatus
-from devmem.text.frames import strip_frames
+from devmem.text.frames import senders, strip_frames
 
 _PREVIEW = 200
 """Characters of the input that the metadata show, as DevAll's (ChatDev 2) do."""
@@ -16,6 +16,7 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
     `created_at` is in seconds since the epoch.
     """
     shown = payload.output_snapshot or payload.input_snapshot
+    received_from = senders(payload.inputs_text)
     return MemoryItem(
         content_summary=summary,
         metadata={
@@ -23,6 +24,7 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
             "agent_role": payload.agent_role,
             "input_preview": strip_frames(payload.inputs_text)[:_PREVIEW],
             "attachments": [*(shown.attachment_overview() if shown else [])],
+            **({"received_from": [*received_from]} if received_from else {}),
         },
         created_at=created_at,
         event_time=payload.event_time,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from devmem.cli import copy, import_data, index, reindex, run, schema, search, show, stores, validate
+from devmem.cli import copy, export, flow, import_data, index, reindex, run, schema, search, show, stores, validate
 from devmem.cli.failing import EXIT_INTERRUPTED, guarded
 from devmem.cli.logs import show_logs
 from devmem.cli.terminal import Terminal
@@ -72,7 +72,9 @@ app.command("validate")(validate.validate)
 app.command("stores")(stores.stores)
 app.command("search")(search.search)
 app.command("show")(show.show)
+app.command("flow")(flow.flow)
 app.command("import")(import_data.import_data)
+app.command("export")(export.export)
 app.command("copy")(copy.copy)
 app.command("index")(index.index)
 app.command("reindex")(reindex.reindex)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Final
 
-from devmem.base import CollectionMemory, MemoryBase
+from devmem.base import MemoryBase
+from devmem.exporting import every_item
 from devmem.items import MemoryItem, Scope
 from devmem.outcomes import WriteStatus
 
@@ -52,15 +53,6 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
         _copy(batch, target, report)
         advance(len(batch))
     return report
-
-
-def every_item(store: MemoryBase) -> Iterator[MemoryItem]:
-    """Give a store's items, oldest first."""
-    if isinstance(store, CollectionMemory):
-        yield from store.collection.scan()
-        return
-    # One that is added meanwhile may push an old one out of the newest `count`.
-    yield from reversed(store.recent(store.count_memories() + _BATCH))
 
 
 def _copy(batch: Sequence[MemoryItem], target: MemoryBase, report: CopyReport) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from devmem.cli.terminal import Terminal, one_line
+from devmem.cli.terminal import Terminal
+from devmem.text.display import one_line
 
 
 class _Lines(logging.Handler):

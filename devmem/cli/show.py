@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated
 
 import typer
 
-from devmem.cli.describing import item_date, item_json
-from devmem.cli.failing import CommandError
-from devmem.cli.filtering import Agent, Conversation, User, Where, make_filter
+from devmem.cli.describing import date_text, item_date, item_json
+from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
 from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, make, opened, why_empty
+from devmem.cli.picking import check_all_there
 from devmem.cli.terminal import Terminal
-from devmem.items import MemoryItem
+from devmem.items import MemoryItem, Scope
 from devmem.runtime import DEFAULT_SESSION
+
+_COLUMNS = ("date", "id", "source", "text")
+_DETAILS = (
+    "date",
+    "stored",
+    "expires",
+    "id",
+    "hash",
+    "waiting",
+    "trust",
+    "kind",
+    "source",
+    "made from",
+    "scope",
+    "input",
+    "output",
+    "attachments",
+    "metadata",
+    "text",
+)
+_NUMBERS = ("trust", "input", "output", "attachments")
 
 
 def show(
@@ -23,34 +46,75 @@ def show(
         list[str] | None, typer.Option("--id", metavar="ID", help="Show this item whole. May be repeated.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many of the newest items.")] = 10,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show everything that is known of each item, not only its text.")
+    ] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     user: User = None,
     agent: Agent = None,
     conversation: Conversation = None,
     where: Where = None,
+    after: After = None,
+    before: Before = None,
 ) -> None:
     """Show the items that a store took last, or whole items by their ids.
 
     Example: `devmem show configs/demo/team.yaml notes --session demo --limit 3`
     """
     terminal: Terminal = ctx.obj
-    restriction = make_filter(where=where, user=user, agent=agent, conversation=conversation)
+    restriction = make_filter(
+        where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
+    )
     workflow = load(terminal, file)
+    has_model = False
     if (reason := why_empty(make(workflow, store, session))) is not None:
         terminal.report("warning", reason)
         items: list[MemoryItem] = []
     else:
         with opened(workflow, store, session) as memory:
             items = memory.get(ids) if ids else memory.recent(limit, restriction)
-    missing = [wanted for wanted in ids or [] if wanted not in {item.id for item in items}]
+            has_model = memory.info().embedding is not None
+    if details and not as_json:
+        terminal.table(_DETAILS, [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)
+    else:
+        _print(terminal, items, whole=bool(ids), as_json=as_json)
+    check_all_there(store, ids or (), items)
+
+
+def _print(terminal: Terminal, items: Sequence[MemoryItem], *, whole: bool, as_json: bool) -> None:
     if as_json:
         terminal.json([item_json(item) for item in items])
-    elif ids:
+    elif whole:
         for item in items:
             terminal.json(item_json(item), indent=2)
     else:
-        rows = [[item_date(item), item.id, item.provenance.name, item.content_summary] for item in items]
-        terminal.table(("date", "id", "source", "text"), rows)
-    if missing:
-        raise CommandError(f"memory store {store!r} has no item {', '.join(repr(wanted) for wanted in missing)}.")
+        terminal.table(_COLUMNS, [_row(item) for item in items])
+
+
+def _row(item: MemoryItem) -> Sequence[str]:
+    return item_date(item), item.id, item.provenance.name, item.content_summary
+
+
+def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
+    """Give the cells of `_DETAILS`; an item waits for its embedding when its store has a model and it has none."""
+    snapshots = (item.input_snapshot, item.output_snapshot)
+    attached = sum(len(snapshot.attachment_overview()) for snapshot in snapshots if snapshot)
+    bound = ((part.name, getattr(item.scope, part.name)) for part in fields(Scope))
+    return (
+        item_date(item),
+        date_text(item.created_at),
+        date_text(item.expires_at),
+        item.id,
+        item.content_hash[:12],
+        "yes" if has_model and item.embedding is None and item.content_summary.strip() else "",
+        f"{item.trust:g}",
+        item.provenance.kind.value,
+        item.provenance.name,
+        ", ".join(item.provenance.parents),
+        ", ".join(f"{name}={value}" for name, value in bound if value is not None),
+        *(str(len(snapshot.text)) if snapshot else "" for snapshot in snapshots),
+        str(attached) if attached else "",
+        ", ".join(item.metadata),
+        item.content_summary,
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import sys
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
+from unicodedata import category
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -26,22 +26,16 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from devmem.text.display import one_line, visible
+
 _STYLES: Final = {"error": "bold red", "warning": "yellow", "note": "dim"}
+_UNSHOWN: Final = ("Cc", "Cs")
 _LEAST_SECRET: Final = 4
 """A shorter key is not blotted out: it would take ordinary letters with it."""
 
 
-def visible(text: str) -> str:
-    """Give the text with control characters made visible, so that what is stored cannot steer the terminal."""
-    return "".join(
-        char if char in "\n\t" or unicodedata.category(char) != "Cc" else repr(char)[1:-1]
-        for char in text.replace("\r\n", "\n")
-    )
-
-
-def one_line(text: str) -> str:
-    """Give the text on one line."""
-    return " ".join(visible(text).split())
+def _escaped(char: str) -> str:
+    return json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"
 
 
 def _writable(stream: TextIO) -> TextIO:
@@ -91,14 +85,26 @@ class Terminal:
         """Print a text as it is, control characters aside."""
         self.out.print(Text(visible(text), style=style), soft_wrap=True)
 
+    def _is_utf8(self) -> bool:
+        return self.out.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+
     def json(self, value: Any, *, indent: int | None = None) -> None:  # noqa: ANN401 - anything that JSON can say
         """Print a value as JSON, on one line unless it is indented, in whatever encoding the stream has."""
         text = json.dumps(value, ensure_ascii=False, indent=indent)
-        is_utf8 = self.out.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-        if not is_utf8 or visible(text) != text:
+        if not self._is_utf8() or visible(text) != text:
             text = json.dumps(value, ensure_ascii=True, indent=indent)
         self.out.print(Text(text), soft_wrap=True)
         self.out.file.flush()
+
+    def write(self, text: str) -> None:
+        """Write a part of a document as it is; only what the stream or a terminal cannot take becomes an escape.
+
+        The escapes are those of JSON, whose strings mean the same with them.
+        """
+        if not self._is_utf8():
+            text = "".join(char if char.isascii() else _escaped(char) for char in text)
+        shown = "".join(char if char in "\n\t" or category(char) not in _UNSHOWN else _escaped(char) for char in text)
+        self.out.file.write(shown)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
         """Print a table; no cell is cut. Where a program reads it, a row is a line."""

@@ -126,3 +126,29 @@ def _changed_snapshot(
         for kept in snapshot.blocks
     )
     return replace(snapshot, blocks=blocks)
+
+
+def with_inline_attachments(item: MemoryItem, lost: Callable[[AttachmentRef, OSError], None]) -> MemoryItem:
+    """Give the item with the attachments that a store put into files as data URIs again, as `put_away` took them.
+
+    `lost` is told of one whose file cannot be read; its reference stays as it is.
+    """
+
+    def inline(ref: AttachmentRef) -> AttachmentRef:
+        if ref.data_uri is not None or ref.local_path is None or not _in_store(ref):
+            return ref
+        try:
+            content = Path(ref.local_path).read_bytes()
+        except OSError as error:
+            lost(ref, error)
+            return ref
+        encoded = base64.b64encode(content).decode("ascii")
+        return replace(ref, data_uri=f"data:{ref.mime_type or ''};base64,{encoded}", local_path=None)
+
+    return _with_attachments(item, inline)
+
+
+def _in_store(ref: AttachmentRef) -> bool:
+    """Say whether the reference is one that `bring_back` made: a file elsewhere is the author's own."""
+    path = Path(ref.local_path or "")
+    return ref.sha256 == path.name and _STORED.fullmatch(f"{path.parent.name}/{path.name}") is not None

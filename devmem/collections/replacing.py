@@ -12,7 +12,7 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write the parts into a new file and put it in the place of `path`, durably.
 
     Raises:
-        OSError: it cannot be written; `path` is as it was.
+        OSError: it cannot be written; `path` is as it was, as after whatever making a part raises.
     """
     new = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
@@ -21,7 +21,8 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
-    except OSError:
+    except BaseException:
+        # Whatever it was, also a part that could not be made: nothing half-written stays.
         new.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)

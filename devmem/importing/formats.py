@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from devmem.errors import DataFileError
+from devmem.importing.exports import count_exported, is_export, read_export
 from devmem.importing.files import count_lines, parse_line, read_document, read_lines
 from devmem.importing.locomo import count_turns, is_locomo, read_locomo
 from devmem.importing.longmemeval import count_turns as count_turns_of_questions
@@ -28,6 +29,8 @@ class FileFormat(StrEnum):
     """One JSON object a line: a text, an item, or a rescued write."""
     DEVALL = "devall"
     """A JSON list of items, as DevAll (ChatDev 2) keeps them, or of texts."""
+    EXPORT = "export"
+    """What `devmem export` writes."""
     LOCOMO = "locomo"
     """LoCoMo's conversations, a list of them or one."""
     LONGMEMEVAL = "longmemeval"
@@ -67,6 +70,9 @@ def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> D
     elements: list[object] = document if isinstance(document, list) else [document]
     origin = Origin(path=file)
     match found:
+        case FileFormat.EXPORT:
+            total = count_exported(document)
+            return DataFile(path=file, format=found, total=total, records=read_export(document, origin))
         case FileFormat.LOCOMO:
             return DataFile(path=file, format=found, total=count_turns(elements), records=read_locomo(elements, origin))
         case FileFormat.LONGMEMEVAL:
@@ -99,7 +105,8 @@ def _form_of_lines(path: Path) -> FileFormat | None:
         return FileFormat.JSONL if _more_lines_are_objects(path) else None
     if is_madial(raw):
         return FileFormat.MADIAL
-    return None if is_locomo(raw) or is_longmemeval(raw) or is_units(raw) else FileFormat.JSONL
+    documents = (is_locomo, is_longmemeval, is_units, is_export)
+    return None if any(looks_like(raw) for looks_like in documents) else FileFormat.JSONL
 
 
 def _more_lines_are_objects(path: Path) -> bool:
@@ -112,6 +119,8 @@ def _more_lines_are_objects(path: Path) -> bool:
 
 def _format_of(document: object, path: Path) -> FileFormat:
     first = document[0] if isinstance(document, list) and document else document
+    if is_export(document):
+        return FileFormat.EXPORT
     if is_locomo(first):
         return FileFormat.LOCOMO
     if is_longmemeval(first):

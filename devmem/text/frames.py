@@ -8,11 +8,13 @@ from typing import Final
 _FRAME: Final = re.compile(
     r"^[ \t]*===[ \t]*INPUT FROM[ \t]+(?=\S)[^\n]+?(?<=\S)[ \t]*\(\w+\)[ \t]*===[ \t]*$\n*", re.MULTILINE
 )
+_SENDER: Final = re.compile(r"INPUT FROM[ \t]+(.+?)[ \t]*\(\w+\)[ \t]*===[ \t]*$", re.MULTILINE)
+_UNNAMED: Final = "UNKNOWN"
 
 
 def frame(source: str, role: str, text: str) -> str:
     """Put a frame around what one sender said."""
-    return f"=== INPUT FROM {source or 'UNKNOWN'} ({role}) ===\n\n{text}"
+    return f"=== INPUT FROM {source or _UNNAMED} ({role}) ===\n\n{text}"
 
 
 def strip_frames(text: str) -> str:
@@ -24,3 +26,10 @@ def last_turn(text: str) -> str:
     """Give what the last sender said, without its frame; a text without frames is one turn."""
     turns = [turn for turn in _FRAME.split(text) if turn.strip()] if "===" in text else [text]
     return turns[-1].strip() if turns else ""
+
+
+def senders(text: str) -> list[str]:
+    """Name whom the frames name, in order, each once."""
+    frames = _FRAME.finditer(text) if "===" in text else ()
+    named = [found[1] for each in frames if (found := _SENDER.search(each[0]))]
+    return list(dict.fromkeys(name for name in named if name != _UNNAMED))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.text.frames import frame, last_turn, strip_frames
+from devmem.text.frames import frame, last_turn, senders, strip_frames
 
 
 def test_a_frame_is_written_as_devall_writes_it() -> None:
@@ -35,3 +35,14 @@ def test_what_only_looks_like_a_frame_stays(text: str) -> None:
 def test_frames_without_a_text() -> None:
     assert strip_frames(frame("a", "user", "")) == ""
     assert last_turn(frame("a", "user", "  ")) == ""
+
+
+@pytest.mark.parametrize("source", ["planner", "node with spaces", "计划", "a (b)", "x=y"])
+def test_senders_are_named_once_and_in_order(source: str) -> None:
+    text = "\n\n".join([frame(source, "user", "one"), frame("critic", "assistant", "two"), frame(source, "user", "")])
+    assert senders(text) == [source, "critic"]
+
+
+def test_nobody_is_named_by_an_unnamed_frame_or_a_plain_text() -> None:
+    assert senders(frame("", "user", "hi")) == []
+    assert senders("INPUT FROM x (user) === hi") == []

@@ -1,0 +1,73 @@
+"""`devmem export`: what a store holds, as a file that can be imported again or read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from devmem.cli.failing import EXIT_PARTLY
+from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.opening import Session, StoreName, WorkflowFile, load, opened
+from devmem.cli.picking import Ids, Newest, Output, check_anything_there, deliver, pick
+from devmem.cli.terminal import Terminal
+from devmem.exporting import json_parts, markdown_parts, snapshot_of
+from devmem.runtime import DEFAULT_SESSION
+
+
+class SnapshotFormat(StrEnum):
+    """What a snapshot can be written as."""
+
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+_BY_SUFFIX: Final = {".md": SnapshotFormat.MARKDOWN, ".markdown": SnapshotFormat.MARKDOWN}
+
+
+def export(
+    ctx: typer.Context,
+    file: WorkflowFile,
+    store: StoreName,
+    snapshot_format: Annotated[
+        SnapshotFormat | None,
+        typer.Option("--format", help="`json` for `devmem import`, `markdown` for people; without it by FILE's name."),
+    ] = None,
+    output: Output = None,
+    ids: Ids = None,
+    newest: Newest = None,
+    session: Session = DEFAULT_SESSION,
+    user: User = None,
+    agent: Agent = None,
+    conversation: Conversation = None,
+    where: Where = None,
+    after: After = None,
+    before: Before = None,
+) -> None:
+    """Write what a store holds: as JSON, which `devmem import` reads back without loss, or as Markdown to read.
+
+    Attachments that the store keeps in files are put inside. Embeddings are not written: an import makes them anew.
+
+    Example: `devmem export configs/demo/team.yaml notes --session demo --output notes.json`
+    """
+    terminal: Terminal = ctx.obj
+    restriction = make_filter(
+        where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
+    )
+    workflow = load(terminal, file)
+    check_anything_there(workflow, store, session)
+    lost: list[str] = []
+    with opened(workflow, store, session) as memory:
+        snapshot = snapshot_of(memory, pick(memory, ids, newest, restriction), lost.append)
+        as_markdown = _format(snapshot_format, output) is SnapshotFormat.MARKDOWN
+        deliver(terminal, markdown_parts(snapshot) if as_markdown else json_parts(snapshot), output)
+    for told in lost:
+        terminal.report("error", told)
+    if lost:
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _format(given: SnapshotFormat | None, output: Path | None) -> SnapshotFormat:
+    return given or _BY_SUFFIX.get(output.suffix.lower() if output else "", SnapshotFormat.JSON)

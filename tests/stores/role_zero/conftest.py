@@ -1,0 +1,145 @@
+"""Stores of small windows, and places that fail when they are told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from devmem import (
+    AIMessage,
+    Collection,
+    CollectionBusyError,
+    Embedder,
+    MemoryItem,
+    Message,
+    SqliteCollection,
+    StoreSetup,
+    Unique,
+    UserMessage,
+    WriteOutcome,
+)
+from devmem.embedding import Encoding
+from devmem.testing import HashEmbedder, ManualClock
+from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
+from devmem_stores.role_zero.role import RoleMemory
+
+
+class MakeStore(Protocol):
+    """Opens a store in the test's folder; the same place each time."""
+
+    def __call__(
+        self,
+        *,
+        made: type[RoleZeroMemory] = RoleZeroMemory,
+        rules: dict[str, Any] | None = None,
+        embedder: Embedder | None = None,
+        base: Path | None = None,
+        **config: Any,
+    ) -> RoleZeroMemory: ...
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def make_store(tmp_path: Path, clock: ManualClock) -> Iterator[MakeStore]:
+    opened: list[RoleZeroMemory] = []
+
+    def make(
+        *,
+        made: type[RoleZeroMemory] = RoleZeroMemory,
+        rules: dict[str, Any] | None = None,
+        embedder: Embedder | None = None,
+        base: Path | None = None,
+        **config: Any,
+    ) -> RoleZeroMemory:
+        block = {"embedding": {"provider": "openai", "model": "testing"}, **config}
+        home = base or tmp_path
+        setup = StoreSetup(
+            name="roles",
+            store_type="role_zero",
+            config=RoleZeroConfig.model_validate(block),
+            base_dir=home,
+            session_dir=home / "session",
+            open_embedder=lambda _: embedder or HashEmbedder(),
+            clock=clock,
+        )
+        opened.append(made(setup, **(rules or {})))
+        opened[-1].load()
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def memory(make_store: MakeStore) -> RoleMemory:
+    """A role's memory with a window of three."""
+    return make_store(memory_k=3).role("engineer")
+
+
+def said(number: int, content: str = "", **fields: Any) -> Message:
+    """Make message number so and so; the user and the model take turns."""
+    made = UserMessage if number % 2 == 0 else AIMessage
+    return made(content or f"message number {number}", id=f"m{number}", created_at=1000.0 + number, **fields)
+
+
+def fill(memory: RoleMemory, count: int) -> list[Message]:
+    """Add so many messages, one after another."""
+    messages = [said(number) for number in range(count)]
+    for message in messages:
+        memory.add(message)
+    return messages
+
+
+def ids(messages: Sequence[Message] | Iterator[Message]) -> list[str]:
+    return [message.id for message in messages]
+
+
+class Flaky(SqliteCollection):
+    """A collection that takes no writes while it is told so."""
+
+    down = False
+    unreadable = False
+    refused = 0
+
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique = Unique.ID,
+        encodings: Mapping[str, Encoding] | None = None,
+    ) -> list[WriteOutcome]:
+        if self.down:
+            self.refused += 1
+            raise CollectionBusyError(self.location, "another process held the write lock for too long.")
+        return super().add(items, unique=unique, encodings=encodings)
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        if self.unreadable:
+            raise CollectionBusyError(self.location, "it does not answer.")
+        return super().get(ids)
+
+
+class FlakyStore(RoleZeroMemory):
+    """A store on a flaky collection."""
+
+    place: Flaky
+
+    def _open(self, *, claim: bool) -> Collection:
+        model = self._embedder.identity if self._embedder and claim else None
+        self.place = Flaky(self.setup.base_dir / "roles.db", model=model, clock=self.setup.clock)
+        return self.place
+
+
+@pytest.fixture
+def flaky(make_store: MakeStore) -> FlakyStore:
+    store = make_store(made=FlakyStore, memory_k=3, recall="always")
+    assert isinstance(store, FlakyStore)
+    return store

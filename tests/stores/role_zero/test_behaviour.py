@@ -1,0 +1,288 @@
+"""What MetaGPT's RoleZero promises: when it looks for older messages, for what, and what it gives."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from devmem import AIMessage, Message, SystemMessage, UserMessage, WriteStatus
+from devmem.errors import MessageError
+from devmem_stores.role_zero.role import RoleMemory
+from devmem_stores.role_zero.rules import (
+    Situation,
+    importance_of,
+    is_requirement,
+    last_message,
+    last_turns,
+    on_requirement,
+)
+
+from .conftest import MakeStore, fill, ids, said
+
+REQUIREMENT = UserMessage("build a game")
+
+
+def test_what_overflows_the_window_is_long_term(memory: RoleMemory) -> None:
+    fill(memory, 3)
+    assert ids(memory.long_term()) == []
+    memory.add(said(3))
+    assert ids(memory.long_term()) == ["m0"]
+    assert ids(memory.window()) == ["m1", "m2", "m3"]
+    assert ids(memory.history()) == ["m0", "m1", "m2", "m3"]
+    assert memory.count() == len(memory) == 4
+
+
+@pytest.mark.parametrize(
+    ("k", "last", "count", "looks"),
+    [
+        (0, REQUIREMENT, 201, False),
+        (1, AIMessage("done"), 201, False),
+        (1, REQUIREMENT, 199, False),
+        (1, REQUIREMENT, 200, False),
+        (1, REQUIREMENT, 201, True),
+    ],
+)
+def test_when_it_looks_for_older_messages(k: int, last: Message, count: int, looks: bool) -> None:
+    assert on_requirement(Situation(k=k, last=last, count=count, memory_k=200)) is looks
+
+
+@pytest.mark.parametrize(
+    ("message", "required"),
+    [
+        (UserMessage("x", cause_by="metagpt.actions.add_requirement.UserRequirement"), True),
+        (UserMessage("x", sent_from="Mike", cause_by="RunCommand"), True),
+        (UserMessage("x", cause_by="metagpt.actions.di.run_command.RunCommand"), False),
+        (UserMessage("x"), True),
+        (AIMessage("x", sent_from="Mike"), False),
+        (None, False),
+    ],
+)
+def test_what_a_user_requirement_is(message: Message | None, required: bool) -> None:
+    assert is_requirement(message) is required
+
+
+def test_other_team_leaders(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=1, team_leaders=["Zoe"]).role("engineer")
+    memory.add(said(0, "the login page is blue"))
+    memory.add(UserMessage("the login page", sent_from="Mike", cause_by="RunCommand"))
+    assert memory.recall(1).related == ()
+    memory.add(UserMessage("which login page", sent_from="Zoe", cause_by="RunCommand"))
+    assert "m0" in ids(memory.recall(1).related)
+
+
+def talk(memory: RoleMemory) -> None:
+    memory.add(said(0, "the deadline of the login page is in June"))
+    for number in range(1, 6):
+        memory.add(said(number, f"small talk about the weather, part {number}"))
+
+
+def test_get_gives_related_and_newest_messages(memory: RoleMemory) -> None:
+    talk(memory)
+    memory.add(said(6, "when is the deadline of the login page?"))
+    assert ids(memory.get(3))[-3:] == ["m4", "m5", "m6"]
+    assert ids(memory.get(3))[0] == "m0"
+    recall = memory.recall(3)
+    assert (ids(recall.recent), recall.related[0].id) == (["m4", "m5", "m6"], "m0")
+    assert recall.query == "when is the deadline of the login page?"
+    assert recall.hits[0].similarity is not None
+    assert recall.failures == ()
+
+
+def test_without_a_requirement_it_gives_the_newest_alone(memory: RoleMemory) -> None:
+    talk(memory)
+    assert ids(memory.get(3)) == ["m3", "m4", "m5"]
+    assert memory.recall(3).query == ""
+
+
+def test_k_is_the_number_of_newest_messages_and_0_the_window(memory: RoleMemory) -> None:
+    messages = fill(memory, 5)
+    assert ids(memory.get()) == ["m2", "m3", "m4"]
+    assert ids(memory.recall(1).recent) == ["m4"]
+    assert ids(memory.recall(99).recent) == ids(messages)
+    with pytest.raises(MessageError, match="negative: -1"):
+        memory.get(-1)
+
+
+def test_related_messages_are_in_the_order_of_their_time(make_store: MakeStore) -> None:
+    """Not in that of their arrival, nor of their score."""
+    memory = make_store(memory_k=1, recall="always").role("engineer")
+    for time in (30.0, 10.0, 20.0):
+        memory.add(UserMessage(f"the build broke, report of {time}", created_at=time, id=f"at {time:g}"))
+    memory.add(UserMessage("when did the build break, says which report", created_at=40.0, id="asked"))
+    assert ids(memory.get(1)) == ["at 10", "at 20", "at 30", "asked"]
+
+
+def test_no_more_than_similarity_top_k(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=2, similarity_top_k=3, recall="always").role("engineer")
+    for number in range(20):
+        memory.add(said(number, f"the build of day {number} is green"))
+    assert len(memory.recall(2).related) == 3
+
+
+def test_less_similar_messages_are_left_out(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=1, recall="always", similarity_threshold=0.8).role("engineer")
+    memory.add(said(0, "the deadline of the login page is in June"))
+    memory.add(said(1, "the cat sleeps"))
+    memory.add(said(2, "the deadline of the login page is in June?"))
+    assert ids(memory.recall(1).related) == ["m0"]
+
+
+def test_queries() -> None:
+    messages = [UserMessage("one"), AIMessage("two"), UserMessage("three")]
+    assert last_message(messages) == "three"
+    assert last_turns(messages, 2) == "two\nthree"
+    assert (last_message([]), last_turns([])) == ("", "")
+
+
+def test_the_last_turns_can_be_the_query(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=2, query="last_turns", query_turns=2).role("engineer")
+    talk(memory)
+    memory.add(said(7, "the login page"))
+    memory.add(said(8, "when is it due?"))
+    recall = memory.recall(2)
+    assert recall.query == "the login page\nwhen is it due?"
+    assert recall.related[0].id == "m0"
+
+
+def test_an_own_query_an_own_trigger(make_store: MakeStore) -> None:
+    seen: list[Situation] = []
+
+    def trigger(situation: Situation) -> bool:
+        seen.append(situation)
+        return situation.k == 7
+
+    def query(messages: Sequence[Message]) -> str:
+        return f"login page {len(messages)}"
+
+    store = make_store(memory_k=2, rules={"trigger": trigger, "query_builder": query})
+    memory = store.role("engineer")
+    talk(memory)
+    assert memory.recall(2).query == ""
+    assert memory.recall(7).query == "login page 6"
+    assert [(each.k, each.count, each.memory_k) for each in seen] == [(2, 6, 2), (7, 6, 2)]
+    assert seen[0].last is not None
+    assert seen[0].last.id == "m5"
+
+
+def test_never_and_always(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=1, recall="never").role("engineer")
+    memory.add_batch([said(0), said(2)])
+    assert memory.recall(1).related == ()
+    memory = make_store(memory_k=1, recall="always").role("engineer")
+    memory.add(said(3))
+    assert set(ids(memory.recall(0).related)) == {"m0", "m2"}
+    assert memory.recall(3).query == ""
+
+
+def test_unimportant_messages_are_kept_and_not_recalled(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=1, recall="always", min_importance=0.5).role("engineer")
+    memory.add(said(0, "the build is green"))
+    memory.add(said(1, "green build", metadata={"importance": 0.9}))
+    memory.add(said(2, "build log: green, green, green", cause_by="RunCommand", metadata={"importance": 0.1}))
+    memory.add(said(3, "ok build"))
+    memory.add(said(4, "is the build green?"))
+    assert set(ids(memory.recall(1).related)) == {"m0", "m1"}
+    assert ids(memory.long_term()) == ["m0", "m1", "m2", "m3"]
+    own = make_store(memory_k=1, recall="always", min_importance=0.5, rules={"importance": lambda m: m.id == "m3"})
+    assert ids(own.role("engineer").recall(1).related) == ["m3"]
+
+
+def test_how_important_a_message_is() -> None:
+    assert importance_of(UserMessage("please build the login page")) == 1.0
+    assert importance_of(UserMessage("the output of the build", cause_by="RunCommand")) == 0.8
+    assert importance_of(AIMessage("I will build the login page")) == 0.6
+    assert importance_of(SystemMessage("You are an engineer.")) == 0.5
+    assert importance_of(AIMessage("ok")) == 0.2
+    assert importance_of(UserMessage("登录页面的截止日期是六月")) == 1.0
+    assert importance_of(AIMessage("ok", metadata={"importance": 0.7})) == 0.7
+    assert importance_of(AIMessage("ok", metadata={"importance": True})) == 0.2
+
+
+def test_what_is_said_again_is_recalled_once(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=1, recall="always").role("engineer")
+    for number in (0, 2, 4):
+        memory.add(said(number, "the build is green"))
+    memory.add(said(6, "is the build green?"))
+    memory.add(said(8, "is the build green?"))
+    assert len(memory.recall(1).related) == 1
+    assert memory.count() == 5
+
+
+def test_messages_can_be_looked_up(memory: RoleMemory) -> None:
+    first = said(0, "look at the login page", cause_by="Look", sent_from="Ann")
+    memory.add_batch([first, said(1), said(2), said(3, cause_by="Look"), said(4)])
+    assert memory.get_by_id("m0") == first
+    assert memory.get_by_id("nobody") is None
+    assert "m0" in memory
+    assert first in memory
+    assert "m9" not in memory
+    assert 5 not in memory
+    assert ids(memory.get_by_role("assistant")) == ["m1", "m3"]
+    assert ids(memory.get_by_action("Look")) == ["m0", "m3"]
+    assert ids(memory.get_by_actions(["Look", "Nothing"])) == ["m0", "m3"]
+    assert ids(memory.try_remember("login")) == ids(memory.get_by_content("login")) == ["m0"]
+    assert ids(memory.find_news([said(4), said(5), said(5), said(6)])) == ["m5", "m6"]
+    assert ids(memory.find_news([said(5), said(6)], 1)) == ["m6"]
+    assert memory.last() == said(4)
+
+
+def test_forgetting(memory: RoleMemory) -> None:
+    fill(memory, 5)
+    assert memory.delete(said(0)) is True
+    assert memory.delete("m0") is False
+    assert ids(memory.history()) == ["m1", "m2", "m3", "m4"]
+    assert memory.delete_newest() == said(4)
+    assert memory.clear() == 3
+    assert memory.delete_newest() is None
+    assert memory.last() is None
+    assert memory.get(3) == []
+    assert bool(memory) is True
+
+
+def test_the_async_twins_do_not_block_the_event_loop(memory: RoleMemory) -> None:
+    async def work() -> list[str]:
+        ticks: list[str] = []
+
+        async def tick() -> None:
+            while len(ticks) < 3:
+                ticks.append("tick")
+                await asyncio.sleep(0)
+
+        ticking = asyncio.create_task(tick())
+        await memory.aadd_batch(said(number) for number in range(4))
+        assert (await memory.aadd(said(4))).status is WriteStatus.STORED
+        assert ids(await memory.aget(1))[-1] == "m4"
+        assert ids((await memory.arecall(1)).recent) == ["m4"]
+        assert await memory.adelete_newest() == said(4)
+        await ticking
+        return ticks
+
+    assert asyncio.run(work()) == ["tick"] * 3
+
+
+def test_many_threads(make_store: MakeStore) -> None:
+    store = make_store(memory_k=5, memory_path="roles.db")
+    start = threading.Barrier(8)
+
+    def work(thread: int) -> None:
+        memory = store.role("engineer")
+        start.wait()
+        for number in range(10):
+            memory.add(UserMessage(f"message {number} of thread {thread}", id=f"{thread}-{number}"))
+            memory.add(UserMessage("the same for all", id=f"all-{number}"))
+            assert len(memory.recall(5).recent) <= 5
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    memory = store.role("engineer")
+    kept = ids(memory.history())
+    assert len(kept) == len(set(kept)) == 90
+    assert sorted(ids(memory.window()) + ids(memory.long_term())) == sorted(kept)
+    with ThreadPoolExecutor(8) as pool:
+        deleted = list(pool.map(lambda _: memory.delete_newest(), range(90)))
+    assert len({message.id for message in deleted if message}) == 90
+    assert memory.count() == 0

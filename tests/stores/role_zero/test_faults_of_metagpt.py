@@ -1,0 +1,268 @@
+"""Faults that were found in MetaGPT's RoleZero memory, each of which must not be here."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from pydantic import BaseModel
+
+from devmem import (
+    AIMessage,
+    AttachmentRef,
+    EmbeddingError,
+    MemoryContentSnapshot,
+    MemoryWritePayload,
+    Message,
+    MessageBlock,
+    Scope,
+    SystemMessage,
+    UserMessage,
+    Vector,
+    WriteStatus,
+    register_payload,
+)
+from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
+from devmem.testing.strategies import SCOPES, messages
+from devmem_stores.role_zero.messages import item_of, message_of
+from devmem_stores.role_zero.role import RoleMemory
+
+from .conftest import FlakyStore, MakeStore, fill, ids, said
+
+
+def test_z1_a_duplicate_moves_nothing(memory: RoleMemory) -> None:
+    fill(memory, 5)
+    for _ in range(3):
+        assert memory.add(said(4)).status is WriteStatus.DUPLICATE
+        assert memory.add(said(0, "the same message, changed since")).status is WriteStatus.DUPLICATE
+    assert ids(memory.long_term()) == ["m0", "m1"]
+    assert ids(memory.window()) == ["m2", "m3", "m4"]
+
+
+def test_z2_what_was_deleted_is_nowhere_and_nothing_is_moved_twice(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=3, recall="always").role("engineer")
+    fill(memory, 5)
+    for number in range(5, 8):
+        assert memory.delete_newest() is not None
+        memory.add(said(number, f"another message number {number}"))
+        assert ids(memory.window()) == ["m2", "m3", f"m{number}"]
+        assert ids(memory.long_term()) == ["m0", "m1"]
+    assert memory.delete("m0") is True
+    memory.add(said(9, "message number 0"))
+    assert "m0" not in ids(memory.recall(1).related)
+
+
+def test_z3_a_restored_history_is_long_term_as_if_it_was_said_here(make_store: MakeStore) -> None:
+    embedder = HashEmbedder()
+    memory = make_store(memory_k=3, memory_path="roles.db", recall="always", embedder=embedder).role("engineer")
+    memory.add_batch(said(number) for number in range(20))
+    assert embedder.calls == 1
+    assert ids(memory.long_term()) == [f"m{number}" for number in range(17)]
+    # Another size of the window is no reason to lose or to double anything.
+    other = make_store(memory_k=10, memory_path="roles.db").role("engineer")
+    assert len(other.window()) == len(list(other.long_term())) == 10
+    assert "m2" in ids(memory.recall(1).related + tuple(memory.get_by_content("number 2")))
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_z4_neither_gap_nor_overlap(make_store: MakeStore, k: int) -> None:
+    """Whatever `k` is, each message can be got, and none twice."""
+    store = make_store(memory_k=3, recall="always", similarity_top_k=100)
+    memory = store.role("engineer")
+    fill(memory, 7)
+    got = ids(memory.get(k))
+    assert got == [f"m{number}" for number in range(7)]
+    recall = memory.recall(k)
+    assert len(recall.recent) == min(k, 7)
+    assert not set(ids(recall.recent)) & set(ids(recall.related))
+
+
+def test_z5_what_cannot_be_stored_now_is_stored_later(flaky: FlakyStore, clock: ManualClock) -> None:
+    memory = flaky.role("engineer")
+    fill(memory, 2)
+    flaky.place.down = True
+    outcome = memory.add(said(2))
+    assert outcome.status is WriteStatus.QUEUED
+    assert outcome.failure is not None
+    assert "is delivered later" in outcome.reason
+    for number in range(3, 8):
+        assert memory.add(said(number)).status is WriteStatus.QUEUED
+    assert memory.add(said(0)).status is WriteStatus.DUPLICATE
+    assert flaky.place.refused == 1
+    assert flaky.unsent == flaky.info().waiting == 6
+    # Meanwhile nothing is missing.
+    assert ids(memory.window()) == ["m5", "m6", "m7"]
+    assert ids(memory.history()) == [f"m{number}" for number in range(8)]
+    assert memory.count() == flaky.info().items == 8
+    assert memory.get_by_id("m6") == said(6)
+    assert memory.delete_newest() == said(7)
+    flaky.place.down = False
+    clock.advance(60)
+    flaky.save()
+    assert flaky.unsent == 0
+    assert ids(memory.history()) == [f"m{number}" for number in range(7)]
+    assert "m2" in ids(memory.recall(1).related)
+
+
+def test_z5_a_provider_that_is_down_costs_nothing(make_store: MakeStore, clock: ManualClock) -> None:
+    embedder = FailingEmbedder()
+    store = make_store(memory_k=1, memory_path="roles.db", recall="always", embedder=embedder)
+    memory = store.role("engineer")
+    assert memory.add(said(0, "the deadline is in June")).waiting is True
+    memory.add(said(2, "which deadline?"))
+    recall = memory.recall(1)
+    assert ids(recall.related) == ["m0"]
+    assert [failure.operation for failure in recall.failures] == ["embed the query"]
+    embedder.recover()
+    clock.advance(600)
+    store.save()
+    assert store.info().waiting == 0
+    recall = memory.recall(1)
+    assert recall.failures == ()
+    assert recall.hits[0].similarity is not None
+
+
+def test_z6_no_role_user_session_or_project_sees_another_s(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store(memory_k=1, recall="always")
+    owners = [
+        {"name": "engineer"},
+        {"name": "engineer", "user": "ann"},
+        {"name": "engineer", "user": "ann", "session": "s1"},
+        {"name": "engineer", "user": "ann", "session": "s2"},
+        {"name": "engineer", "session": "s1"},
+        {"name": "manager"},
+        {"name": ""},
+    ]
+    memories = [store.role(**owner) for owner in owners]
+    for at, memory in enumerate(memories):
+        for number in range(3):
+            # The same message goes to every role.
+            assert memory.add(said(number)).status is WriteStatus.STORED
+        memory.add(UserMessage(f"the secret of memory {at}", id="secret"))
+        memory.add(UserMessage("what is the secret?", id="asked"))
+    for at, memory in enumerate(memories):
+        recall = memory.recall(1)
+        assert [message.content for message in recall.related if message.id == "secret"] == [
+            f"the secret of memory {at}"
+        ]
+        assert memory.count() == 5
+    assert memories[0].clear() == 5
+    assert [memory.count() for memory in memories] == [0, *[5] * 6]
+    elsewhere = make_store(memory_k=1, recall="always", base=tmp_path / "another project")
+    assert elsewhere.role("engineer").count() == 0
+
+
+def test_z6_sessions_can_be_joined_on_purpose(make_store: MakeStore) -> None:
+    store = make_store(memory_k=1, recall="always", across_sessions=True)
+    store.role("engineer", user="ann", session="s1").add(said(0, "the deadline is in June"))
+    store.role("engineer", user="bob", session="s1").add(said(0, "the deadline is in July"))
+    memory = store.role("engineer", user="ann", session="s2")
+    memory.add_batch([said(2, "hello"), said(4, "when is the deadline?")])
+    assert [message.content for message in memory.recall(1).related] == ["the deadline is in June", "hello"]
+    assert memory.count() == 2
+
+
+def test_z6_nodes_recall_what_their_own_role_wrote(make_store: MakeStore) -> None:
+    def exchange(role: str, answer: str) -> MemoryWritePayload:
+        return MemoryWritePayload(
+            agent_role=role, inputs_text="the code?", output_snapshot=MemoryContentSnapshot(text=answer)
+        )
+
+    store = make_store()
+    store.update(exchange("You are Ann.", "the code is 1234"))
+    store.update(exchange("You are Bob.", "the code is 5678"))
+    store.update(exchange("", "the code is on the board"))
+    found = [item.content_summary for item in store.retrieve("You are Ann.", "the code?", 5)]
+    assert sorted(found) == ["the code?\nthe code is 1234", "the code?\nthe code is on the board"]
+    assert len(make_store(shared=True).retrieve("You are Ann.", "the code?", 5)) == 3
+
+
+class Gate(HashEmbedder):
+    """An embedder that waits until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.go = threading.Event(), threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        self.entered.set()
+        if not self.go.wait(30):
+            raise EmbeddingError("nobody let this go")
+        return super().embed(texts)
+
+
+def test_z7_the_event_loop_goes_on_while_a_provider_is_slow(make_store: MakeStore) -> None:
+    gate = Gate()
+    memory = make_store(embedder=gate).role("engineer")
+
+    async def work() -> bool:
+        adding = asyncio.create_task(memory.aadd(said(0)))
+        await asyncio.to_thread(gate.entered.wait, 30)
+        # The loop runs while the provider works.
+        still_working = not adding.done()
+        gate.go.set()
+        await adding
+        return still_working
+
+    assert asyncio.run(work()) is True
+
+
+def test_z7_threads_open_one_collection(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store(memory_path="roles.db")
+    seen: list[int] = []
+    start = threading.Barrier(8)
+
+    def work() -> None:
+        start.wait()
+        seen.append(id(store.collection))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(seen)) == 1
+
+
+@register_payload()
+class Plan(BaseModel):
+    steps: list[str]
+
+
+def test_z8_class_and_payload_survive_and_empty_content_is_no_reason_to_forget(make_store: MakeStore) -> None:
+    picture = MessageBlock(
+        type="image", attachment=AttachmentRef(attachment_id="p", data_uri="data:image/png;base64,AA==")
+    )
+    kept: list[Message] = [
+        AIMessage("a model's words", id="a", created_at=1.0, sent_from="engineer", send_to={"Bob"}),
+        SystemMessage("a system's", id="b", created_at=2.0, metadata={"n": [1, {"x": None}]}),
+        Message("plain", role="tool", id="c", created_at=3.0),
+        UserMessage("", id="d", created_at=4.0, instruct_content=Plan(steps=["one", "two"])),
+        AIMessage("", id="e", created_at=5.0, blocks=[picture]),
+        AIMessage("", id="f", created_at=6.0),
+    ]
+    make_store(memory_k=1, memory_path="roles.db").role("engineer").add_batch(kept)
+    memory = make_store(memory_k=1, memory_path="roles.db", recall="always").role("engineer")
+    back = list(memory.history())
+    assert all(ours.identical(theirs) for ours, theirs in zip(back, kept, strict=True))
+    assert ids(memory.long_term()) == ["a", "b", "c", "d", "e"]
+    memory.add(UserMessage("what are the steps, one and two?"))
+    assert "d" in ids(memory.recall(1).related)
+
+
+@given(message=messages(), scope=SCOPES)
+def test_z8_any_message_is_what_it_was(message: Message, scope: Scope) -> None:
+    item = item_of(message, scope, stored_at=1.0, limit=100)
+    assert message_of(item).identical(message)
+    assert len(item.content_summary) <= 100
+
+
+def test_z8_opening_it_twice_works(make_store: MakeStore) -> None:
+    first, second = make_store(memory_path="roles.db"), make_store(memory_path="roles.db")
+    first.role("engineer").add(said(0))
+    second.role("engineer").add(said(1))
+    assert ids(first.role("engineer").window()) == ids(second.role("engineer").window()) == ["m0", "m1"]

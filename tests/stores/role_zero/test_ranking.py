@@ -1,0 +1,96 @@
+"""A chat model picks the related messages; when it cannot, the search's own order stays, and that is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from devmem import ChatReply, ChatRequest
+from devmem.errors import ChatModelError
+from devmem_stores.role_zero.config import RankerConfig
+from devmem_stores.role_zero.ranking import ChatRanker
+from devmem_stores.role_zero.role import RoleMemory
+
+from .conftest import MakeStore, ids, said
+
+
+class Chooser:
+    """A chat model that prefers the messages with a word."""
+
+    def __init__(self, word: str, answer: str | None = None) -> None:
+        self.word, self.answer = word, answer
+        self.requests: list[ChatRequest] = []
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        self.requests.append(request)
+        shown = json.loads(request.messages[-1].content)["messages"]
+        chosen = [each["number"] for each in shown if self.word in each["text"]]
+        return ChatReply(text=self.answer if self.answer is not None else f"Here it is: {chosen}")
+
+
+def make(make_store: MakeStore, model: Chooser, **config: Any) -> RoleMemory:
+    ranker = ChatRanker(RankerConfig.model_validate({"params": {"temperature": 0}}), lambda _: model)
+    store = make_store(memory_k=1, recall="always", similarity_top_k=2, rules={"ranker": ranker}, **config)
+    memory = store.role("engineer")
+    memory.add_batch(said(number, f"build report {number} {'red' if number == 3 else 'green'}") for number in range(8))
+    memory.add(said(8, "build report?"))
+    return memory
+
+
+def test_the_model_s_choice_comes_first(make_store: MakeStore) -> None:
+    model = Chooser("red")
+    memory = make(make_store, model)
+    recall = memory.recall(1)
+    assert recall.related[0].id == "m3"
+    assert len(recall.related) == 2
+    assert [hit.rerank for hit in recall.hits] == [1.0, 0.5]
+    (request,) = model.requests
+    assert request.params == {"temperature": 0}
+    assert len(json.loads(request.messages[-1].content)["messages"]) == 8
+
+
+def test_the_same_question_is_ranked_once_until_something_new_is_found(make_store: MakeStore) -> None:
+    model = Chooser("red")
+    memory = make(make_store, model)
+    memory.recall(1)
+    memory.recall(1)
+    assert len(model.requests) == 1
+    memory.add(said(10, "build report 10 red"))
+    memory.add(said(12, "build report?!"))
+    assert set(ids(memory.recall(1).related)) == {"m3", "m10"}
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("answer", ["[1, 1, 99, 0, 2]", "[]", "numbers: [2,1]"])
+def test_numbers_that_make_no_sense_are_passed_over(make_store: MakeStore, answer: str) -> None:
+    recall = make(make_store, Chooser("red", answer)).recall(1)
+    assert len(set(ids(recall.related))) == 2
+    assert recall.failures == ()
+
+
+def test_an_answer_that_is_none_is_told_and_costs_nothing(make_store: MakeStore) -> None:
+    memory = make(make_store, Chooser("red", "I cannot help with that."))
+    recall = memory.recall(1)
+    (failure,) = recall.failures
+    assert (failure.operation, type(failure.error)) == ("rank what was found", ChatModelError)
+    assert len(recall.related) == 2
+
+
+def test_a_model_without_a_key_is_told(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    memory = make_store(memory_k=1, recall="always", llm_ranker={"model": "m", "candidates": 3}).role("engineer")
+    memory.add_batch([said(0, "the build is green"), said(1, "the build is red"), said(2, "the build?")])
+    recall = memory.recall(1)
+    assert len(recall.related) == 2
+    assert "has no key" in str(recall.failures[0])
+
+
+def test_one_candidate_needs_no_model(make_store: MakeStore) -> None:
+    model = Chooser("x")
+    store = make_store(memory_k=1, recall="always", rules={"ranker": ChatRanker(RankerConfig(), lambda _: model)})
+    memory = store.role("engineer")
+    memory.add_batch([said(0, "the build is green"), said(2, "the build?")])
+    assert ids(memory.recall(1).related) == ["m0"]
+    assert model.requests == []
