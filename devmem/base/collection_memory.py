@@ -116,7 +116,7 @@ class CollectionMemory(MemoryBase):
         return list(self._report(query, explain=False).hits)
 
     def _explain(self, query: MemoryQuery) -> SearchReport:
-        if type(self)._search is not CollectionMemory._search:
+        if type(self)._search is not CollectionMemory._search:  # noqa: SLF001 - one of its own class
             # A store type that ranks in its own way explains that one.
             return super()._explain(query)
         return self._report(query, explain=True)

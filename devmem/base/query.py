@@ -27,10 +27,12 @@ class QueryEmbedding:
         self._tokens: dict[str, TokenEmbedding] = {}
         self._lock = threading.Lock()
 
-    def known(self, model: str, vector: Vector) -> None:
-        """Give the embedding by a model, when it is known already."""
+    def known(self, model: str, vector: Vector, tokens: TokenEmbedding | None = None) -> None:
+        """Give the embedding by a model, when it is known already, and that of its tokens."""
         with self._lock:
             self._vectors[model] = vector
+            if tokens is not None:
+                self._tokens[model] = tokens
 
     def by(self, embedder: Embedder) -> Vector | None:
         """Give the embedding, shape (dimension,); None for a blank text or when the provider failed."""

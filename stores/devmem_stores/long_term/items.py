@@ -68,7 +68,11 @@ def item_of(
     return MemoryItem(
         id=item_id(scope, message.id),
         content_summary=shorten(_shown(message), max_length),
-        metadata={"cause_by": message.cause_by, _FORM: form},
+        metadata={
+            **({"speaker": message.source} if message.source else {}),
+            "cause_by": message.cause_by,
+            _FORM: form,
+        },
         created_at=stored_at,
         event_time=message.created_at,
         input_snapshot=snapshot if message.is_user_message() else None,

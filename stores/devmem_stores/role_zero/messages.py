@@ -51,6 +51,7 @@ def item_of(message: Message, scope: Scope, *, stored_at: float, limit: int) -> 
         content_hash=sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest(),
         metadata={
             "role": message.role.value,
+            **({"speaker": message.source} if message.source else {}),
             "cause_by": message.cause_by,
             MESSAGE: {key: value for key, value in form.items() if key not in ("content", "blocks")},
         },

@@ -24,7 +24,7 @@ from tools.bench.speed.measured.measuring import (
     share_found,
     timed,
 )
-from tools.bench.speed.stages import stage_times
+from tools.bench.speed.words import encoding, token_embedding
 
 _MODEL = "bench:precomputed"
 _BATCH = 1_000
@@ -45,7 +45,7 @@ def main() -> None:
             _ask(corpus, size, folder)
 
 
-def _store(folder: Path, dimension: int) -> MemoryBase:
+def _store(folder: Path, dimension: int) -> SimpleMemory:
     setup = StoreSetup(
         name="bench",
         store_type="simple",
@@ -62,11 +62,13 @@ def _build(corpus: Path, size: int, folder: Path) -> None:
     started = time.perf_counter()
     with (corpus / "texts.txt").open(encoding="utf-8") as texts:
         for start in range(0, size, _BATCH):
-            store.add(
-                [
-                    MemoryItem(id=str(at), content_summary=next(texts).rstrip("\n"), embedding=np.array(vectors[at]))
-                    for at in range(start, min(start + _BATCH, size))
-                ]
+            items = [
+                MemoryItem(id=str(at), content_summary=next(texts).rstrip("\n"))
+                for at in range(start, min(start + _BATCH, size))
+            ]
+            store.collection.add(
+                items,
+                encodings={item.id: encoding(item.content_summary, np.array(vectors[int(item.id)])) for item in items},
             )
     build = (time.perf_counter() - started) * 1000
     started = time.perf_counter()
@@ -89,7 +91,8 @@ def _settle(store: MemoryBase, query: MemoryQuery) -> None:
 
 def _query(queries: Any, at: int, *, words: bool = True, meaning: bool = True) -> MemoryQuery:  # noqa: ANN401 - npz
     embedding = QueryEmbedding(str(queries["texts"][at]) if meaning else "")
-    embedding.known(_MODEL, queries["vectors"][at])
+    vector = queries["vectors"][at]
+    embedding.known(_MODEL, vector, token_embedding(str(queries["texts"][at]), vector) if words else None)
     return MemoryQuery(text=str(queries["texts"][at]) if words else "", top_k=TOP_K, embedding=embedding)
 
 
@@ -110,13 +113,12 @@ def _ask(corpus: Path, size: int, folder: Path) -> None:
     store = _store(folder, queries["vectors"].shape[1])
     stages: dict[str, list[float]] = defaultdict(list)
 
-    def whole(at: int) -> None:
-        store.search(_query(queries, at))
-        for stage, milliseconds in stage_times(store).items():
-            stages[stage].append(milliseconds)
-
     _settle(store, _query(queries, 0))
-    timing, _ = timed(whole, count)
+    asked = [_query(queries, at) for at in range(count)]
+    timing, _ = timed(lambda at: store.search(asked[at]), count)
+    for query in asked:
+        for stage, milliseconds in store.explain(query).stage_ms.items():
+            stages[stage].append(milliseconds)
     after = resident_bytes()
     by_words, _ = timed(lambda at: store.search(_query(queries, at, meaning=False)), count)
     by_meaning, found = timed(lambda at: store.search(_query(queries, at, words=False)), count)

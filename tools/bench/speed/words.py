@@ -1,0 +1,33 @@
+"""Token vectors of made-up words: each word has a direction of its own, and every token is near that of its word."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import shake_256
+
+import numpy as np
+
+from devmem import Vector
+from devmem.embedding import Encoding, TokenCodes, TokenEmbedding
+
+
+@lru_cache(maxsize=1 << 17)
+def _code(word: str, dimension: int) -> bytes:
+    return shake_256(word.encode()).digest(dimension // 8)
+
+
+def _codes(words: list[str], dimension: int) -> TokenCodes:
+    raw = b"".join(_code(word, dimension) for word in words)
+    return np.frombuffer(raw, dtype=np.uint8).reshape(len(words), dimension // 8)
+
+
+def encoding(text: str, vector: Vector) -> Encoding:
+    """Give what a model would have made of a text: its vector, and a token's code for each word."""
+    return Encoding(vectors=vector[None], tokens=(_codes(text.split(), len(vector)),))
+
+
+def token_embedding(text: str, vector: Vector) -> TokenEmbedding:
+    """Give a question's vector and the vectors of its words."""
+    words = text.split()
+    signs = np.unpackbits(_codes(words, len(vector)), axis=1).astype(np.float32) * 2 - 1
+    return TokenEmbedding(vector=vector, tokens=signs / np.sqrt(np.float32(len(vector))), words=tuple(words))
