@@ -31,6 +31,7 @@ from devmem.collections import (
 )
 from devmem.config import (
     Attachment,
+    ChatConfig,
     ConfigModel,
     EmbeddingConfig,
     EmbeddingParams,
@@ -66,7 +67,7 @@ from devmem.items import (
     dump_item,
     load_item,
 )
-from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat_model
+from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
 from devmem.manager import MemoryManager
 from devmem.messages import (
     ROUTE_ALL,
@@ -110,8 +111,10 @@ from devmem.registry import StoreRegistry, StoreType, register_memory_store, reg
 from devmem.runtime import NodeResult, RunResult, WorkflowRunner, make_store, open_stores
 from devmem.runtime.loading import load_workflow
 from devmem.stages import Stage
+from devmem.text.analysis import mostly_unspaced, query_terms
 from devmem.text.frames import strip_frames
 from devmem.text.sentences import shorten, split_sentences
+from devmem.text.summarizing import count_words, extract_summary
 from devmem.text.tokens import estimate_tokens
 
 __all__ = [
@@ -122,6 +125,7 @@ __all__ = [
     "AIMessage",
     "Attachment",
     "AttachmentRef",
+    "ChatConfig",
     "ChatModel",
     "ChatModelError",
     "ChatReply",
@@ -204,11 +208,13 @@ __all__ = [
     "WriteStatus",
     "action_name",
     "content_hash",
+    "count_words",
     "dump_item",
     "dump_message",
     "dump_message_json",
     "dump_payload",
     "estimate_tokens",
+    "extract_summary",
     "item_from",
     "load_item",
     "load_message",
@@ -216,10 +222,13 @@ __all__ = [
     "load_payload",
     "load_workflow",
     "make_store",
+    "mostly_unspaced",
+    "open_chat",
     "open_chat_model",
     "open_collection",
     "open_embedder",
     "open_stores",
+    "query_terms",
     "register_memory_store",
     "register_payload",
     "registry",

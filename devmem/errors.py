@@ -18,6 +18,7 @@
     │   ├── ModelDamagedError
     │   └── EmbeddingUnavailableError  the provider does not answer; try again later
     ├── ChatModelError
+    ├── RerankerError
     ├── MessageError                 a message, or data that should be messages
     ├── MissingExtraError
     ├── DataFileError                a file given to `devmem import` or found beside a store
@@ -159,6 +160,10 @@ class EmbeddingUnavailableError(EmbeddingError):
 
 class ChatModelError(DevmemError):
     """A chat model gave no usable answer."""
+
+
+class RerankerError(DevmemError):
+    """A reranker cannot be made, or gave no scores."""
 
 
 class MessageError(DevmemError, ValueError):

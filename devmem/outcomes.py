@@ -103,6 +103,8 @@ class SearchReport:
     """The time that the query names, from and until: seconds since the epoch."""
     stage_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds of each stage, in order."""
+    failure: str = ""
+    """What a reranker could not do; the hits are as the search ranked them then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,15 @@ from pydantic import Field
 from devmem.base.embedding_queue import EmbeddingQueue
 from devmem.base.memory import MemoryBase, Progress
 from devmem.base.query import MemoryQuery
+from devmem.base.second_look import ranking_of, reranked
 from devmem.base.setup import StoreSetup
 from devmem.collections import Collection, CollectionInfo, Filter, SearchQuery, Unique, Weights, open_collection
-from devmem.config import ConfigModel, EmbeddingConfig, IndexConfig
+from devmem.config import ConfigModel, EmbeddingConfig, IndexConfig, RetrievalConfig
 from devmem.embedding import Encoding
 from devmem.errors import CollectionClosedError, CollectionError
 from devmem.items import MemoryItem
-from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome
-from devmem.ranking import Ranking
+from devmem.outcomes import Hit, MemoryWritePayload, SearchReport, WriteOutcome
+from devmem.reranking import open_reranker
 from devmem.text.analysis import mostly_unspaced
 
 _BATCH: Final = 256
@@ -47,6 +48,8 @@ class CollectionConfig(PlaceConfig):
     """The model that makes items findable by meaning; absent searches by their text alone."""
     index: IndexConfig = Field(default_factory=IndexConfig, json_schema_extra={"advanced": True})
     """How the nearest vectors are found in a large store."""
+    retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig, json_schema_extra={"advanced": True})
+    """What counts when the store is searched."""
 
 
 class CollectionMemory(MemoryBase):
@@ -63,8 +66,11 @@ class CollectionMemory(MemoryBase):
         super().__init__(setup)
         self._place = setup.config_as(PlaceConfig)
         embedding = self._place.embedding if isinstance(self._place, CollectionConfig) else None
+        self._retrieval = self._place.retrieval if isinstance(self._place, CollectionConfig) else RetrievalConfig()
+        self._reranker = open_reranker(self._retrieval.reranker, setup.base_dir)
         self._embedder = setup.embedder(embedding) if embedding else None
-        self._queue = EmbeddingQueue(self._embedder, setup.clock) if self._embedder else None
+        with_tokens = self._retrieval.reranker.type == "late_interaction"
+        self._queue = EmbeddingQueue(self._embedder, setup.clock, tokens=with_tokens) if self._embedder else None
         self._reads_english_only = embedding is not None and embedding.provider == "minilm"
         self._opened: Collection | None = None
         self._opening = Lock()
@@ -104,27 +110,40 @@ class CollectionMemory(MemoryBase):
             self._queue.catch_up(self.collection)
 
     def _search(self, query: MemoryQuery) -> list[Hit]:
-        return self._hybrid(query, query.top_k)
+        if self._reranker is None:
+            return self._hybrid(query, query.top_k)
+        return list(self._report(query, explain=False).hits)
 
-    def _hybrid(
-        self, query: MemoryQuery, limit: int, weights: Weights | None = None, ranking: Ranking | None = None
-    ) -> list[Hit]:
-        """Search by all the evidence, as `ranking` says; with `weights`, by meaning and words alone."""
+    def _explain(self, query: MemoryQuery) -> SearchReport:
+        return self._report(query, explain=True)
+
+    def _report(self, query: MemoryQuery, *, explain: bool) -> SearchReport:
+        """Search by all the evidence, and let the reranker read the best."""
+        limit = max(query.top_k, self._retrieval.reranker.depth) if self._reranker else query.top_k
+        asked = self._asked(query, limit)
+        report = self.collection.explain(asked) if explain else SearchReport(hits=tuple(self.collection.search(asked)))
+        return reranked(report, self._reranker, query.text, query.top_k) if self._reranker else report
+
+    def _hybrid(self, query: MemoryQuery, limit: int, weights: Weights | None = None) -> list[Hit]:
+        """Search by all the evidence; with `weights`, by meaning and words alone."""
+        return self.collection.search(self._asked(query, limit, weights))
+
+    def _asked(self, query: MemoryQuery, limit: int, weights: Weights | None = None) -> SearchQuery:
         if self._queue is not None:
             self._queue.catch_up(self.collection, batches=1)
         tokens = query.embedding.tokens_by(self._embedder) if self._embedder else None
         unreadable = tokens is not None and tokens.known < _READABLE
-        return self.collection.search(
-            SearchQuery(
-                text=query.text,
-                vector=query.embedding.by(self._embedder) if self._embedder and not unreadable else None,
-                tokens=None if unreadable else tokens,
-                limit=limit,
-                min_similarity=query.similarity_threshold,
-                where=query.where,
-                weights=weights,
-                ranking=ranking or Ranking(),
-            )
+        return SearchQuery(
+            text=query.text,
+            vector=query.embedding.by(self._embedder) if self._embedder and not unreadable else None,
+            tokens=None if unreadable else tokens,
+            limit=limit,
+            min_similarity=query.similarity_threshold,
+            where=query.where,
+            weights=weights,
+            ranking=ranking_of(self._retrieval),
+            candidates=self._retrieval.candidates,
+            now=query.asked_at,
         )
 
     def _update(self, payload: MemoryWritePayload) -> WriteOutcome:

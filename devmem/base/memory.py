@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from devmem.base.query import MemoryQuery
@@ -12,7 +13,7 @@ from devmem.base.setup import StoreSetup
 from devmem.collections import CollectionInfo, Filter
 from devmem.config import ConfigModel
 from devmem.items import MemoryContentSnapshot, MemoryItem
-from devmem.outcomes import Hit, MemoryWritePayload, WriteOutcome, from_store
+from devmem.outcomes import Hit, MemoryWritePayload, SearchReport, WriteOutcome, from_store
 
 Progress = Callable[[int], None]
 """Called with the number of items done so far."""
@@ -96,6 +97,17 @@ class MemoryBase(ABC):
     def search(self, query: MemoryQuery) -> list[Hit]:
         """Give the hits for a query, best first, with every signal that ranked them."""
         return [from_store(hit, self.name) for hit in self._search(query)] if query.top_k > 0 else []
+
+    def explain(self, query: MemoryQuery) -> SearchReport:
+        """Give what `search` gives, and how the store came to it, as far as it can tell."""
+        if query.top_k < 1:
+            return SearchReport()
+        report = self._explain(query)
+        return replace(report, hits=tuple(from_store(hit, self.name) for hit in report.hits))
+
+    def _explain(self, query: MemoryQuery) -> SearchReport:
+        hits = tuple(self._search(query))
+        return SearchReport(hits=hits, candidates=len(hits))
 
     def retrieve(
         self, agent_role: str, query: MemoryContentSnapshot | str, top_k: int = 3, similarity_threshold: float = -1.0

@@ -75,6 +75,8 @@ class MemoryQuery:
     snapshot: MemoryContentSnapshot | None = None
     """The query with its multimodal blocks."""
     where: Filter = field(default_factory=Filter)
+    asked_at: float | None = None
+    """When the question is asked, in seconds since the epoch: what "last week" starts from; None means now."""
     embedding: QueryEmbedding = field(default=None)  # type: ignore[assignment]
     """Shared by all stores that are asked the same; made from the text when it is not given."""
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from devmem.config import ConfigModel, EmbeddingConfig
+from devmem.config import ChatConfig, ConfigModel, EmbeddingConfig
 from devmem.embedding import Embedder, open_embedder
+from devmem.llm import ChatModel, open_chat
 
 C = TypeVar("C", bound=ConfigModel)
 
@@ -27,6 +28,8 @@ class StoreSetup:
     session_dir: Path | None = None
     """Where the files of `auto` paths are; None keeps such a store in memory."""
     open_embedder: Callable[[EmbeddingConfig], Embedder] = open_embedder
+    open_chat: Callable[[ChatConfig], ChatModel] = open_chat
+    """Opens the chat model that a store's `llm:` block names."""
     clock: Callable[[], float] = time.time
     """Gives the time in seconds since the epoch."""
 

@@ -6,19 +6,16 @@ from typing import Annotated
 
 import typer
 
-from devmem.base import MemoryBase, MemoryQuery, QueryEmbedding
+from devmem.base import MemoryBase, MemoryQuery
 from devmem.cli.describing import hit_json, item_date
+from devmem.cli.explaining import report_json, show_report, waiting_ids
 from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
 from devmem.cli.inputs import well_formed
 from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, make, opened, why_empty
-from devmem.cli.showing import hit_row
 from devmem.cli.terminal import Terminal
 from devmem.collections import Filter
-from devmem.outcomes import Hit
+from devmem.outcomes import Hit, SearchReport
 from devmem.runtime import DEFAULT_SESSION
-
-_SIGNALS = ("score", "similarity", "lexical", "recency", "rerank")
-_EXPLAINED = ("#", *_SIGNALS, "waiting", "date", "id", "text")
 
 
 def search(
@@ -40,8 +37,8 @@ def search(
 ) -> None:
     """Search one store, as an agent's attachment would.
 
-    `--explain` shows each hit's similarity (cosine), lexical score (BM25), recency and rerank score, as far as they
-    apply, and whether its embedding is still to be made.
+    `--explain` shows each hit's similarity (cosine), lexical score (BM25), recency and rerank score, what each kind of
+    evidence added to its score, whether its embedding is still to be made, and what was left out and why.
 
     Example: `devmem search configs/demo/team.yaml notes "Where is the offsite?" --session demo --explain`
     """
@@ -52,36 +49,29 @@ def search(
     workflow = load(terminal, file)
     if (reason := why_empty(make(workflow, store, session))) is not None:
         terminal.report("warning", reason)
-        found: list[tuple[Hit, bool]] = []
+        report = SearchReport()
     else:
         with opened(workflow, store, session) as memory:
-            found = _search(memory, well_formed(query), top_k, threshold, restriction)
-    if as_json:
-        terminal.json([{**hit_json(hit), "waiting": waiting} for hit, waiting in found])
-    elif not found:
+            report = _search(memory, well_formed(query), top_k, threshold, restriction, explain=explain)
+    hits = list(report.hits)
+    if as_json and explain:
+        terminal.json(report_json(report))
+    elif as_json:
+        waiting = waiting_ids(hits)
+        terminal.json([{**hit_json(hit), "waiting": hit.item.id in waiting} for hit in hits])
+    elif not hits:
         terminal.report("note", "nothing was found")
-    elif explain:
-        rows = [[str(at), *_cells(hit, waiting=waiting)] for at, (hit, waiting) in enumerate(found, start=1)]
-        terminal.table(_EXPLAINED, rows, numbers=("#", *_SIGNALS))
-    else:
-        _list(terminal, [hit for hit, _ in found])
+    if explain and not as_json:
+        show_report(terminal, report)
+    elif not as_json:
+        _list(terminal, hits)
 
 
 def _search(
-    memory: MemoryBase, query: str, top_k: int, threshold: float, restriction: Filter
-) -> list[tuple[Hit, bool]]:
-    """Give the hits, each with whether its embedding is still to be made."""
-    embedding = QueryEmbedding(query)
-    asked = MemoryQuery(text=query, top_k=top_k, similarity_threshold=threshold, where=restriction, embedding=embedding)
-    hits = memory.search(asked)
-    # Only when the query has an embedding does a hit without a similarity tell of the item.
-    by_meaning = any(hit.similarity is not None for hit in hits)
-    return [(hit, by_meaning and hit.similarity is None) for hit in hits]
-
-
-def _cells(hit: Hit, *, waiting: bool) -> list[str]:
-    cells = dict(zip(_EXPLAINED[1:], hit_row(hit, _EXPLAINED[1:]), strict=True))
-    return list((cells | {"waiting": "yes" if waiting else ""}).values())
+    memory: MemoryBase, query: str, top_k: int, threshold: float, restriction: Filter, *, explain: bool
+) -> SearchReport:
+    asked = MemoryQuery(text=query, top_k=top_k, similarity_threshold=threshold, where=restriction)
+    return memory.explain(asked) if explain else SearchReport(hits=tuple(memory.search(asked)))
 
 
 def _list(terminal: Terminal, hits: list[Hit]) -> None:

@@ -7,6 +7,7 @@ and path.
 from devmem.config.agent import AgentConfig
 from devmem.config.attachment import Attachment
 from devmem.config.base import ConfigModel
+from devmem.config.chat import ChatConfig
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.config.fields import ChildRoute, EnumOption, FieldSpec, field_specs
 from devmem.config.index import IndexConfig
@@ -14,6 +15,7 @@ from devmem.config.loading import load_workflow, parse_workflow
 from devmem.config.options import MemoryOptions
 from devmem.config.place import Place
 from devmem.config.placeholders import Unresolved
+from devmem.config.retrieval import RerankerConfig, RetrievalConfig
 from devmem.config.schema import workflow_schema
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
@@ -23,6 +25,7 @@ from devmem.config.workflow import Edge, NodeConfig, Workflow
 __all__ = [
     "AgentConfig",
     "Attachment",
+    "ChatConfig",
     "ChildRoute",
     "ConfigModel",
     "Edge",
@@ -34,6 +37,8 @@ __all__ = [
     "MemoryOptions",
     "NodeConfig",
     "Place",
+    "RerankerConfig",
+    "RetrievalConfig",
     "StoreDeclaration",
     "StoreTypes",
     "Unresolved",

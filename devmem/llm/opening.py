@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import SecretStr
 
+from devmem.config.chat import ChatConfig
 from devmem.errors import ChatModelError
 from devmem.llm.base import ChatModel
 from devmem.llm.extractive import ExtractiveChat
@@ -35,3 +36,8 @@ def open_chat_model(
     if not model:
         raise ChatModelError(f"provider {provider!r} needs the model's name: set `name` (or `model`) on the node.")
     return OpenAIChat(model, api_key=api_key, base_url=base_url)
+
+
+def open_chat(config: ChatConfig) -> ChatModel:
+    """Open the chat model that a store's `llm:` block names; raises what `open_chat_model` raises."""
+    return open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)

@@ -1,8 +1,19 @@
 """Ranking candidates: fusing, late interaction, evidence, diversity; plain arrays, no I/O."""
 
-from devmem.ranking.evidence import Candidates, Evidence, weigh_evidence
+from devmem.ranking.evidence import Candidates, Evidence, weigh_evidence, with_surroundings
 from devmem.ranking.fusing import Weights, fuse
 from devmem.ranking.late_interaction import QueryTokens, weigh
-from devmem.ranking.options import Ranking
+from devmem.ranking.options import DAY, Ranking
 
-__all__ = ["Candidates", "Evidence", "QueryTokens", "Ranking", "Weights", "fuse", "weigh", "weigh_evidence"]
+__all__ = [
+    "DAY",
+    "Candidates",
+    "Evidence",
+    "QueryTokens",
+    "Ranking",
+    "Weights",
+    "fuse",
+    "weigh",
+    "weigh_evidence",
+    "with_surroundings",
+]

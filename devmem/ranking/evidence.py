@@ -6,7 +6,7 @@ turns of conversations between people and with an assistant, and checked on conv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
@@ -28,12 +28,8 @@ class Candidates:
     """Late interaction, or what stands for it: about 0.2 for anything, 0.7 for the same."""
     coverage: Column
     """BM25 of the best passage as a share of what the query's words could give at most, 0 to 1."""
-    window: Column
-    """What late interaction gains when the turns around count too."""
     brevity: Column
     """1 for a short text, less the longer it is: a long one stands for itself."""
-    answered: Column
-    """Similarity of the long text that follows: an answer speaks for its question."""
     thread: NDArray[np.int64]
     """Number of the conversation; -1 for none."""
     speaker: Column
@@ -106,8 +102,8 @@ def weigh_evidence(of: Candidates, ranking: Ranking, late_interaction: Column) -
     return Evidence(
         match=of.match,
         lexical=WEIGHTS.lexical * of.coverage,
-        window=lent * WEIGHTS.window * of.window * of.brevity,
-        answered=lent * WEIGHTS.answered * of.answered,
+        window=np.zeros_like(of.match),
+        answered=np.zeros_like(of.match),
         conversation=lent * conversation,
         speaker=lent * WEIGHTS.speaker * of.speaker,
         tells_when=WEIGHTS.tells_when * of.tells_when,
@@ -117,6 +113,21 @@ def weigh_evidence(of: Candidates, ranking: Ranking, late_interaction: Column) -
         importance=ranking.importance * of.importance,
         signals=of,
         late_interaction=late_interaction,
+    )
+
+
+def with_surroundings(evidence: Evidence, window: Column, answered: Column) -> Evidence:
+    """Add what the turns around a candidate lend it.
+
+    Args:
+        evidence: what speaks for it already.
+        window: what late interaction gains when the turns around count too; it counts for short texts.
+        answered: similarity of the long text that follows: an answer speaks for its question.
+    """
+    return replace(
+        evidence,
+        window=WEIGHTS.window * window * evidence.signals.brevity,
+        answered=WEIGHTS.answered * answered,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from devmem.testing.chat import FailingChat, ScriptedChat
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder, HashTokenEmbedder
 
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CollectionSuite",
+    "FailingChat",
     "FailingEmbedder",
     "HashEmbedder",
     "HashTokenEmbedder",
     "ManualClock",
     "OpenCollection",
     "OpenStore",
+    "ScriptedChat",
     "StoreSuite",
 ]
 

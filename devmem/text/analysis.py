@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import snowballstemmer
 
-ANALYSIS_VERSION: Final = "1"
+ANALYSIS_VERSION: Final = "2"
 """Recorded with every collection; terms made by another version are made anew."""
 
 # Kana, Han, Hangul, Thai, Lao, Myanmar and Khmer.
@@ -25,6 +25,7 @@ _UNSPACED: Final = (
 )
 _TOKEN: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+(?:[.\-'’](?:(?![{_UNSPACED}])\w)+)*")
 _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
+_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]*(?![{_UNSPACED}])\w[^\s{_UNSPACED}]*")
 # A part of an identifier: an acronym, or a word of a camel-cased name; digits stay with the word before them.
 _PART: Final = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z]|[\W_]|$)|[A-Z]?[^\W_A-Z]+|[A-Z]+")
 _CLITIC: Final = re.compile(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m)?)$", re.IGNORECASE)
@@ -33,7 +34,9 @@ STOP_WORDS: Final = frozenset(
     """a about after all also am an and any are as at be been before being but by can could did do does doing for from
     had has have having he her hers him his how i if in into is it its just me more most my of on or our out over she so
     some such than that the their them then there these they this those to too up us was we were what when where which
-    while who whom why will with would you your s t ani befor doe whi""".split()
+    while who whom why will with would you your s t ani befor doe whi
+    的 了 是 我 你 他 她 它 们 們 您 咱 在 有 和 与 與 就 也 都 很 这 這 那 吗 嗎
+    呢 吧 啊 嗯 哦 哪 么 麼 个 個 一""".split()
 )
 """Words that carry no meaning of their own in a question, and their stems; they are indexed but not searched for."""
 
@@ -74,6 +77,20 @@ def query_terms(text: str) -> list[str]:
     """Give the distinct terms to search for: without stop words, unless there is nothing else."""
     distinct = list(dict.fromkeys(terms(text)))
     return [term for term in distinct if term not in STOP_WORDS] or distinct
+
+
+_CHARACTER_WEIGHT: Final = 0.3
+"""A single character of a script without spaces says less than a pair of them, which mostly is a word."""
+
+
+def term_weight(term: str) -> float:
+    """Say what a term of a query counts beside others, its rarity aside: from 0 to 1."""
+    return _CHARACTER_WEIGHT if len(term) == 1 and _UNSPACED_RUN.match(term) else 1.0
+
+
+def words(text: str) -> Iterator[int]:
+    """Give where each word ends, as people count them; a character of a script without spaces is one."""
+    return (found.end() for found in _WORD.finditer(text))
 
 
 @lru_cache(maxsize=1 << 16)

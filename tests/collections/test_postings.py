@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from devmem.collections.postings import K1, B, PostingsIndex, encode_terms
 from devmem.collections.postings.impacts import impact_table, posting_codes
-from devmem.text.analysis import STOP_WORDS, query_terms, terms
+from devmem.text.analysis import STOP_WORDS, query_terms, term_weight, terms
 
 VOCABULARY = [f"word{chr(97 + n)}" for n in range(15)] + ["the", "会议", "getUserName"]
 DOCUMENTS = st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=12).map(" ".join), min_size=1, max_size=40)
@@ -27,7 +27,7 @@ def naive(documents: list[str], query: str) -> list[float]:
     scores = [0.0] * len(documents)
     for term in query_terms(query):
         having = sum(term in one for one in counted)
-        idf = math.log(1 + (len(documents) - having + 0.5) / (having + 0.5))
+        idf = term_weight(term) * math.log(1 + (len(documents) - having + 0.5) / (having + 0.5))
         for at, one in enumerate(counted):
             if n := one[term]:
                 scores[at] += idf * n * (K1 + 1) / (n + K1 * (1 - B + B * lengths[at] / mean))

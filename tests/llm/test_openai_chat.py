@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from devmem import ChatModel, ChatRequest, Message, MessageBlock, Role, open_chat_model
+from devmem import ChatConfig, ChatModel, ChatRequest, Message, MessageBlock, Role, open_chat_model
+from devmem import open_chat as open_store_chat
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.llm.openai_chat import OpenAIChat
 
@@ -205,3 +206,15 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'devmem\[openai\]'"):
         open_chat_model("openai", model="m", api_key=SecretStr("k"))
+
+
+def test_a_store_names_its_model_in_a_block(service: ChatService) -> None:
+    config = ChatConfig(provider="ollama", model="m-2", api_key=SecretStr(KEY), base_url=service.address)
+    assert open_store_chat(config).complete(request()).text == "hello"
+    assert KEY not in repr(config)
+
+
+def test_a_block_without_a_model_may_only_be_extractive() -> None:
+    assert open_store_chat(ChatConfig(provider="extractive")).complete(request()).quoted
+    with pytest.raises(ChatModelError, match="needs the model's name"):
+        open_store_chat(ChatConfig())

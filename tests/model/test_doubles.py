@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 import devmem.testing
 from devmem.embedding import Embedder
-from devmem.errors import EmbeddingUnavailableError
-from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
+from devmem.errors import ChatModelError, EmbeddingUnavailableError
+from devmem.llm import ChatModel, ChatRequest
+from devmem.messages import Message
+from devmem.testing import FailingChat, FailingEmbedder, HashEmbedder, ManualClock, ScriptedChat
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=40)
 EMBEDDER = HashEmbedder()
@@ -96,3 +98,35 @@ def test_the_doubles_need_no_pytest() -> None:
         "    raise SystemExit('it was imported')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def request(*texts: str) -> ChatRequest:
+    return ChatRequest(messages=tuple(Message(text) for text in texts))
+
+
+def test_a_chat_follows_its_script() -> None:
+    chat = ScriptedChat("first", lambda asked: asked.messages[-1].content.upper(), ChatModelError("no"))
+    assert isinstance(chat, ChatModel)
+    assert [chat.complete(request("a")).text, chat.complete(request("b", "loud")).text] == ["first", "LOUD"]
+    with pytest.raises(ChatModelError, match="no"):
+        chat.complete(request("c"))
+    assert chat.asked == ["a", "loud", "c"]
+    assert [len(asked.messages) for asked in chat.requests] == [1, 2, 1]
+
+
+@given(one=st.lists(TEXTS, max_size=3), two=st.lists(TEXTS, max_size=3))
+def test_a_chat_without_a_script_tells_requests_apart(one: list[str], two: list[str]) -> None:
+    first, second = (ScriptedChat().complete(request(*texts)).text for texts in (one, two))
+    assert (first == second) == (one == two)
+
+
+def test_a_chat_service_goes_down_and_comes_back() -> None:
+    chat = FailingChat("hello")
+    with pytest.raises(ChatModelError, match="down"):
+        chat.complete(request("a"))
+    chat.recover()
+    assert chat.complete(request("a")).text == "hello"
+    chat.fail()
+    with pytest.raises(ChatModelError, match="down"):
+        chat.complete(request("a"))
+    assert (chat.refused, len(chat.requests)) == (2, 1)

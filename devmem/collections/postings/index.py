@@ -19,10 +19,11 @@ from devmem.collections.postings.ranking import TermList, are_few, best_of, scor
 from devmem.collections.postings.run import Postings, Run
 from devmem.collections.selecting import Positions, Scores, best_positions, rows_mask
 from devmem.collections.vectors import Rows
-from devmem.text.analysis import query_terms
+from devmem.text.analysis import query_terms, term_weight
 
 _TAIL: Final = 1024
 """So many rows are kept in dictionaries before they are sorted into a run."""
+_LISTS_KEPT: Final = 256
 _MOST_DEAD: Final = 8
 """Deleted rows are dropped when they are more than one in so many."""
 
@@ -46,12 +47,15 @@ class PostingsIndex:
         self._entries: list[Entries] = []
         self._in_runs = 0
         self._table: tuple[float, Impacts] = (0.0, impact_table(0.0))
+        self._lists_kept: dict[int, TermList] = {}
+        """Until something changes."""
 
     def __len__(self) -> int:
         return self._used - self._dead
 
     def add(self, rows: Sequence[int], encoded: Sequence[EncodedTerms]) -> None:
         """Append rows, in ascending order and above those that are there."""
+        self._lists_kept.clear()
         start = self._used
         self._grow(start + len(rows))
         lengths = np.array([entry.length for entry in encoded], dtype=np.float32)
@@ -75,6 +79,7 @@ class PostingsIndex:
 
     def remove(self, rows: Iterable[int]) -> None:
         """Drop the rows; those that are not in the index are passed over."""
+        self._lists_kept.clear()
         positions = self._positions(np.fromiter(rows, dtype=np.int64))
         self._alive[positions[positions >= 0]] = False
         self._dead = self._used - int(np.count_nonzero(self._alive[: self._used]))
@@ -149,15 +154,23 @@ class PostingsIndex:
         mean = self._mean_length()
         if self._table[0] != mean:
             self._table = (mean, impact_table(mean))
-        found = [self._list(term_hash(term), mean) for term in query_terms(text)]
+            self._lists_kept.clear()
+        found = [self._list(term_hash(term), mean, term_weight(term)) for term in query_terms(text)]
         return sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
 
-    def _list(self, term: int, mean: float) -> TermList:
-        parts = [part for run in self._runs if (part := run.find(term, mean))]
-        if term in self._tail:
-            docs, codes = self._tail[term]
-            parts.append(_tail_postings(docs, codes, self._table[1]))
-        return TermList(parts=parts, table=self._table[1], texts=self._used)
+    def _list(self, term: int, mean: float, weight: float = 1.0) -> TermList:
+        """Give the postings of a word; a search asks for the same ones several times."""
+        known = self._lists_kept.get(term)
+        if known is None or known.weight != weight:
+            parts = [part for run in self._runs if (part := run.find(term, mean))]
+            if term in self._tail:
+                docs, codes = self._tail[term]
+                parts.append(_tail_postings(docs, codes, self._table[1]))
+            known = TermList(parts=parts, table=self._table[1], texts=self._used, weight=weight)
+            if len(self._lists_kept) >= _LISTS_KEPT:
+                self._lists_kept.clear()
+            self._lists_kept[term] = known
+        return known
 
     def _sort_tail(self) -> None:
         """Make a run of the tail, and join runs until each is at least twice as long as the next one."""
@@ -172,6 +185,7 @@ class PostingsIndex:
         self._runs[-1] = self._runs[-1].followed_by(last, self._mean_length())
 
     def _join_all(self) -> None:
+        self._lists_kept.clear()
         if self._entries:
             self._sort_tail()
         while len(self._runs) > 1:
@@ -181,6 +195,7 @@ class PostingsIndex:
         """Drop the deleted rows, from the statistics too."""
         if not self._dead:
             return
+        self._lists_kept.clear()
         self._join_all()
         alive = self._alive[: self._used]
         self._rows, self._lengths = self._rows[: self._used][alive], self._lengths[: self._used][alive]

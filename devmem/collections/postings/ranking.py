@@ -34,6 +34,8 @@ class TermList:
     table: Impacts
     texts: int
     """Number of texts in the index."""
+    weight: float = 1.0
+    """What the word counts beside its rarity."""
 
     @cached_property
     def frequency(self) -> int:
@@ -43,7 +45,7 @@ class TermList:
     @cached_property
     def idf(self) -> np.float32:
         """What the word itself is worth."""
-        return np.float32(np.log1p((self.texts - self.frequency + 0.5) / (self.frequency + 0.5)))
+        return np.float32(self.weight * np.log1p((self.texts - self.frequency + 0.5) / (self.frequency + 0.5)))
 
     @cached_property
     def bound(self) -> float:

@@ -17,7 +17,7 @@ from devmem.outcomes import CandidateCut, CutCandidate, Hit
 from devmem.ranking import Evidence
 from devmem.ranking.diversity import diversified, sameness
 
-_SPARE: Final = 8
+_SPARE: Final = 2
 """So many more than asked for are read at once, to fill the places of near-duplicates."""
 _DIVERSE_FROM: Final = 4
 """Diverse hits are chosen from so many times as many as asked for."""

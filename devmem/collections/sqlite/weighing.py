@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from devmem.collections.protocol import SearchQuery
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.candidates import Found
 from devmem.collections.sqlite.matching import TokenMatches
-from devmem.ranking import Candidates, Evidence, weigh_evidence
+from devmem.ranking import Candidates, Evidence, weigh_evidence, with_surroundings
 from devmem.text.cues import Cue, asks_when, mentioned
 from devmem.text.times import Period
 
@@ -59,7 +58,7 @@ def weigh_found(
     if not query.ranking.context:
         return evidence
     best = np.argsort(-evidence.total(), kind="stable")[:_WITH_CONTEXT]
-    return weigh_evidence(_with_context(cache, query, signals, positions, best, matches), query.ranking, scores)
+    return with_surroundings(evidence, *_surroundings(cache, query, positions, best, matches))
 
 
 def _match(first: Column, scores: Column) -> Column:
@@ -90,9 +89,7 @@ def _own_signals(
     return Candidates(
         match=match,
         coverage=found.lexical / ceiling if ceiling else nothing,
-        window=nothing,
         brevity=brevity,
-        answered=nothing,
         thread=np.where(ledger.column("thread", positions) == 0, -1, thread),
         speaker=_said_by(query.text, ledger.speakers(positions)),
         tells_when=np.where((cues & Cue.TELLS_WHEN) > 0, float(asks_when(query.text)), 0.0),
@@ -110,15 +107,10 @@ def _said_by(query: str, speakers: list[str | None]) -> Column:
     return np.array([1.0 if speaker in names else -1.0 for speaker in speakers])
 
 
-def _with_context(
-    cache: SearchCache,
-    query: SearchQuery,
-    signals: Candidates,
-    positions: Places,
-    best: Places,
-    matches: TokenMatches | None,
-) -> Candidates:
-    """Add what the turns around the best candidates lend them."""
+def _surroundings(
+    cache: SearchCache, query: SearchQuery, positions: Places, best: Places, matches: TokenMatches | None
+) -> tuple[Column, Column]:
+    """Give what the turns around the best candidates lend them: by their tokens, and as their answer."""
     ledger = cache.ledger
     around = ledger.around(positions[best])
     window, answered = np.zeros(len(positions)), np.zeros(len(positions))
@@ -126,7 +118,7 @@ def _with_context(
         rows = [np.where(step >= 0, ledger.rows(step), -1) for step in around]
         window[best] = matches.gains(ledger.rows(positions[best]), rows)
     answered[best] = _answers(cache, query, around[2])
-    return replace(signals, window=window, answered=answered)
+    return window, answered
 
 
 def _answers(cache: SearchCache, query: SearchQuery, following: Places) -> Column:

@@ -19,7 +19,6 @@ from devmem import (
     Hit,
     MemoryItem,
     MemoryQuery,
-    Ranking,
     StoreSetup,
     Unique,
     WriteOutcome,
@@ -140,7 +139,8 @@ class OutboxMemory(CollectionMemory):
     def search_plainly(self, query: MemoryQuery, limit: int) -> list[Hit]:
         """Give the collection's own hits, at most `limit`, also those that say the same."""
         # A hit that its caller leaves out must not have taken the place of another.
-        return self._hybrid(query, limit, ranking=Ranking(collapse=False))
+        asked = self._asked(query, limit)
+        return self.collection.search(replace(asked, ranking=replace(asked.ranking, collapse=False)))
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Give the items stored last, newest first, those in the outbox included."""

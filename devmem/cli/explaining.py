@@ -1,0 +1,88 @@
+"""How a search came to its hits, for a person and for a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devmem.cli.describing import date_text, hit_json, item_date, number
+from devmem.cli.terminal import Terminal
+from devmem.outcomes import CutCandidate, Hit, SearchReport
+
+_HIT_COLUMNS = ("#", "score", "similarity", "lexical", "recency", "rerank", "waiting", "why", "date", "id", "text")
+_CUT_COLUMNS = ("score", "similarity", "id", "why it was left out")
+_NUMBERS = ("#", "score", "similarity", "lexical", "recency", "rerank")
+
+
+def show_report(terminal: Terminal, report: SearchReport) -> None:
+    """Print a table of the hits with every signal, one of what was cut and why, and what the search did."""
+    if report.hits:
+        waiting = _waiting(report)
+        rows = [_hit_row(at, hit, hit.item.id in waiting) for at, hit in enumerate(report.hits, start=1)]
+        terminal.table(_HIT_COLUMNS, rows, numbers=_NUMBERS)
+    if report.cut:
+        terminal.table(_CUT_COLUMNS, [_cut_row(one) for one in report.cut], numbers=_NUMBERS)
+    terminal.print("; ".join(_told(report)), style="dim")
+    if report.failure:
+        terminal.report("warning", report.failure)
+
+
+def report_json(report: SearchReport) -> dict[str, Any]:
+    """Give the report as plain data."""
+    waiting = _waiting(report)
+    return {
+        "hits": [{**hit_json(hit), "waiting": hit.item.id in waiting, "parts": dict(hit.parts)} for hit in report.hits],
+        "cut": [
+            {"id": one.item_id, "reason": one.reason.value, "score": one.score, "similarity": one.similarity}
+            | ({"like": one.like} if one.like else {})
+            for one in report.cut
+        ],
+        "candidates": report.candidates,
+        "reranked": report.reranked,
+        "filtered": report.filtered,
+        "period": list(report.period) if report.period else None,
+        "stage_ms": dict(report.stage_ms),
+        "failure": report.failure or None,
+    }
+
+
+def waiting_ids(hits: list[Hit]) -> set[str]:
+    """Name the items whose embedding is still to be made."""
+    # Only when the query has an embedding does a hit without a similarity tell of the item.
+    by_meaning = any(hit.similarity is not None for hit in hits)
+    return {hit.item.id for hit in hits if by_meaning and hit.similarity is None}
+
+
+def _waiting(report: SearchReport) -> set[str]:
+    return waiting_ids(list(report.hits))
+
+
+def _hit_row(at: int, hit: Hit, waiting: bool) -> list[str]:
+    return [
+        str(at),
+        *(number(getattr(hit, name)) for name in _NUMBERS[1:]),
+        "yes" if waiting else "",
+        _why(hit),
+        item_date(hit.item),
+        hit.item.id,
+        hit.item.content_summary,
+    ]
+
+
+def _why(hit: Hit) -> str:
+    """Name what was added to the score, the largest part first."""
+    parts = sorted(hit.parts.items(), key=lambda part: -abs(part[1]))
+    return " ".join(f"{name} {value:+.3f}" for name, value in parts if abs(value) >= 0.0005)
+
+
+def _cut_row(one: CutCandidate) -> list[str]:
+    like = f" ({one.like})" if one.like else ""
+    return [number(one.score), number(one.similarity), one.item_id, f"{one.reason.value}{like}"]
+
+
+def _told(report: SearchReport) -> list[str]:
+    told = [f"{report.candidates} candidates", f"{report.reranked} looked at again"]
+    if report.filtered:
+        told.append(f"{report.filtered} items left out by the filter")
+    if report.period is not None:
+        told.append(f"the query names {date_text(report.period[0])} to {date_text(report.period[1])}")
+    return told + [f"{name} {ms:.1f} ms" for name, ms in report.stage_ms.items()]

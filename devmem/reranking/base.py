@@ -1,0 +1,26 @@
+"""What a reranker is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from devmem.config import RerankerConfig
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores texts for a question; safe to call from several threads."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Score each text, the better the higher; scores of one call are compared with one another only.
+
+        Raises:
+            RerankerError: there are no scores; the error says why.
+        """
+        ...
+
+
+RerankerFactory: TypeAlias = Callable[[RerankerConfig, Path], Reranker]
+"""Makes a reranker from its block and from the folder where relative paths start; nothing is loaded or asked yet."""

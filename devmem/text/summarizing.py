@@ -1,0 +1,73 @@
+"""Summaries without a model: the sentences of a text that say most of it, in their order.
+
+The choice is that of SumBasic (Nenkova and Vanderwende, "The Impact of Frequency on Summarization", 2005): a sentence
+is worth the frequency of its words, and words that were chosen count less from then on, so that nothing is said twice.
+They count half here; squared as there, in short texts a greeting would be worth more than a second word on the topic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import heapify, heappop, heapreplace
+from typing import Final
+
+from devmem.text.analysis import query_terms, words
+from devmem.text.sentences import split_sentences
+
+_DAMPING: Final = 10
+"""Added to a sentence's length, so that a greeting of two frequent words is not worth more than a statement."""
+
+
+def count_words(text: str) -> int:
+    """Count the words; a character of a script without spaces counts as one."""
+    return sum(1 for _ in words(text))
+
+
+def extract_summary(text: str, max_words: int) -> str:
+    """Give the sentences that say most of the text, at most `max_words` words of them, in their order.
+
+    A text that is short enough comes back as it is; of a first sentence that is too long, its beginning.
+    """
+    text = text.strip()
+    if count_words(text) <= max_words:
+        return text
+    sentences = split_sentences(text)
+    chosen = _chosen(sentences, max_words)
+    if not chosen:
+        return first_words(text, max_words)
+    return "".join(sentences[at] for at in sorted(chosen)).strip()
+
+
+def first_words(text: str, max_words: int) -> str:
+    """Cut the text after its first words."""
+    ends = [end for _, end in zip(range(max_words), words(text), strict=False)]
+    return text[: ends[-1]] if ends else ""
+
+
+def _chosen(sentences: list[str], max_words: int) -> set[int]:
+    said = [query_terms(sentence) for sentence in sentences]
+    counts = Counter(term for terms in said for term in terms)
+    total = counts.total() or 1
+    chance = {term: count / total for term, count in counts.items()}
+
+    def worth(at: int) -> float:
+        return sum(chance[term] for term in said[at]) / (len(said[at]) + _DAMPING)
+
+    waiting = [(-worth(at), at) for at, terms in enumerate(said) if terms]
+    heapify(waiting)
+    chosen: set[int] = set()
+    room = max_words
+    while waiting and room > 0:
+        at = waiting[0][1]
+        # A sentence is only ever worth less than it was: the first that is still worth its place is the best.
+        if (now := -worth(at)) > waiting[0][0]:
+            heapreplace(waiting, (now, at))
+            continue
+        heappop(waiting)
+        if (length := count_words(sentences[at])) > room:
+            continue
+        chosen.add(at)
+        room -= length
+        for term in said[at]:
+            chance[term] /= 2
+    return chosen

@@ -1,0 +1,310 @@
+"""One conversation of one user: what was said, what is known, and what can be made of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+from devmem import MemoryItem, Message, Role, WriteOutcome, WriteStatus, skipped
+from devmem_stores.brain.archive import item_of
+from devmem_stores.brain.compressing import Compressed
+from devmem_stores.brain.errors import BrainBusyError
+from devmem_stores.brain.forms import to_metagpt_history_format
+from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.parts import Parts
+from devmem_stores.brain.state import BrainState, Entry, Summary, refusal, with_entries
+from devmem_stores.brain.thinking import Rewriting
+
+_LOG: Final = logging.getLogger(__name__)
+_NEW: Final = "New"
+_FOR_A_TITLE: Final = 500
+
+
+class Conversation:
+    """What MetaGPT's brain memory does for one chat, on a store that loses nothing.
+
+    Every change is kept when the call returns. Every method may wait for Redis, a file or a language model, and has a
+    twin for event loops; several threads and processes may use one conversation.
+    """
+
+    def __init__(self, key: ChatKey, parts: Parts) -> None:
+        self.key = key
+        self._parts = parts
+
+    def snapshot(self) -> BrainState:
+        """Give the state as it is now; it has every property and question of this class that needs no model."""
+        state = self._parts.keeper.load(self.key).state
+        return state if state is not None else self._parts.rebuilt(self.key)
+
+    @property
+    def history(self) -> list[Message]:
+        """The messages that are not summarized."""
+        return self.snapshot().history
+
+    @property
+    def knowledge(self) -> list[Message]:
+        """What is known beside what was said."""
+        return self.snapshot().knowledge
+
+    @property
+    def summaries(self) -> tuple[Summary, ...]:
+        """What stands for the older messages, in the order of what it tells."""
+        return self.snapshot().summaries
+
+    @property
+    def historical_summary(self) -> str:
+        """The texts of the summaries, a line each."""
+        return self.snapshot().historical_summary
+
+    @property
+    def history_text(self) -> str:
+        """The summaries and the history without its last message, a line each."""
+        return self.snapshot().history_text
+
+    @property
+    def is_history_available(self) -> bool:
+        """Say whether anything was said."""
+        return self.snapshot().is_history_available
+
+    @property
+    def last_history_id(self) -> str:
+        """Id of the message added last."""
+        return self.snapshot().last_history_id
+
+    @property
+    def last_talk(self) -> str | None:
+        """What the user said last, until it is taken."""
+        return self.snapshot().last_talk
+
+    @property
+    def is_dirty(self) -> bool:
+        """Say whether a change is not yet where it should be: in Redis where one is configured, else in the file."""
+        return self._parts.keeper.is_dirty(self.key)
+
+    def exists(self, text: str) -> bool:
+        """Say whether a message of the history has exactly this text."""
+        return self.snapshot().exists(text)
+
+    def get_knowledge(self) -> str:
+        """Give all that is known, a line each."""
+        return self.snapshot().get_knowledge()
+
+    def to_metagpt_history_format(self) -> str:
+        """Give the history as JSON: a list of `{"content": ..., "role": ...}`."""
+        return to_metagpt_history_format(self.history)
+
+    def sources(self, summary: Summary) -> list[MemoryItem]:
+        """Give the items that a summary was made of."""
+        return self._parts.archive.get(list(summary.sources))
+
+    def add_talk(self, message: Message | str) -> WriteOutcome:
+        """Add what the user said; it is what `pop_last_talk` takes."""
+        said = self._message(message, Role.USER)
+        return self._add(said, lambda state: replace(state, last_talk=said.content))
+
+    def add_answer(self, message: Message | str) -> WriteOutcome:
+        """Add what was answered."""
+        return self._add(self._message(message, Role.ASSISTANT))
+
+    def add_history(self, message: Message) -> WriteOutcome:
+        """Add a message of any role; the outcome says when it is not taken, and why.
+
+        Messages whose ids are numbers come in their order: a smaller one is skipped. Any other id is taken once.
+        """
+        return self._add(message)
+
+    def add_knowledge(self, message: Message | str) -> WriteOutcome:
+        """Add something to know beside what was said."""
+        known = self._message(message, Role.SYSTEM) if isinstance(message, str) else message
+        if not known.text().strip():
+            return skipped("the message has no text")
+        entry = Entry(message=known, item_id=self.key.item_id(known.id))
+
+        def added(state: BrainState) -> BrainState:
+            if any(old.item_id == entry.item_id for old in state.knowledge_entries):
+                return state
+            return replace(state, knowledge_entries=(*state.knowledge_entries, entry))
+
+        return self._changed(added, self._archived(known, knowledge=True))
+
+    def pop_last_talk(self) -> str | None:
+        """Take what the user said last; of several who ask for it, one gets it."""
+        taken: list[str | None] = []
+
+        def take(state: BrainState) -> BrainState:
+            taken[:] = [state.last_talk]
+            return replace(state, last_talk=None)
+
+        self._parts.keeper.update(self.key, take, fresh=self._fresh())
+        return taken[0]
+
+    def set_history_summary(self, summary: str) -> WriteOutcome:
+        """Let a text stand for all but the latest messages, and keep that; giving it again changes nothing."""
+        if not summary.strip():
+            return skipped("the summary is empty")
+        now = self._parts.clock()
+
+        def told(state: BrainState) -> BrainState:
+            if state.historical_summary == summary:
+                return state
+            latest = state.entries[-self._parts.config.keep_messages :]
+            first = {entry.item_id for entry in latest}
+            older = [entry for entry in state.entries if entry.item_id not in first]
+            return replace(state, entries=state.entries[len(older) :], summaries=(_given(summary, state, older, now),))
+
+        return self._changed(told, WriteOutcome(status=WriteStatus.STORED))
+
+    def summarize(self, max_words: int = 200, *, keep_language: bool = False, limit: int = -1) -> str:
+        """Summarize everything said so far, and change nothing; a text of fewer than `limit` characters stays as it is.
+
+        Raises:
+            ChatModelError: the language model gave no answer.
+        """
+        text = self.snapshot().whole_text()
+        if len(text) < limit:
+            return text
+        return self._parts.summarizer.summarize(text, max_words=max_words, keep_language=keep_language).text
+
+    def compress(self) -> int:
+        """Summarize all but the latest messages now; gives how many messages that were.
+
+        Raises:
+            ChatModelError: the language model gave no answer; what is not summarized stays in the history.
+        """
+        done = self._parts.compressor.compress(self.key, self.snapshot(), all_older=True)
+        if done.failure is not None:
+            raise done.failure
+        return done.messages
+
+    def get_title(self, max_words: int = 5) -> str:
+        """Give the conversation a title, and change nothing; `New` when nothing was said.
+
+        Raises:
+            ChatModelError: the language model gave no answer.
+        """
+        state = self.snapshot()
+        if not state.is_history_available:
+            return _NEW
+        if self._parts.config.llm_model is None:
+            said = [state.historical_summary, *(message.content for message in state.history)]
+            return self._parts.thinker.title(next(text for text in said if text.strip()), max_words)
+        return self._parts.thinker.title(self.summarize(_FOR_A_TITLE), max_words)
+
+    def is_related(self, text1: str, text2: str) -> bool:
+        """Say whether the first text is about what the second one is about.
+
+        Raises:
+            ChatModelError: the language model gave no answer, or neither TRUE nor FALSE.
+        """
+        return self._parts.thinker.is_related(text1, text2)
+
+    def rewrite(self, sentence: str, context: str) -> Rewriting:
+        """Put what a sentence leaves to its context into it; without a model it comes back unchanged, and says so.
+
+        Raises:
+            ChatModelError: the language model gave no answer.
+        """
+        return self._parts.thinker.rewrite(sentence, context)
+
+    def save(self) -> bool:
+        """Bring to Redis, or to the file, what could not go there before; gives whether all of it is there now."""
+        self._parts.keeper.flush()
+        return not self.is_dirty
+
+    def remember(self, entries: Iterable[Entry], outcome: WriteOutcome) -> WriteOutcome:
+        """Add messages whose item is stored already, and summarize what is due."""
+        added = list(entries)
+        return self._changed(lambda state: with_entries(state, added), outcome)
+
+    def forget(self, change: Callable[[BrainState], BrainState]) -> None:
+        """Change the state where something of it is forgotten."""
+        self._parts.keeper.update(self.key, change, fresh=BrainState)
+
+    def _message(self, message: Message | str, role: Role) -> Message:
+        if isinstance(message, str):
+            return Message(role=role, content=message, created_at=self._parts.clock())
+        return message.with_role(role)
+
+    def _fresh(self, but: str | None = None) -> Callable[[], BrainState]:
+        def fresh() -> BrainState:
+            state = self._parts.rebuilt(self.key, but=but)
+            if state.is_history_available:
+                _LOG.warning(
+                    "memory store %r: no state of a conversation was found; its history starts with the last %d "
+                    "messages, older ones are found by searching",
+                    self._parts.store,
+                    len(state.entries),
+                )
+            return state
+
+        return fresh
+
+    def _archived(self, message: Message, *, knowledge: bool = False) -> WriteOutcome:
+        parts = self._parts
+        length, now = parts.config.max_content_length, parts.clock()
+        return parts.archive.add_item(item_of(message, self.key, knowledge=knowledge, length=length, now=now))
+
+    def _add(self, message: Message, then: Callable[[BrainState], BrainState] = lambda state: state) -> WriteOutcome:
+        if not message.text().strip():
+            return skipped("the message has no text")
+        item_id = self.key.item_id(message.id)
+        if (refused := refusal(self.snapshot(), message, item_id)) is not None:
+            return refused
+        archived = self._archived(message)
+        late: list[WriteOutcome] = []
+
+        def added(state: BrainState) -> BrainState:
+            # Another thread or process may have added it meanwhile, or one after it.
+            verdict = refusal(state, message, item_id)
+            late[:] = [verdict] if verdict is not None and verdict.status is WriteStatus.SKIPPED else []
+            if verdict is None:
+                return then(with_entries(state, [Entry(message=message, item_id=item_id)]))
+            # One that made its state of the items may have told it of this one.
+            own = archived.status is WriteStatus.STORED and verdict.status is WriteStatus.DUPLICATE
+            return then(state) if own else state
+
+        outcome = self._changed(added, archived)
+        return late[0] if late else outcome
+
+    def _changed(self, change: Callable[[BrainState], BrainState], outcome: WriteOutcome) -> WriteOutcome:
+        """Change the state and summarize what is due; what could not be done is in the outcome."""
+        failures: list[Exception] = []
+        try:
+            kept = self._parts.keeper.update(self.key, change, fresh=self._fresh(outcome.item_id))
+        except BrainBusyError as error:
+            return _with_failures(outcome, [error])
+        if kept.failure is not None:
+            failures.append(kept.failure)
+        if kept.state is not None:
+            done: Compressed = self._parts.compressor.compress(self.key, kept.state)
+            failures += [done.failure] if done.failure is not None else []
+        return _with_failures(outcome, failures)
+
+
+def _with_failures(outcome: WriteOutcome, failures: list[Exception]) -> WriteOutcome:
+    if not failures:
+        return outcome
+    both = ExceptionGroup("what was said is stored, but not all that follows was done", failures)
+    reason = " ".join(str(failure) for failure in failures)
+    return replace(outcome, reason=reason, failure=failures[0] if len(failures) == 1 else both)
+
+
+def _given(text: str, state: BrainState, older: list[Entry], now: float) -> Summary:
+    times = [entry.message.created_at for entry in older]
+    return Summary(
+        id=uuid4().hex,
+        text=text,
+        level=max((summary.level for summary in state.summaries), default=1),
+        start=min([*times, *(summary.start for summary in state.summaries)], default=now),
+        end=max([*times, *(summary.end for summary in state.summaries)], default=now),
+        messages=len(older) + sum(summary.messages for summary in state.summaries),
+        sources=tuple(
+            dict.fromkeys(
+                [*(source for summary in state.summaries for source in summary.sources), *(e.item_id for e in older)]
+            )
+        ),
+        method="given",
+    )

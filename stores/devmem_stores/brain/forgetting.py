@@ -1,0 +1,46 @@
+"""Taking items out of a state, and out of the summaries that tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from devmem_stores.brain.state import BrainState, Entry
+
+
+def without(state: BrainState, items: set[str], read: Callable[[list[str]], Iterable[Entry]]) -> BrainState:
+    """Forget items: a summary that tells of one of them goes, and its other messages are history again.
+
+    `read` gives the messages of items, in order.
+    """
+    kept = tuple(summary for summary in state.summaries if items.isdisjoint(summary.sources))
+    if len(kept) == len(state.summaries) and items.isdisjoint(_listed(state)):
+        return state
+    still = {source for summary in kept for source in summary.sources}
+    loose = [
+        source
+        for summary in state.summaries
+        if summary not in kept
+        for source in summary.sources
+        if source not in items and source not in still
+    ]
+    entries = [*read(list(dict.fromkeys(loose))), *(entry for entry in state.entries if entry.item_id not in items)]
+    entries.sort(key=lambda entry: entry.message.created_at)
+    return replace(
+        state,
+        entries=tuple(entries),
+        knowledge_entries=tuple(entry for entry in state.knowledge_entries if entry.item_id not in items),
+        summaries=kept,
+        last_talk=state.last_talk if any(entry.message.content == state.last_talk for entry in entries) else None,
+        removed=tuple(sorted({*state.removed, *items})),
+    )
+
+
+def emptied(state: BrainState) -> BrainState:
+    """Forget everything."""
+    knowledge = {entry.item_id for entry in state.knowledge_entries}
+    return BrainState(version=state.version, removed=tuple(sorted({*state.removed, *state.known_items(), *knowledge})))
+
+
+def _listed(state: BrainState) -> set[str]:
+    return {entry.item_id for entry in (*state.entries, *state.knowledge_entries)}

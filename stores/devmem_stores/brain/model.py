@@ -1,0 +1,38 @@
+"""The language model that a brain asks; opened when it is first asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from pydantic import JsonValue
+
+from devmem import ChatModel, ChatModelError, ChatRequest, Message, Role
+
+
+class Model:
+    """Asks a chat model; safe to use from several threads."""
+
+    def __init__(self, open_model: Callable[[], ChatModel], params: Mapping[str, JsonValue]) -> None:
+        self._open, self._params = open_model, params
+        self._opened: ChatModel | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, instructions: list[str], text: str) -> str:
+        """Have the model work on a text.
+
+        Raises:
+            ChatModelError: there is no usable answer.
+            MissingExtraError: the model's package is not installed.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+        messages = (
+            *(Message(role=Role.SYSTEM, content=instruction) for instruction in instructions),
+            Message(role=Role.USER, content=text),
+        )
+        answer = self._opened.complete(ChatRequest(messages=messages, params=self._params)).text.strip()
+        if not answer:
+            raise ChatModelError("the language model answered without a text")
+        return answer

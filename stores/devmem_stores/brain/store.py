@@ -1,0 +1,204 @@
+"""The `brain` store: conversations whose older turns become summaries, while every message stays findable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from devmem import (
+    CollectionMemory,
+    ConfigModel,
+    Filter,
+    Hit,
+    MemoryItem,
+    MemoryQuery,
+    MemoryWritePayload,
+    Scope,
+    StoreSetup,
+    Unique,
+    WriteOutcome,
+)
+from devmem_stores.brain import forms
+from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
+from devmem_stores.brain.brain import Brain
+from devmem_stores.brain.compressing import Compressor
+from devmem_stores.brain.config import BrainConfig
+from devmem_stores.brain.forgetting import emptied, without
+from devmem_stores.brain.keeping import StateKeeper
+from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.local_states import LocalStates, StatesInFile, StatesInProcess
+from devmem_stores.brain.model import Model
+from devmem_stores.brain.parts import Parts
+from devmem_stores.brain.recalling import composed, latest_items, summary_item
+from devmem_stores.brain.redis_cache import RedisCache
+from devmem_stores.brain.splitting import split_texts
+from devmem_stores.brain.state import BrainState
+from devmem_stores.brain.summarizing import Summarizer
+from devmem_stores.brain.thinking import Thinker
+
+
+class BrainMemory(CollectionMemory):
+    """Keeps every message as an item, and of each conversation a state: its latest messages and the summaries before.
+
+    Nodes use it like any store; `brain` gives one conversation to work with directly.
+    """
+
+    config_model: ClassVar[type[ConfigModel]] = BrainConfig
+    summary: ClassVar[str] = "Conversations: older turns become summaries, every message stays findable; Redis, file"
+    unique: ClassVar[Unique] = Unique.ID
+
+    split_texts = staticmethod(split_texts)
+    extract_info = staticmethod(forms.extract_info)
+    to_int = staticmethod(forms.to_int)
+    to_metagpt_history_format = staticmethod(forms.to_metagpt_history_format)
+
+    def __init__(self, setup: StoreSetup) -> None:
+        """Prepare the store; nothing is opened or asked yet.
+
+        Raises:
+            MissingExtraError: Redis is configured, and its package is not installed.
+        """
+        super().__init__(setup)
+        self.config = config = setup.config_as(BrainConfig)
+        redis = RedisCache(config.redis, clock=setup.clock) if config.redis else None
+        prefix = (config.redis.prefix if config.redis else None) or self.name
+        self._keeper = StateKeeper(self.name, redis, self._local_states(), prefix=prefix)
+        llm = config.llm_model
+        model = Model(lambda: setup.open_chat(llm), llm.params) if llm else None
+        summarizer = Summarizer(model, window=config.window, language=config.language)
+        self._parts = Parts(
+            store=self.name,
+            config=config,
+            archive=self,
+            keeper=self._keeper,
+            compressor=Compressor(config, self._keeper, summarizer, setup.clock),
+            summarizer=summarizer,
+            thinker=Thinker(model, config.language),
+            clock=setup.clock,
+        )
+
+    def _local_states(self) -> LocalStates:
+        place = self.setup.location(self.config.memory_path)
+        if place is not None and "://" in place:
+            # Items that live in a server leave no file to put the states beside.
+            place = self.setup.location("auto")
+        return (
+            StatesInFile(Path(f"{place}.brain"), durability=self.config.durability)
+            if place is not None
+            else StatesInProcess()
+        )
+
+    def brain(self, user: str = "", chat: str = "") -> Brain:
+        """Give one conversation of one user; both may be empty where there is only one."""
+        return Brain(ChatKey(user=user, chat=chat), self._parts)
+
+    def brain_of(self, scope: Scope) -> Brain:
+        """Give the conversation that a scope names: its user, and its conversation or else its session."""
+        return Brain(ChatKey.of(scope), self._parts)
+
+    def load(self) -> None:
+        """Open the items, and finish what an earlier process could not; Redis may be down."""
+        super().load()
+        self._parts.catch_up()
+        self._keeper.flush()
+
+    def save(self) -> None:
+        """Embed what waits for its embedding, and bring to Redis what could not go there before."""
+        super().save()
+        self._keeper.flush()
+
+    def add_item(self, item: MemoryItem) -> WriteOutcome:
+        """Store one item without telling a conversation of it."""
+        return self._store([item], Unique.ID)[0]
+
+    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        return item_of_exchange(payload, length=self.config.max_content_length, now=self.setup.clock())
+
+    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        item = self._compose(payload)
+        if isinstance(item, WriteOutcome):
+            return item
+        outcome = self.add_item(item)
+        return self.brain_of(payload.scope).remember(entries_of_exchange(item, payload), outcome)
+
+    def _search(self, query: MemoryQuery) -> list[Hit]:
+        related = super()._search(query)
+        if query.where != Filter(scope=query.where.scope, or_unbound=query.where.or_unbound):
+            # Neither a summary nor a turn of a conversation is known to fit a filter by time, source or metadata.
+            return related
+        key = self._meant(query.where)
+        state = self.brain(key.user, key.chat).snapshot()
+        # An item keeps two messages at most.
+        entries = state.entries[-2 * query.top_k - self.config.keep_messages :]
+        latest = latest_items(entries, self.get([entry.item_id for entry in entries]), key)
+        return composed(
+            query.top_k,
+            summary=summary_item(state, key, self.name, max_tokens=self.config.max_tokens // 2),
+            related=related,
+            latest=self._similar(latest, query),
+            turns=self.config.keep_messages,
+        )
+
+    def _meant(self, where: Filter) -> ChatKey:
+        """Say which conversation a query is about: that of the newest item that it may see."""
+        own = self.recent(1, replace(where, or_unbound=False)) or self.recent(1, where)
+        return ChatKey.of(own[0].scope if own else where.scope)
+
+    def _similar(self, items: list[MemoryItem], query: MemoryQuery) -> list[MemoryItem]:
+        """Leave out items that are known to be less similar than the query wants."""
+        vector = query.embedding.by(self._embedder) if self._embedder and query.similarity_threshold > -1 else None
+        if vector is None:
+            return items
+        least = query.similarity_threshold
+        return [item for item in items if item.embedding is None or float(item.embedding @ vector) >= least]
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Forget the named or the matching items, and the summaries that tell of them."""
+        if ids is None and where is None:
+            return 0
+        found = self.get(ids) if ids is not None else list(self.collection.scan(where))
+        count = super().delete(ids=ids, where=where)
+        self._forget(found)
+        return count
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Forget all but the newest items, and those that are too old, and the summaries that tell of them."""
+        found = list(self.collection.scan())
+        count = super().trim(keep=keep, stored_before=stored_before)
+        self._forget(found)
+        return count
+
+    def clear(self) -> int:
+        """Forget everything."""
+        count = super().clear()
+        for key in self._keeper.known():
+            self.brain(key.user, key.chat).forget(emptied)
+        return count
+
+    def compress(self) -> int:
+        """Summarize all but the latest messages of every conversation; gives how many messages that were.
+
+        Raises:
+            ChatModelError: the language model gave no answer; what is not summarized stays in the history.
+        """
+        return sum(self.brain(key.user, key.chat).compress() for key in self._keeper.known())
+
+    def _forget(self, candidates: Iterable[MemoryItem]) -> None:
+        """Take the items that are gone out of their conversations."""
+        by_key: dict[ChatKey, set[str]] = {}
+        for item in candidates:
+            by_key.setdefault(ChatKey.of(item.scope), set()).add(item.id)
+        for key, ids in by_key.items():
+            gone = ids - {item.id for item in self.get(sorted(ids))}
+            if gone:
+                self.brain(key.user, key.chat).forget(self._without(gone))
+
+    def _without(self, gone: set[str]) -> Callable[[BrainState], BrainState]:
+        return lambda state: without(state, gone, self._parts.entries)
+
+    def close(self) -> None:
+        """Release the items, the states and the connections."""
+        super().close()
+        self._keeper.close()

@@ -1,0 +1,78 @@
+"""Summaries of long texts: window by window, and again until one is left."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from devmem import count_words, extract_summary
+from devmem_stores.brain.model import Model
+from devmem_stores.brain.prompts import LanguageChoice, prompts_for
+from devmem_stores.brain.splitting import split_texts
+from devmem_stores.brain.state import Method
+
+_LOG: Final = logging.getLogger(__name__)
+_PART_WORDS: Final = 100
+"""Words of a window's summary at most."""
+_SLACK: Final = 20
+"""So much longer than a window, a text is still summarized at once."""
+_SHRINKS: Final = 0.9
+"""A round that leaves more of the text than this share has not made it shorter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summarized:
+    """A summary, and what made it."""
+
+    text: str
+    method: Method
+
+
+class Summarizer:
+    """Makes summaries with a language model, or without one by choosing sentences."""
+
+    def __init__(self, model: Model | None, *, window: int, language: LanguageChoice) -> None:
+        self._model, self._window = model, window
+        self._language: LanguageChoice = language
+
+    def summarize(self, text: str, *, max_words: int, keep_language: bool = True) -> Summarized:
+        """Summarize the text in so many words; a text that is short enough comes back as it is.
+
+        A model that does not make it shorter is not asked again: sentences are chosen in its place, and it is logged.
+
+        Raises:
+            ChatModelError: the model gave no answer.
+        """
+        text = text.strip()
+        if count_words(text) <= max_words:
+            return Summarized(text=text, method="whole")
+        if self._model is None:
+            return Summarized(text=extract_summary(text, max_words), method="extract")
+        found = self._with_model(self._model, text, max_words, keep_language)
+        if found is not None:
+            return Summarized(text=found, method="model")
+        _LOG.warning("the language model does not shorten a text of %d characters; sentences are chosen", len(text))
+        return Summarized(text=extract_summary(text, max_words), method="extract")
+
+    def _with_model(self, model: Model, text: str, max_words: int, keep_language: bool) -> str | None:
+        """Give the model's summary; None when it does not make the text shorter."""
+        shorter = text
+        while len(shorter) > self._window + _SLACK:
+            windows = split_texts(shorter, self._window)
+            part_words = min(max_words // len(windows) + 1, _PART_WORDS)
+            parts = "\n".join(self._asked(model, window, part_words, keep_language) for window in windows)
+            if len(parts) > _SHRINKS * len(shorter):
+                return None
+            shorter = parts
+        if count_words(shorter) <= max_words:
+            return shorter
+        summary = self._asked(model, shorter, max_words, keep_language)
+        return summary if len(summary) <= _SHRINKS * len(text) else None
+
+    def _asked(self, model: Model, text: str, max_words: int, keep_language: bool) -> str:
+        if count_words(text) <= max_words:
+            return text
+        prompts = prompts_for(text, self._language)
+        same = [prompts.same_language] if keep_language else []
+        return model.ask([prompts.summarize.format(words=max_words), *same, prompts.data], text)

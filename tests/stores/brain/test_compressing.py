@@ -1,0 +1,203 @@
+"""Older messages become summaries, level upon level; nothing of what was said is lost."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from devmem import (
+    ChatModelError,
+    ChatReply,
+    ChatRequest,
+    MemoryContentSnapshot,
+    MemoryWritePayload,
+    Message,
+    MissingExtraError,
+    WriteStatus,
+)
+from devmem.testing import FailingChat, ManualClock, ScriptedChat
+from devmem_stores.brain.brain import Brain
+
+from .conftest import MakeBrain
+
+
+def talk(brain: Brain, count: int, *, start: int = 0, words: int = 4) -> None:
+    for n in range(start, start + count):
+        message = Message(f"message {n} " + "and more " * (words // 2), created_at=1e9 + n, id=f"m{n}")
+        assert brain.add_talk(message).status is WriteStatus.STORED
+
+
+def test_ten_older_messages_become_a_summary(make_brain: MakeBrain) -> None:
+    store = make_brain()
+    brain = store.brain("ann", "c")
+    talk(brain, 11)
+    assert brain.historical_summary == ""
+    talk(brain, 1, start=11)
+    summary = brain.summaries[0]
+    assert len(brain.summaries) == 1
+    assert (summary.level, summary.messages, summary.start, summary.end) == (1, 10, 1e9, 1e9 + 9)
+    assert [message.id for message in brain.history] == ["m10", "m11"]
+    assert [item.event_time for item in brain.sources(summary)] == [1e9 + n for n in range(10)]
+    assert summary.sources == tuple(f"ann:c:m{n}" for n in range(10))
+    assert "message 3 " in store.retrieve("", "message 3", 1)[0].content_summary
+    assert store.count_memories() == 12
+
+
+def test_ten_summaries_become_one_of_the_next_level(make_brain: MakeBrain) -> None:
+    brain = make_brain(keep_messages=1).brain()
+    talk(brain, 111)
+    top, after = brain.summaries
+    assert [(s.level, s.messages, s.start, s.end) for s in (top, after)] == [
+        (2, 100, 1e9, 1e9 + 99),
+        (1, 10, 1e9 + 100, 1e9 + 109),
+    ]
+    assert top.sources == tuple(f"m{n}" for n in range(100))
+    assert brain.historical_summary == f"{top.text}\n{after.text}"
+    assert brain.history_text == brain.historical_summary
+
+
+def test_many_tokens_are_compressed_sooner(make_brain: MakeBrain) -> None:
+    brain = make_brain(max_tokens=150).brain()
+    talk(brain, 3, words=30)
+    assert brain.historical_summary == ""
+    talk(brain, 1, start=3, words=60)
+    summary = brain.summaries[0]
+    assert len(brain.summaries) == 1
+    assert (summary.messages, summary.method) == (2, "whole")
+    assert len(brain.history) == 2
+
+
+def test_the_messages_of_an_exchange_stay_together(make_brain: MakeBrain) -> None:
+    store = make_brain(keep_messages=1, max_messages=3)
+    outcomes = [
+        store.update(
+            MemoryWritePayload(inputs_text=f"question {n}?", output_snapshot=MemoryContentSnapshot(text=f"answer {n}"))
+        )
+        for n in range(5)
+    ]
+    brain = store.brain()
+    assert [summary.messages for summary in brain.summaries] == [2] * 3
+    assert [m.content for m in brain.history] == ["question 3?", "answer 3", "question 4?", "answer 4"]
+    assert [source for s in brain.summaries for source in s.sources] == [o.item_id for o in outcomes[:3]]
+
+
+def test_a_model_writes_the_summaries(make_brain: MakeBrain) -> None:
+    chat = ScriptedChat("They counted to nine.")
+    brain = make_brain(chat=chat, summary_words=20).brain()
+    talk(brain, 12)
+    summary = brain.summaries[0]
+    assert len(brain.summaries) == 1
+    assert (summary.text, summary.method) == ("They counted to nine.", "model")
+    assert "message 0" in chat.asked[0]
+    assert "message 9" in chat.asked[0]
+    assert "message 10" not in chat.asked[0]
+
+
+def test_a_model_that_is_down_costs_no_message(make_brain: MakeBrain, clock: ManualClock) -> None:
+    chat = FailingChat(*["They counted."] * 3)
+    brain = make_brain(chat=chat, summary_words=20).brain()
+    talk(brain, 11)
+    outcomes = [brain.add_talk(Message("more words than that", created_at=2e9 + n)) for n in range(6)]
+    assert {outcome.status for outcome in outcomes} == {WriteStatus.STORED}
+    assert all(isinstance(outcome.failure, ChatModelError) for outcome in outcomes)
+    assert chat.refused == 1
+    assert (len(brain.history), brain.summaries) == (17, ())
+    with pytest.raises(ChatModelError):
+        brain.compress()
+    chat.recover()
+    clock.advance(60)
+    assert brain.add_talk("and on").failure is None
+    assert [summary.messages for summary in brain.summaries] == [10]
+    assert len(brain.history) == 8
+
+
+def test_a_long_backlog_is_worked_off_over_several_writes(make_brain: MakeBrain, clock: ManualClock) -> None:
+    """No write waits for all of it."""
+    chat = FailingChat()
+    brain = make_brain(chat=chat, summary_words=20).brain()
+    talk(brain, 100)
+    chat.recover()
+    clock.advance(600)
+    talk(brain, 1, start=100)
+    assert (len(chat.requests), len(brain.history)) == (5, 51)
+    talk(brain, 2, start=101)
+    assert [summary.messages for summary in brain.summaries] == [100]
+    assert len(brain.history) == 3
+
+
+def test_a_package_that_is_missing_costs_no_message(make_brain: MakeBrain) -> None:
+    """The model is opened when it is needed; the store works without."""
+    missing = MissingExtraError(feature="provider: openai", package="openai", extra="openai")
+    brain = make_brain(chat=ScriptedChat(missing), summary_words=20).brain()
+    talk(brain, 11)
+    assert brain.add_talk("more").failure is missing
+    assert len(brain.history) == 12
+
+
+def test_compressing_on_demand(make_brain: MakeBrain) -> None:
+    store = make_brain()
+    for user in ("ann", "bob"):
+        talk(store.brain(user, "c"), 5)
+    assert store.compress() == 6
+    assert store.compress() == 0
+    assert [message.id for message in store.brain("bob", "c").history] == ["m3", "m4"]
+    assert store.count_memories() == 10
+
+
+def test_what_is_added_while_the_model_works_stays(make_brain: MakeBrain) -> None:
+    """The model is asked while nothing is locked."""
+    asked, answer = threading.Event(), threading.Event()
+
+    class SlowChat:
+        def complete(self, request: ChatRequest) -> ChatReply:
+            asked.set()
+            assert answer.wait(60)
+            return ChatReply(text="They counted.")
+
+    brain = make_brain(chat=SlowChat(), summary_words=20).brain()
+    talk(brain, 11)
+    with ThreadPoolExecutor(1) as pool:
+        last = pool.submit(talk, brain, 1, start=11)
+        assert asked.wait(60)
+        talk(brain, 1, start=12)
+        answer.set()
+        last.result()
+    assert brain.historical_summary == "They counted."
+    assert [message.id for message in brain.history] == ["m10", "m11", "m12"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(
+    steps=st.lists(st.sampled_from(["talk", "exchange", "long", "compress", "summary"]), max_size=40),
+    keep=st.integers(1, 4),
+    group=st.integers(2, 4),
+)
+def test_every_message_is_in_the_history_or_a_summary(
+    make_brain: MakeBrain, steps: list[str], keep: int, group: int
+) -> None:
+    store = make_brain(path=None, keep_messages=keep, max_messages=3, summaries_per_level=group, max_tokens=200)
+    brain = store.brain()
+    ids: list[str | None] = []
+    for n, step in enumerate(steps):
+        if step == "talk":
+            ids.append(brain.add_talk(f"message {n}").item_id)
+        elif step == "long":
+            ids.append(brain.add_answer(f"answer {n} " + "with many words " * 60).item_id)
+        elif step == "exchange":
+            payload = MemoryWritePayload(inputs_text=f"q {n}", output_snapshot=MemoryContentSnapshot(text=f"a {n}"))
+            ids.append(store.update(payload).item_id)
+        elif step == "compress":
+            brain.compress()
+        else:
+            brain.set_history_summary(f"all until {n}")
+    state = brain.snapshot()
+    listed = [source for summary in state.summaries for source in summary.sources]
+    listed += list(dict.fromkeys(entry.item_id for entry in state.entries))
+    assert listed == ids
+    assert store.count_memories() == len(ids)
+    if ids:
+        assert ids[-1] in {entry.item_id for entry in state.entries}

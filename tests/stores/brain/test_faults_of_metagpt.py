@@ -1,0 +1,169 @@
+"""Faults of MetaGPT's brain memory (MetaGPT `ba286897`) that this store does not have, one test each."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from devmem import ChatModelError, Message, Role, WriteStatus
+from devmem.testing import ScriptedChat
+
+from .conftest import MakeBrain
+from .redis_server import RedisServer
+
+
+def test_b1_it_works_as_it_is_made(make_brain: MakeBrain) -> None:
+    """There, what its own role makes has no configuration, and neither saves nor summarizes."""
+    brain = make_brain(path=None).brain()
+    assert brain.save()
+    assert brain.summarize() == ""
+    brain.add_talk("Hello")
+    assert brain.save()
+    assert brain.summarize() == "user: Hello"
+
+
+def test_b2_no_secret_is_written(
+    make_brain: MakeBrain, redis_server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There, the model's key and Redis's password are part of what is saved."""
+    redis_server.kill()
+    redis_server.password = "hush-redis"
+    redis_server.start()
+    llm = {"provider": "openai", "model": "testing", "api_key": "hush-key"}
+    redis = {"url": redis_server.url, "password": "hush-redis"}
+    with caplog.at_level(logging.DEBUG):
+        store = make_brain(chat=ScriptedChat(), llm=llm, redis=redis)
+        store.brain("ann", "c").add_talk("Hello")
+    client = redis_server.client()
+    (key,) = client.keys("*")
+    written = [client.get(key), *(file.read_bytes() for file in tmp_path.rglob("memory*") if file.is_file())]
+    shown = (repr(store.config), repr(store.setup), caplog.text)
+    assert all(b"hush" not in part for part in written if isinstance(part, bytes))
+    assert all("hush" not in part for part in shown)
+    client.close()
+
+
+def test_b3_ids_of_two_kinds_go_together(make_brain: MakeBrain) -> None:
+    """There, after a message with a number for its id, every other kind of id is dropped."""
+    brain = make_brain().brain()
+    for message_id in (
+        "7",
+        "0f8fad5bd9cb469fa16570867728950e",
+        "8",
+        "another",
+        "12345678901234567890123456789012",
+        "9",
+    ):
+        added = brain.add_history(Message(f"message {message_id}", id=message_id))
+        assert added.status is WriteStatus.STORED
+    late = brain.add_history(Message("late", id="3"))
+    assert (late.status, late.reason) == (WriteStatus.SKIPPED, "message 3 does not come after message 9")
+    again = brain.add_history(Message("again", id="another"))
+    assert (again.status, again.item_id) == (WriteStatus.DUPLICATE, "another")
+    assert len(brain.history) == 6
+
+
+def test_b3_the_callers_message_stays_as_it_is(make_brain: MakeBrain) -> None:
+    """There, adding a message changes its role."""
+    said = Message("Hello", role=Role.SYSTEM, metadata={"seen": True})
+    brain = make_brain().brain()
+    brain.add_talk(said)
+    assert said.role is Role.SYSTEM
+    (kept,) = brain.history
+    assert (kept.id, kept.role, kept.metadata) == (said.id, Role.USER, said.metadata)
+
+
+def test_b4_a_summary_that_is_set_is_kept(make_brain: MakeBrain) -> None:
+    """There, it is kept only if something else was changed before."""
+    brain = make_brain().brain()
+    for n in range(4):
+        brain.add_talk(f"message {n}")
+    assert brain.save()
+    brain.set_history_summary("They counted.")
+    again = make_brain().brain()
+    assert again.historical_summary == "They counted."
+    assert [message.content for message in again.history] == ["message 2", "message 3"]
+    assert [item.content_summary for item in again.sources(again.summaries[0])] == [
+        "user: message 0",
+        "user: message 1",
+    ]
+    version = again.snapshot().version
+    again.set_history_summary("They counted.")
+    assert again.snapshot().version == version
+
+
+def test_b5_a_model_that_does_not_shorten_is_not_asked_for_ever(
+    make_brain: MakeBrain, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There, 6,900 characters cost 736 calls, and then an error."""
+    chat = ScriptedChat(*[lambda request: request.messages[-1].content] * 1000)
+    brain = make_brain(chat=chat).brain()
+    brain.add_talk("abcdefg hij " * 575)
+    found = brain.summarize()
+    assert 0 < len(found.split()) <= 200
+    assert len(chat.requests) == 5
+    assert "does not shorten" in caplog.text
+
+
+@pytest.mark.parametrize("users", [("ann", "bob"), ("a:b", "a"), ("", "ann")])
+def test_b6_b8_everybody_has_a_key(make_brain: MakeBrain, redis_server: RedisServer, users: tuple[str, str]) -> None:
+    """There, the key is missing from the settings, or one placeholder for all, and its parts are not escaped."""
+    store = make_brain(redis={"url": redis_server.url, "prefix": "my app:1"})
+    one, two = store.brain(users[0], "c"), store.brain(users[1], "b:c")
+    one.add_talk("of the one")
+    two.add_talk("of the other")
+    assert [message.content for message in one.history] == ["of the one"]
+    assert [message.content for message in two.history] == ["of the other"]
+    client = redis_server.client()
+    keys = [key.decode() for key in client.keys("*")]  # type: ignore[union-attr]
+    client.close()
+    assert len(keys) == 2
+    assert all(key.startswith("my%20app%3A1:") and key.count(":") == 2 for key in keys)
+
+
+def test_b7_untrue_is_not_true(make_brain: MakeBrain) -> None:
+    """There, any answer with TRUE in it is yes."""
+    brain = make_brain(chat=ScriptedChat("UNTRUE", "FALSE")).brain()
+    with pytest.raises(ChatModelError):
+        brain.is_related("one", "two")
+    assert not brain.is_related("one", "two")
+
+
+def test_b9_a_title_costs_no_history(make_brain: MakeBrain) -> None:
+    """There, the history is gone after the title is made."""
+    brain = make_brain(chat=ScriptedChat("A summary.", "A title"), window=9000).brain()
+    brain.add_talk("a long story " * 400)
+    before = brain.snapshot()
+    assert brain.get_title() == "A title"
+    assert brain.snapshot() == before
+
+
+def test_b10_an_empty_brain_has_an_empty_summary(make_brain: MakeBrain) -> None:
+    """There, it is a text that is too long."""
+    chat = ScriptedChat()
+    brain = make_brain(chat=chat).brain()
+    assert brain.summarize() == brain.historical_summary == brain.history_text == ""
+    assert brain.compress() == 0
+    assert chat.requests == []
+
+
+def test_a_redis_that_is_down_is_not_an_empty_memory(make_brain: MakeBrain) -> None:
+    """There, errors of Redis are swallowed, and the chat starts anew."""
+    store = make_brain(redis={"url": "redis://127.0.0.1:1"})
+    outcome = store.brain().add_talk("Hello")
+    assert outcome.status is WriteStatus.STORED
+    assert "Redis at 127.0.0.1:1" in str(outcome.failure)
+    assert make_brain(redis={"url": "redis://127.0.0.1:1"}).brain().exists("Hello")
+
+
+def test_the_state_file_is_nobody_elses(make_brain: MakeBrain, tmp_path: Path) -> None:
+    """What people said is in it."""
+    make_brain().brain().add_talk("Hello")
+    file = tmp_path / "memory.db.brain"
+    assert all(each.stat().st_mode & 0o077 == 0 for each in tmp_path.glob("memory.db.brain*"))
+    with sqlite3.connect(file) as opened:
+        assert opened.execute("SELECT count(*) FROM states").fetchone() == (1,)
+    opened.close()

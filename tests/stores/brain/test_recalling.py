@@ -1,0 +1,154 @@
+"""What a node gets from a `brain` store: the summary, what is related, and the latest turns."""
+
+from __future__ import annotations
+
+from devmem import (
+    Attachment,
+    Filter,
+    Hit,
+    MemoryContentSnapshot,
+    MemoryManager,
+    MemoryQuery,
+    MemoryWritePayload,
+    Message,
+    Scope,
+    SourceKind,
+)
+from devmem.testing import FailingChat, HashEmbedder
+from devmem_stores.brain import BrainMemory
+
+from .conftest import MakeBrain
+
+FACTS = [
+    ("Where is the spare key?", "Under the blue flowerpot."),
+    ("When does the train leave?", "The night train to Vienna leaves at nine."),
+    ("How long does the bread bake?", "Forty minutes."),
+    ("Who feeds the cat?", "Pelle does."),
+    ("What is the password of the shed?", "There is none."),
+    ("Is it raining?", "No, the sun is out."),
+    ("Shall we go?", "Yes, at noon."),
+]
+
+
+def filled(store: BrainMemory, scope: Scope | None = None) -> BrainMemory:
+    for asked, answered in FACTS:
+        store.update(
+            MemoryWritePayload(
+                inputs_text=asked,
+                output_snapshot=MemoryContentSnapshot(text=answered),
+                scope=scope or Scope(),
+                source="butler",
+            )
+        )
+    return store
+
+
+def asked(store: BrainMemory, text: str, top_k: int, where: Filter | None = None) -> list[Hit]:
+    return store.search(MemoryQuery(text=text, top_k=top_k, where=where or Filter()))
+
+
+def texts(hits: list[Hit]) -> list[str]:
+    return [hit.item.content_summary for hit in hits]
+
+
+def test_the_summary_then_what_is_related_then_the_latest(make_brain: MakeBrain) -> None:
+    hits = asked(filled(make_brain()), "the night train to Vienna", 4)
+    summary, related, *rest = texts(hits)
+    assert summary.startswith("Summary of 10 earlier messages, ")
+    assert related == "user: When does the train leave?\nbutler: The night train to Vienna leaves at nine."
+    assert "user: Shall we go?\nbutler: Yes, at noon." in rest
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert len({hit.item.id for hit in hits}) == len(hits) == 4
+
+
+def test_the_summary_says_what_it_is_made_of(make_brain: MakeBrain) -> None:
+    store = filled(make_brain())
+    summary = asked(store, "train", 3)[0].item
+    assert summary.provenance.kind is SourceKind.SUMMARY
+    assert [item.content_summary[:6] for item in store.get(summary.provenance.parents)] == ["user: "] * 5
+    now = store.setup.clock()
+    assert (summary.metadata["from"], summary.metadata["to"], summary.metadata["messages"]) == (now, now, 10)
+
+
+def test_a_single_hit_answers_the_question(make_brain: MakeBrain) -> None:
+    (only,) = asked(filled(make_brain()), "night train", 1)
+    assert "Vienna" in only.item.content_summary
+
+
+def test_where_nothing_is_related_the_latest_fill_up(make_brain: MakeBrain) -> None:
+    found = texts(asked(filled(make_brain()), "xylophone", 3))
+    assert [text.splitlines()[0] for text in found[1:]] == ["user: Shall we go?", "user: Is it raining?"]
+    assert len(asked(filled(make_brain(path=None)), " ", 9)) == 3
+
+
+def test_less_similar_turns_are_left_out(make_brain: MakeBrain) -> None:
+    store = make_brain(embedding={"provider": "openai", "model": "testing"})
+    filled(store)
+    query = "user: When does the train leave?\nbutler: The night train to Vienna leaves at nine."
+    hits = store.search(MemoryQuery(text=query, top_k=5, similarity_threshold=0.9))
+    assert [hit.item.provenance.kind for hit in hits] == [SourceKind.SUMMARY, SourceKind.NODE]
+    assert hits[1].item.content_summary == query
+    assert HashEmbedder().identity.dimension == 64
+
+
+def test_a_filter_by_more_than_scope_gives_matching_items_only(make_brain: MakeBrain) -> None:
+    hits = asked(filled(make_brain()), "train", 5, Filter(source_name="nobody"))
+    assert hits == []
+
+
+def test_each_user_gets_their_own_conversation(make_brain: MakeBrain) -> None:
+    """With `or_unbound`, as a runner asks for a user, what belongs to nobody does not push it aside."""
+    store = make_brain()
+    filled(store, Scope(user="ann", session="monday"))
+    filled(store, Scope(user="bob", session="monday"))
+    store.update(MemoryWritePayload(inputs_text="What is new today?"))
+    for user in ("ann", "bob"):
+        hits = asked(store, "train", 9, Filter(scope=Scope(user=user), or_unbound=True))
+        assert hits[0].item.scope.user == user
+        assert "Summary of 10" in hits[0].item.content_summary
+        assert {hit.item.scope.user for hit in hits} <= {user, None}
+
+
+def test_the_newest_conversation_of_a_user_is_meant(make_brain: MakeBrain) -> None:
+    store = make_brain()
+    filled(store, Scope(user="ann", session="monday"))
+    store.update(MemoryWritePayload(inputs_text="A new day, a new talk.", scope=Scope(user="ann", session="tuesday")))
+    ann = Filter(scope=Scope(user="ann"))
+    assert "new talk" in " ".join(texts(asked(store, "xylophone", 3, ann)))
+    assert asked(store, "train", 1, Filter(scope=Scope(user="ann", session="monday")))[0].item.scope.session == "monday"
+    assert "Vienna" in asked(store, "train", 1, ann)[0].item.content_summary
+
+
+def test_chinese(make_brain: MakeBrain) -> None:
+    store = make_brain(max_messages=2)
+    brain = store.brain()
+    for text in ("发布会是什么时候?", "发布会改到五月三日。", "谁来准备帐篷?", "李雷准备帐篷。"):
+        brain.add_history(Message(text))
+    hits = asked(store, "帐篷", 3)
+    assert hits[0].item.content_summary.startswith("此前2条消息的概括")
+    assert "发布会改到五月三日" in hits[0].item.content_summary
+
+
+def test_summaries_that_are_too_long_to_show_are_shortened(make_brain: MakeBrain) -> None:
+    store = make_brain(max_tokens=200, summary_words=1000)
+    for n in range(6):
+        store.brain().add_talk(f"Point {n} is that the boat needs {n} new planks. " * 12)
+    summary = asked(store, "planks", 2)[0].item.content_summary
+    assert len(summary) < len(store.brain().historical_summary) / 2
+    assert "planks" in summary
+
+
+def test_a_failure_beside_the_write_is_reported_by_the_manager(make_brain: MakeBrain) -> None:
+    """The node goes on, the payload is stored once, and the result says what went wrong."""
+    store = make_brain(chat=FailingChat(), summary_words=20, max_messages=2)
+    manager = MemoryManager([Attachment(name="brain")], {"brain": store})
+    for asked_, answered in FACTS[:3]:
+        payload = MemoryWritePayload(inputs_text=asked_, output_snapshot=MemoryContentSnapshot(text=answered * 9))
+        result = manager.update(payload)
+    assert [failure.store for failure in result.failures] == ["brain"]
+    assert manager.unsaved == 0
+    assert store.count_memories() == 3
+    found = manager.retrieve(query="When does the train leave?")
+    assert found is not None
+    assert found.failures == ()
+    assert "Vienna" in found.formatted_text

@@ -1,0 +1,386 @@
+"""A real Redis: what it holds expires, is shared, goes away and comes back; nothing is lost by it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem import ConfigError, Message, MissingExtraError, WriteStatus, open_stores
+from devmem.config import parse_workflow
+from devmem.registry import registry
+from devmem.testing import ManualClock
+from devmem_stores.brain import BrainConfig, BrainMemory
+from devmem_stores.brain.errors import BrainFallbackError, CacheContentError, CacheRefusedError, CacheUnavailableError
+from devmem_stores.brain.keys import ChatKey
+
+from .conftest import MakeBrain, StartRedis
+from .cutting_proxy import CuttingProxy
+from .redis_server import RedisServer
+
+KEY = "brain:ann:c"
+HERE = Path(__file__).parent
+
+
+def contents(history: list[Message]) -> list[str]:
+    return [message.content for message in history]
+
+
+def run(server: RedisServer, command: str, *arguments: Any) -> Any:
+    with server.client() as client:
+        return cast("Any", client.execute_command(command, *arguments))
+
+
+def test_without_the_package_the_extra_is_named(make_brain: MakeBrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store without Redis does not need it."""
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'devmem\[redis\]'"):
+        make_brain(redis={"url": "redis://127.0.0.1:1"})
+    assert make_brain().brain().add_talk("Hello").failure is None
+
+
+def test_a_state_expires(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    """Half an hour after the last change, unless the configuration says otherwise; the file has it still."""
+    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
+    brain.add_talk("Hello")
+    assert 1_790_000 < run(redis_server, "PTTL", KEY) <= 1_800_000
+    run(redis_server, "PEXPIRE", KEY, 5_000)
+    assert contents(brain.history) == ["Hello"]
+    assert run(redis_server, "PTTL", KEY) <= 5_000
+    brain.add_talk("Are you there?")
+    assert run(redis_server, "PTTL", KEY) > 1_790_000
+    run(redis_server, "PEXPIRE", KEY, 0)
+    assert run(redis_server, "EXISTS", KEY) == 0
+    assert contents(brain.history) == ["Hello", "Are you there?"]
+    brain.add_answer("Yes")
+    assert run(redis_server, "EXISTS", KEY) == 1
+    assert contents(brain.history) == ["Hello", "Are you there?", "Yes"]
+
+
+def test_a_lifetime_of_ones_own(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    make_brain(redis={"url": redis_server.url, "ttl": 7.5}).brain("ann", "c").add_talk("Hello")
+    assert 0 < run(redis_server, "PTTL", KEY) <= 7_500
+
+
+def test_nothing_is_written_that_did_not_change(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
+    said = Message("Hello")
+    brain.add_talk(said)
+    assert not brain.is_dirty
+    before = run(redis_server, "GET", KEY)
+    brain.pop_last_talk()
+    brain.add_history(said)
+    assert brain.save()
+    after = run(redis_server, "GET", KEY)
+    brain.pop_last_talk()
+    assert before != after == run(redis_server, "GET", KEY)
+
+
+def test_two_machines_share_a_conversation(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    """Each has its own items; the state goes through Redis, and what the other said is recalled here too."""
+    redis = {"url": redis_server.url}
+    one, two = make_brain(path="one.db", redis=redis), make_brain(path="two.db", redis=redis)
+    one.brain().add_talk("When is the launch?")
+    two.brain().add_answer("The launch is in June.")
+    assert contents(one.brain().history) == contents(two.brain().history)
+    assert [item.content_summary for item in one.retrieve("", "launch", 5)] == [
+        "user: When is the launch?",
+        "assistant: The launch is in June.",
+    ]
+
+
+def started(start_script: Callable[..., Any], folder: Path, url: str, count: int) -> list[Any]:
+    """Let two processes talk at once in one conversation."""
+    both = [start_script(HERE / "workers" / "talk.py", folder, url, name, count) for name in ("one", "two")]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return both
+
+
+def assert_all_is_there(store: BrainMemory, count: int) -> None:
+    """Each message of both is in the history or in one summary, and in its order."""
+    state = store.brain("ann", "c").snapshot()
+    listed = [source for summary in state.summaries for source in summary.sources]
+    listed += [entry.item_id for entry in state.entries]
+    assert len(set(listed)) == len(listed) == 2 * count
+    kept = [item.content_summary for item in store.recent(2 * count)][::-1]
+    for name in ("one", "two"):
+        assert [text for text in kept if f" {name} " in text] == [f"user: {name} says {n}" for n in range(count)]
+
+
+@pytest.mark.parametrize("with_redis", [True, False])
+def test_two_processes(
+    make_brain: MakeBrain, redis_server: RedisServer, tmp_path: Path, start_script: Callable[..., Any], with_redis: bool
+) -> None:
+    """Both change one conversation at once; no change undoes another."""
+    url = redis_server.url if with_redis else ""
+    for process in started(start_script, tmp_path, url, 20):
+        assert process.stdout.readlines() == ["kept\n"] * 20 + ["end\n"]
+    assert_all_is_there(make_brain(**({"redis": {"url": url}} if with_redis else {})), 20)
+
+
+def test_a_server_that_keeps_dying_under_two_processes(
+    make_brain: MakeBrain, redis_server: RedisServer, tmp_path: Path, start_script: Callable[..., Any]
+) -> None:
+    """It comes back four times, twice without its data."""
+    both = started(start_script, tmp_path, redis_server.url, 40)
+    lines: list[str] = []
+    for attempt in range(4):
+        lines += [both[0].stdout.readline() for _ in range(5)]
+        redis_server.kill()
+        lines += [both[0].stdout.readline() for _ in range(4)]
+        if attempt % 2:
+            redis_server.forget_all()
+        redis_server.start()
+    lines += both[0].stdout.readlines()
+    assert both[1].stdout.readlines()[-1] == "end\n"
+    assert "fallback\n" in lines
+    assert lines[-1] == "end\n"
+    store = make_brain(redis={"url": redis_server.url})
+    assert store.brain("ann", "c").save()
+    assert_all_is_there(store, 40)
+
+
+def test_a_server_that_is_killed_and_comes_back(
+    make_brain: MakeBrain, redis_server: RedisServer, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is left in peace for a while; then what was said meanwhile is written to it."""
+    store = make_brain(redis={"url": redis_server.url})
+    brain = store.brain("ann", "c")
+    brain.add_talk("before")
+    redis_server.kill()
+    with caplog.at_level(logging.INFO):
+        outcome = brain.add_talk("meanwhile")
+        store.brain("bob", "c").add_talk("of bob")
+    assert outcome.status is WriteStatus.STORED
+    assert isinstance(outcome.failure, BrainFallbackError)
+    assert outcome.failure.used.endswith("memory.db.brain")
+    assert isinstance(outcome.failure.causes[0], CacheUnavailableError)
+    assert len([line for line in caplog.messages if "keeps its conversations in" in line]) == 1
+    assert (brain.is_dirty, brain.save(), contents(brain.history)) == (True, False, ["before", "meanwhile"])
+    redis_server.start()
+    assert brain.add_talk("while it is left in peace").failure is not None
+    clock.advance(60)
+    with caplog.at_level(logging.INFO):
+        assert brain.add_talk("after").failure is None
+    assert "where it should again" in caplog.text
+    assert not brain.is_dirty
+    expected = ["before", "meanwhile", "while it is left in peace", "after"]
+    elsewhere = make_brain(path=None, redis={"url": redis_server.url})
+    assert contents(elsewhere.brain("ann", "c").history) == expected
+    assert contents(elsewhere.brain("bob", "c").history) == ["of bob"]
+
+
+def test_the_next_process_writes_what_redis_missed(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    redis = {"url": redis_server.url}
+    redis_server.kill()
+    store = make_brain(redis=redis)
+    store.brain("ann", "c").add_talk("meanwhile")
+    store.close()
+    redis_server.start()
+    make_brain(redis=redis)
+    assert b"meanwhile" in run(redis_server, "GET", KEY)
+
+
+def test_both_sides_of_an_outage_come_together(
+    make_brain: MakeBrain, redis_server: RedisServer, clock: ManualClock
+) -> None:
+    """One machine lost sight of Redis, the other went on there."""
+    redis = {"url": redis_server.url}
+    one, two = make_brain(path="one.db", redis=redis), make_brain(path="two.db", redis=redis)
+    one.brain().add_talk("before")
+    redis_server.kill()
+    assert one.brain().add_talk("of the one").failure is not None
+    redis_server.start()
+    clock.advance(1)
+    assert two.brain().add_talk("of the other").failure is None
+    clock.advance(60)
+    one.save()
+    for store in (one, two):
+        assert contents(store.brain().history) == ["before", "of the one", "of the other"]
+
+
+def test_what_is_forgotten_while_redis_is_down_stays_forgotten(
+    make_brain: MakeBrain, redis_server: RedisServer, clock: ManualClock
+) -> None:
+    store = make_brain(redis={"url": redis_server.url})
+    brain = store.brain("ann", "c")
+    outcome = brain.add_talk("forget this")
+    brain.add_talk("keep this")
+    redis_server.kill()
+    assert outcome.item_id is not None
+    assert store.delete(ids=[outcome.item_id]) == 1
+    redis_server.start()
+    clock.advance(60)
+    store.save()
+    assert contents(brain.history) == ["keep this"]
+    assert b"forget this" not in run(redis_server, "GET", KEY)
+    store.clear()
+    assert b"keep this" not in run(redis_server, "GET", KEY)
+
+
+def test_an_answer_that_is_lost(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    """The change was made all the same; it is neither made twice nor reported as somebody else's."""
+    proxy = CuttingProxy(redis_server.port)
+    store = make_brain(redis={"url": proxy.url})
+    brain = store.brain("ann", "c")
+    brain.add_history(Message("first", id="1"))
+    proxy.cuts = 1
+    assert brain.add_talk(Message("second", id="2")).status is WriteStatus.STORED
+    proxy.cuts = 1
+    assert brain.pop_last_talk() == "second"
+    assert proxy.cuts == 0
+    assert brain.last_talk is None
+    assert contents(brain.history) == ["first", "second"]
+    store.close()
+    proxy.close()
+
+
+@pytest.mark.parametrize("loses_its_data", [True, False])
+def test_a_server_that_is_restarted(make_brain: MakeBrain, redis_server: RedisServer, loses_its_data: bool) -> None:
+    """Between two calls nobody notices, whether it kept its data or not."""
+    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
+    brain.add_talk("before")
+    redis_server.kill()
+    if loses_its_data:
+        redis_server.forget_all()
+    redis_server.start()
+    assert run(redis_server, "EXISTS", KEY) == (not loses_its_data)
+    assert brain.add_talk("after").failure is None
+    assert contents(brain.history) == ["before", "after"]
+
+
+def test_a_server_with_older_data_gets_the_newer(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    """As one that is put back from a backup."""
+    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
+    brain.add_talk("first")
+    backup = run(redis_server, "GET", KEY)
+    brain.add_talk("second")
+    run(redis_server, "SET", KEY, backup)
+    assert contents(brain.history) == ["first", "second"]
+
+
+@pytest.mark.parametrize("password", [None, "wrong-hush"])
+def test_a_wrong_password_is_said(
+    make_brain: MakeBrain, start_redis: StartRedis, clock: ManualClock, password: str | None
+) -> None:
+    """The password itself is not."""
+    server = start_redis(password="right-hush")
+    store = make_brain(redis={"url": server.url, "password": password})
+    outcome = store.brain("ann", "c").add_talk("Hello")
+    assert isinstance(outcome.failure, BrainFallbackError)
+    (cause,) = outcome.failure.causes
+    assert isinstance(cause, CacheRefusedError)
+    assert "redis.password" in str(cause)
+    assert "hush" not in str(outcome.failure)
+    assert contents(make_brain(redis={"url": server.url, "password": "right-hush"}).brain("ann", "c").history) == [
+        "Hello"
+    ]
+
+
+def test_a_password_in_the_address(make_brain: MakeBrain, start_redis: StartRedis) -> None:
+    server = start_redis(password="right-hush")
+    url = server.url.replace("redis://", "redis://:right-hush@")
+    assert make_brain(redis={"url": url}).brain("ann", "c").add_talk("Hello").failure is None
+    assert run(server, "EXISTS", KEY) == 1
+    assert "hush" not in repr(BrainConfig.model_validate({"redis": {"url": url}}))
+
+
+def test_an_encrypted_address_is_not_asked_in_the_clear(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    """This server speaks no TLS, so it is not reached."""
+    redis = {"url": redis_server.url.replace("redis://", "rediss://"), "timeout": 0.5}
+    outcome = make_brain(redis=redis).brain("ann", "c").add_talk("Hello")
+    assert isinstance(outcome.failure, BrainFallbackError)
+    assert run(redis_server, "DBSIZE") == 0
+
+
+@pytest.mark.parametrize("value", [b"something else", b'{"format": 99}', b"\xff\xfe", b"[]"])
+def test_what_others_keep_under_the_key_is_left_alone(
+    make_brain: MakeBrain, redis_server: RedisServer, value: bytes
+) -> None:
+    run(redis_server, "SET", KEY, value)
+    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
+    outcome = brain.add_talk("Hello")
+    assert isinstance(outcome.failure, BrainFallbackError)
+    assert isinstance(outcome.failure.causes[0], CacheContentError)
+    assert contents(brain.history) == ["Hello"]
+    assert run(redis_server, "GET", KEY) == value
+
+
+def test_one_state_that_cannot_be_shared_does_not_hold_up_the_others(
+    make_brain: MakeBrain, redis_server: RedisServer, clock: ManualClock
+) -> None:
+    store = make_brain(redis={"url": redis_server.url})
+    redis_server.kill()
+    for user in ("ann", "bob", "cid"):
+        store.brain(user, "c").add_talk(f"of {user}")
+    redis_server.start()
+    run(redis_server, "SET", KEY, b"something else")
+    clock.advance(60)
+    store.save()
+    dirty = [user for user in ("ann", "bob", "cid") if store.brain(user, "c").is_dirty]
+    assert dirty == ["ann"]
+
+
+def test_a_value_of_another_kind_is_left_alone(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    run(redis_server, "LPUSH", KEY, "something else")
+    outcome = make_brain(redis={"url": redis_server.url}).brain("ann", "c").add_talk("Hello")
+    assert isinstance(outcome.failure, BrainFallbackError)
+    assert run(redis_server, "TYPE", KEY) == b"list"
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_each_time(make_brain: MakeBrain) -> None:
+    """One call waits for the timeout; the others are told at once."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        brain = make_brain(redis={"url": url, "timeout": 0.2}).brain()
+        brain.add_talk("first")
+        failures = [brain.add_talk(f"message {n}").failure for n in range(20)]
+        silent.setblocking(False)
+        # One, and once more at once.
+        for _ in range(2):
+            silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert all("asked again in" in str(failure) for failure in failures)
+
+
+@given(one=st.tuples(st.text(max_size=8), st.text(max_size=8)), two=st.tuples(st.text(max_size=8), st.text(max_size=8)))
+def test_no_two_conversations_share_a_key(one: tuple[str, str], two: tuple[str, str]) -> None:
+    first, second = (ChatKey(user=user, chat=chat) for user, chat in (one, two))
+    assert (str(first) == str(second)) == (one == two)
+    assert ChatKey.parse(str(first)) == first
+    assert str(first).isascii()
+    assert str(first).isprintable()
+
+
+def test_an_address_of_something_else_is_refused() -> None:
+    text = "memory: [{name: b, type: brain, config: {redis: {url: 'http://:hush@127.0.0.1'}}}]"
+    with pytest.raises(ConfigError, match="redis://") as caught:
+        parse_workflow(text, registry)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_workflow_with_redis(redis_server: RedisServer, tmp_path: Path) -> None:
+    text = f"""
+memory:
+  - name: talks
+    type: brain
+    config: {{memory_path: talks.db, redis: {{url: "{redis_server.url}"}}}}
+"""
+    workflow = parse_workflow(text, registry, base_dir=tmp_path)
+    with open_stores(workflow) as stores:
+        stores["talks"].brain("ann", "c").add_talk("Hello")  # type: ignore[attr-defined]
+    assert run(redis_server, "EXISTS", "talks:ann:c") == 1

@@ -1,0 +1,99 @@
+"""Windows over a long text, and the summaries made of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem import ChatModelError
+from devmem.testing import ScriptedChat
+from devmem_stores.brain import BrainMemory
+
+from .conftest import MakeBrain
+
+
+@pytest.mark.parametrize(
+    ("length", "window", "lengths"),
+    [
+        (100, 40, [40, 40, 40, 40, 20]),
+        (60, 40, [40, 40, 20]),
+        (80, 40, [40, 40, 40, 20]),
+        (41, 40, [40, 21]),
+        (40, 40, [40]),
+        (0, 40, [0]),
+        (45, 20, [20, 20, 5]),
+        (600, 0, [500, 120]),
+        (600, -1, [500, 120]),
+        (45, 21, [21] * 25 + [20]),
+    ],
+)
+def test_windows_of_metagpt(length: int, window: int, lengths: list[int]) -> None:
+    assert [len(part) for part in BrainMemory.split_texts("x" * length, window)] == lengths
+
+
+@given(text=st.text(max_size=400), window=st.integers(-5, 120))
+def test_windows_hold_the_whole_text(text: str, window: int) -> None:
+    parts = BrainMemory.split_texts(text, window)
+    size = window if window > 0 else 500
+    overlap = 20 if size > 20 else 0
+    assert all(len(part) <= size for part in parts)
+    assert parts[0] + "".join(part[overlap:] for part in parts[1:]) == text
+
+
+def words(count: int, start: int = 0) -> str:
+    return " ".join(f"w{n:05d}" for n in range(start, start + count))
+
+
+def test_a_long_text_goes_through_window_by_window(make_brain: MakeBrain) -> None:
+    """Each part gets its share of the words; the parts become one."""
+    chat = ScriptedChat(*[f"part {n} " + words(25) for n in range(5)], "all in one")
+    brain = make_brain(chat=chat).brain()
+    brain.add_talk(words(985))
+    assert brain.summarize(100) == "all in one"
+    said = [request.messages[0].content for request in chat.requests]
+    assert ["fewer than 21 words" in text for text in said] == [True] * 5 + [False]
+    assert "fewer than 100 words" in said[-1]
+    assert [len(text) for text in chat.asked[:4]] == [1480] * 4
+    assert chat.asked[-1].startswith("part 0 ")
+
+
+def test_parts_that_are_short_enough_together_are_the_summary(make_brain: MakeBrain) -> None:
+    chat = ScriptedChat(*[f"part {n}" for n in range(5)])
+    brain = make_brain(chat=chat).brain()
+    brain.add_talk(words(985))
+    assert brain.summarize(100) == "\n".join(f"part {n}" for n in range(5))
+    assert len(chat.requests) == 5
+
+
+def test_several_rounds(make_brain: MakeBrain) -> None:
+    chat = ScriptedChat(*[lambda request: request.messages[-1].content[:600]] * 60)
+    brain = make_brain(chat=chat, max_tokens=100_000).brain()
+    brain.add_talk(words(3000))
+    assert len(brain.summarize(100)) <= 600
+    assert 15 < len(chat.requests) < 40
+
+
+def test_a_short_text_is_its_own_summary(make_brain: MakeBrain) -> None:
+    chat = ScriptedChat()
+    brain = make_brain(chat=chat).brain()
+    brain.add_talk("Five words are not many.")
+    assert brain.summarize(10) == "user: Five words are not many."
+    assert chat.requests == []
+
+
+@pytest.mark.parametrize("answer", ["", "  \n"])
+def test_an_empty_answer_is_an_error(make_brain: MakeBrain, answer: str) -> None:
+    brain = make_brain(chat=ScriptedChat(answer)).brain()
+    brain.add_talk(words(220))
+    with pytest.raises(ChatModelError, match="without a text"):
+        brain.summarize(100)
+
+
+def test_a_summary_longer_than_its_text_is_not_taken(make_brain: MakeBrain) -> None:
+    chat = ScriptedChat(words(500, 900))
+    brain = make_brain(chat=chat).brain()
+    brain.add_talk(words(150) + ". A short sentence at the end.")
+    found = brain.summarize(100)
+    assert "w00900" not in found
+    assert found
