@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from devmem import StoreSetup
-from devmem_stores.simple import SimpleConfig, SimpleMemory
 from tools.bench.__main__ import app
 from tools.bench.rows import Row
 from tools.bench.speed.command import _collect
@@ -20,7 +18,6 @@ from tools.bench.speed.measured.measuring import share_found, timed
 from tools.bench.speed.peers import PEERS, measure_peers
 from tools.bench.speed.processes import Measured, MeasurementError
 from tools.bench.speed.rows import label, parse_size
-from tools.bench.speed.stages import stage_times
 from tools.bench.synthetic import BLOCK, Blocks
 from tools.embedding.measure_speed import compare
 
@@ -131,20 +128,6 @@ def test_slow_questions_are_asked_fewer_of() -> None:
 def test_recall_is_the_share_of_the_exact_nearest() -> None:
     assert share_found([[1, 2], [5, 9]], np.array([[1, 2], [5, 6]])) == 0.75
     assert share_found([[1, 2]], np.array([[1, 3], [5, 6]])) == 0.5
-
-
-class Telling(SimpleMemory):
-    """A store that tells its stages."""
-
-    @property
-    def stage_ms(self) -> Mapping[str, float]:
-        return {"vector": 0.5}
-
-
-def test_stages_are_taken_where_a_store_tells_them() -> None:
-    setup = StoreSetup(name="a", store_type="simple", config=SimpleConfig())
-    assert stage_times(Telling(setup)) == {"vector": 0.5}
-    assert stage_times(SimpleMemory(setup)) == {}
 
 
 def test_what_was_measured_before_a_failure_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
