@@ -128,7 +128,6 @@ class CollectionMemory(MemoryBase):
         report = self.collection.explain(asked) if explain else SearchReport(hits=tuple(self.collection.search(asked)))
         return reranked(report, self._reranker, query.text, query.top_k) if self._reranker else report
 
-<<<<<<< HEAD
     @property
     def ranking(self) -> Ranking:
         """How hits are ranked, as the `retrieval:` block says."""
@@ -143,13 +142,6 @@ class CollectionMemory(MemoryBase):
     def _asked(
         self, query: MemoryQuery, limit: int, weights: Weights | None = None, ranking: Ranking | None = None
     ) -> SearchQuery:
-=======
-    def _hybrid(self, query: MemoryQuery, limit: int, weights: Weights | None = None) -> list[Hit]:
-        """Search by all the evidence; with `weights`, by meaning and words alone."""
-        return self.collection.search(self._asked(query, limit, weights))
-
-    def _asked(self, query: MemoryQuery, limit: int, weights: Weights | None = None) -> SearchQuery:
->>>>>>> rolezero
         if self._queue is not None:
             self._queue.catch_up(self.collection, batches=1)
         tokens = query.embedding.tokens_by(self._embedder) if self._embedder else None
