@@ -14,6 +14,7 @@ from devmem.base import (
     Progress,
     QueryEmbedding,
     StoreSetup,
+    encode_items,
     item_from,
     skipped,
 )
@@ -39,7 +40,7 @@ from devmem.config import (
     MemoryOptions,
     Workflow,
 )
-from devmem.embedding import Embedder, ModelIdentity, open_embedder
+from devmem.embedding import Embedder, Encoding, ModelIdentity, open_embedder
 from devmem.errors import (
     ChatModelError,
     CollectionBusyError,
@@ -148,6 +149,7 @@ __all__ = [
     "EmbeddingError",
     "EmbeddingMismatchError",
     "EmbeddingParams",
+    "Encoding",
     "Filter",
     "Hit",
     "IndexConfig",
@@ -213,6 +215,7 @@ __all__ = [
     "dump_message",
     "dump_message_json",
     "dump_payload",
+    "encode_items",
     "estimate_tokens",
     "extract_summary",
     "item_from",

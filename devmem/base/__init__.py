@@ -2,6 +2,7 @@
 
 from devmem.base.collection_memory import CollectionConfig, CollectionMemory, PlaceConfig
 from devmem.base.composing import item_from, skipped
+from devmem.base.encoding import encode_items
 from devmem.base.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
 from devmem.base.memory import MemoryBase, Progress
 from devmem.base.query import MemoryQuery, QueryEmbedding
@@ -21,6 +22,7 @@ __all__ = [
     "Progress",
     "QueryEmbedding",
     "StoreSetup",
+    "encode_items",
     "item_from",
     "skipped",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import ClassVar, Final, Literal
@@ -116,10 +116,11 @@ class CollectionMemory(MemoryBase):
         return list(self._report(query, explain=False).hits)
 
     def _explain(self, query: MemoryQuery) -> SearchReport:
-        if type(self)._search is not CollectionMemory._search:  # noqa: SLF001 - one of its own class
-            # A store type that ranks in its own way explains that one.
-            return super()._explain(query)
-        return self._report(query, explain=True)
+        return super()._explain(query) if self._ranks_itself() else self._report(query, explain=True)
+
+    def _ranks_itself(self) -> bool:
+        """Say whether the store type has a ranking of its own, which the collection cannot explain."""
+        return type(self)._search is not CollectionMemory._search  # noqa: SLF001 - one of its own class
 
     def _report(self, query: MemoryQuery, *, explain: bool) -> SearchReport:
         """Search by all the evidence, and let the reranker read the best."""
@@ -169,12 +170,15 @@ class CollectionMemory(MemoryBase):
         """How many items to keep; the oldest go first. None keeps all."""
         return None
 
-    def _store(self, items: Sequence[MemoryItem], unique: Unique) -> list[WriteOutcome]:
-        encodings: dict[str, Encoding] = {}
+    def _store(
+        self, items: Sequence[MemoryItem], unique: Unique, known: Mapping[str, Encoding] | None = None
+    ) -> list[WriteOutcome]:
+        """Store items, with their encodings where these are known (by id), and embedded otherwise."""
+        encodings = dict(known or {})
         if self._queue is not None:
             self._mention_language(items)
             self._queue.catch_up(self.collection)
-            encodings = self._queue.encode(items)
+            encodings |= self._queue.encode([item for item in items if item.id not in encodings])
         outcomes = self.collection.add(items, unique=unique, encodings=encodings)
         if (keep := self._cap()) is not None:
             self._trim_to(keep)

@@ -7,12 +7,11 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from devmem.collections import Collection, passages_of
-from devmem.embedding import Embedder, Encoding, TokenCodes, TokenEmbedder, token_codes
+from devmem.base.encoding import encode_items
+from devmem.collections import Collection
+from devmem.embedding import Embedder, Encoding
 from devmem.errors import EmbeddingError
-from devmem.items import MemoryItem, Vector
+from devmem.items import MemoryItem
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 64
@@ -25,7 +24,7 @@ class EmbeddingQueue:
     def __init__(self, embedder: Embedder, clock: Callable[[], float], *, tokens: bool = True) -> None:
         """Take the embedder; `tokens` asks it for token vectors too, where it gives them."""
         self._embedder, self._clock = embedder, clock
-        self._tokens = embedder if tokens and isinstance(embedder, TokenEmbedder) else None
+        self._tokens = tokens
         self._lock = threading.Lock()
         self._pause = _FIRST_PAUSE
         self._resume_at = 0.0
@@ -36,27 +35,19 @@ class EmbeddingQueue:
 
         A provider that failed is left in peace for some seconds, longer each time.
         """
-        todo = {item.id: passages_of(item) for item in items if item.embedding is None and item.content_summary.strip()}
+        todo = [item for item in items if item.embedding is None and item.content_summary.strip()]
         if not todo:
             return {}
         if self._clock() < self._resume_at:
             self._may_wait = True
             return {}
         try:
-            encoded = self._encode([text for texts in todo.values() for text in texts])
+            encodings = encode_items(self._embedder, todo, tokens=self._tokens)
         except EmbeddingError as error:
             self._failed(error, len(todo))
             return {}
         self._pause, self._resume_at = _FIRST_PAUSE, 0.0
-        ends = list(itertools.accumulate(map(len, todo.values())))
-        spans = zip([0, *ends], ends, strict=False)
-        return {name: _joined(encoded[start:end]) for name, (start, end) in zip(todo, spans, strict=True)}
-
-    def _encode(self, texts: Sequence[str]) -> list[tuple[Vector, TokenCodes | None]]:
-        """Give each text's vector and token codes."""
-        if self._tokens is not None:
-            return [(made.vector, token_codes(made)) for made in self._tokens.embed_tokens(texts)]
-        return [(vector, None) for vector in self._embedder.embed(texts)]
+        return encodings
 
     def catch_up(
         self, collection: Collection, progress: Callable[[int], None] | None = None, *, batches: int | None = None
@@ -98,8 +89,3 @@ class EmbeddingQueue:
         self._may_wait = True
         self._resume_at = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-
-
-def _joined(passages: Sequence[tuple[Vector, TokenCodes | None]]) -> Encoding:
-    codes = tuple(one for _, one in passages if one is not None)
-    return Encoding(vectors=np.stack([vector for vector, _ in passages]), tokens=codes or None)

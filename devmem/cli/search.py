@@ -53,17 +53,23 @@ def search(
     else:
         with opened(workflow, store, session) as memory:
             report = _search(memory, well_formed(query), top_k, threshold, restriction, explain=explain)
+    _show(terminal, report, explain=explain, as_json=as_json)
+
+
+def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
     hits = list(report.hits)
     if as_json and explain:
         terminal.json(report_json(report))
-    elif as_json:
+        return
+    if as_json:
         waiting = waiting_ids(hits)
         terminal.json([{**hit_json(hit), "waiting": hit.item.id in waiting} for hit in hits])
-    elif not hits:
+        return
+    if not hits:
         terminal.report("note", "nothing was found")
-    if explain and not as_json:
+    if explain:
         show_report(terminal, report)
-    elif not as_json:
+    else:
         _list(terminal, hits)
 
 

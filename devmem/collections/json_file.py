@@ -199,6 +199,11 @@ class JsonCollection:
         with self._reading() as memory:
             return memory.waiting(limit)
 
+    def encodings(self, ids: Sequence[str]) -> dict[str, Encoding]:
+        """Give what a model made of those of the items that are embedded, by id."""
+        with self._reading() as memory:
+            return memory.encodings(ids)
+
     def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
         """Give waiting items their embeddings; the file keeps one of each item, that of its start."""
         return self._change(lambda memory: memory.set_embeddings(encodings))

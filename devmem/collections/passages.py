@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from devmem.items import MemoryItem
+from devmem.items import MemoryItem, SourceKind
 from devmem.text.passages import split_passages
 
 _ROLE: Final = re.compile(r"^\((?:system|user|assistant|tool)\) ", re.MULTILINE)
@@ -18,10 +18,12 @@ _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 def passages_of(item: MemoryItem) -> list[str]:
     """Cut all that an item says into passages, in order; none when it says nothing.
 
-    What a snapshot repeats of the summary is left out, and so is a summary that is only the start of a snapshot.
+    What a snapshot repeats of the summary is left out, and so is a summary that is only the start of a snapshot, and
+    the name of the source.
     """
     summary = item.content_summary.strip()
-    texts = [_ROLE.sub("", shot.text).strip() for shot in (item.input_snapshot, item.output_snapshot) if shot]
+    shots = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot]
+    texts = [_ROLE.sub("", text).strip() for text in shots if text != item.provenance.name]
     if any(_starts_with(text, summary) for text in texts):
         summary = ""
     said = [summary]
@@ -38,7 +40,13 @@ def _starts_with(text: str, summary: str) -> bool:
     return same >= _MOSTLY * len(summary) and same > 0
 
 
-def day_words(item: MemoryItem) -> str:
+def indexed_text(passage: str, item: MemoryItem) -> str:
+    """Give what full-text search sees of a passage: its words, the item's day, and the name of the file it is from."""
+    named = item.provenance.name if item.provenance.kind is SourceKind.FILE else ""
+    return "\n".join(part for part in (passage, _day_words(item), named) if part)
+
+
+def _day_words(item: MemoryItem) -> str:
     """Write the day of what an item tells of, as one would ask for it; empty when it is not known."""
     if item.event_time is None:
         return ""

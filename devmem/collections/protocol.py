@@ -151,6 +151,10 @@ class Collection(Protocol):
         """Give items whose embedding is still to be made, oldest first."""
         ...
 
+    def encodings(self, ids: Sequence[str]) -> dict[str, Encoding]:
+        """Give what a model made of those of the items that are embedded, by id."""
+        ...
+
     def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
         """Give waiting items, named by id, their embeddings; gives how many there were."""
         ...

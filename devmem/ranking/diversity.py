@@ -8,19 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.items import MemoryItem, Vector
-from devmem.text.analysis import STOP_WORDS, terms
+from devmem.text.analysis import terms
 
 _DAY: Final = 86_400
-_MEANINGFUL: Final = frozenset({"no", "not", "never", "none", "nor"})
+_ARTICLES: Final = frozenset({"a", "an", "the"})
 
 
 def sameness(item: MemoryItem) -> tuple[int | None, tuple[str, ...]]:
-    """Give what two items share that say the same: the day of what they tell of, and every word but small ones.
+    """Give what two items share that say the same: the day of what they tell of, and their words in order.
 
-    Punctuation, capitals and inflection do not count; numbers, names, negations and the order of words do.
+    Articles, punctuation, capitals and inflection do not count.
     """
-    said = tuple(terms(item.content_summary))
-    words = tuple(term for term in said if term not in STOP_WORDS or term in _MEANINGFUL) or said
+    words = tuple(term for term in terms(item.content_summary) if term not in _ARTICLES)
     return None if item.event_time is None else int(item.event_time // _DAY), words
 
 

@@ -239,6 +239,12 @@ class SqliteCollection:
             found = connection.execute(query, (limit,)).fetchall()
         return [self._brought_back(rows.from_row(*row[1:])) for row in found]
 
+    def encodings(self, ids: Sequence[str]) -> dict[str, Encoding]:
+        """Give what a model made of those of the items that are embedded, by id."""
+        with self._reading() as connection:
+            found = {wanted: rows.read_encoding(connection, wanted) for wanted in ids}
+        return {wanted: encoding for wanted, encoding in found.items() if encoding is not None}
+
     def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
         """Give waiting items their embeddings."""
         with self._writing() as connection:

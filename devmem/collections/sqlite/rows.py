@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from devmem.collections.passages import day_words, passages_of
+from devmem.collections.passages import indexed_text, passages_of
 from devmem.collections.postings import encode_terms
 from devmem.collections.protocol import Filter
 from devmem.embedding import Encoding
@@ -68,11 +68,11 @@ def insert_item(
         dump_item_json(body or item).decode(),
     )
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
-    return [_insert_passage(connection, number, text, day_words(item)) for text in passages or [""]]
+    return [_insert_passage(connection, number, indexed_text(text, item)) for text in passages or [""]]
 
 
-def _insert_passage(connection: sqlite3.Connection, row: int, text: str, day: str) -> int:
-    encoded = encode_terms(f"{text}\n{day}")
+def _insert_passage(connection: sqlite3.Connection, row: int, text: str) -> int:
+    encoded = encode_terms(text)
     values = (row, encoded.hashes, encoded.counts, encoded.length)
     return connection.execute(_INSERT_PASSAGE, values).lastrowid or 0
 
@@ -90,6 +90,21 @@ def insert_encoding(connection: sqlite3.Connection, passages: Sequence[int], enc
             "INSERT OR REPLACE INTO tokens(passage, codes) VALUES (?, ?)",
             zip(passages, (codes.tobytes() for codes in encoding.tokens), strict=False),
         )
+
+
+def read_encoding(connection: sqlite3.Connection, item_id: str) -> Encoding | None:
+    """Read what `insert_encoding` kept; None for an item that is not there or not embedded."""
+    found = connection.execute(
+        "SELECT vector, codes FROM items JOIN passages USING (row) JOIN vectors USING (passage) "
+        "LEFT JOIN tokens USING (passage) WHERE id = ? ORDER BY passage",
+        (item_id,),
+    ).fetchall()
+    if not found:
+        return None
+    vectors = np.stack([vector_from(vector) for vector, _ in found])
+    width = (vectors.shape[1] + 7) // 8
+    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw in found if raw is not None)
+    return Encoding(vectors=vectors, tokens=codes if len(codes) == len(found) else None)
 
 
 def _speaker(item: MemoryItem) -> str | None:

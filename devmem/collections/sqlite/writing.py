@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from devmem.collections.attachments import AttachmentFiles
-from devmem.collections.passages import day_words, passages_of
+from devmem.collections.passages import indexed_text, passages_of
 from devmem.collections.postings import encode_terms
 from devmem.collections.protocol import Filter, Unique
 from devmem.collections.sqlite import database, rows
@@ -92,7 +92,7 @@ def refresh_terms(connection: sqlite3.Connection) -> None:
 def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
     passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
     for (passage,), text in zip(passages, passages_of(item) or [""], strict=True):
-        encoded = encode_terms(f"{text}\n{day_words(item)}")
+        encoded = encode_terms(indexed_text(text, item))
         connection.execute(
             "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ? WHERE passage = ?",
             (encoded.hashes, encoded.counts, encoded.length, passage),

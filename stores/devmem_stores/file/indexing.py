@@ -14,12 +14,12 @@ from typing import Final
 
 from devmem import (
     Collection,
+    Encoding,
     IndexProgress,
     IndexReport,
     IndexStep,
     MemoryItem,
     MissingExtraError,
-    Vector,
 )
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import Chunk, chunks_of, item_of
@@ -32,8 +32,8 @@ from devmem_stores.file.sources import Found, Scan
 _AT_ONCE: Final = 256
 """Chunks that are embedded and stored together; more files than their chunks fill wait for each other."""
 
-Store = Callable[[Sequence[MemoryItem]], None]
-"""Embeds what has no embedding yet, and stores all."""
+Store = Callable[[Sequence[MemoryItem], Mapping[str, Encoding]], None]
+"""Embeds the items whose encodings are not given, by id, and stores all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Indexer:
         *,
         embeds: bool,
         clock: Callable[[], float],
-        known_vectors: Mapping[str, Vector] | None = None,
+        known_encodings: Mapping[str, Encoding] | None = None,
     ) -> None:
         """Prepare a pass.
 
@@ -82,11 +82,12 @@ class Indexer:
             chunking: how long chunks are.
             embeds: whether a model makes embeddings; counts only.
             clock: gives the time in seconds since the epoch.
-            known_vectors: embeddings known from elsewhere, by the hash of their text.
+            known_encodings: what a model made, known from elsewhere, by the hash of the text.
         """
         self._collection, self._manifest, self._store = collection, manifest, store
         self._chunking, self._embeds, self._clock = chunking, embeds, clock
-        self._known_vectors = dict(known_vectors or {})
+        self._known_encodings = dict(known_encodings or {})
+        self._encodings: dict[str, Encoding] = {}
         self._counts = _Counts()
         self._problems: dict[str, str] = {}
         self._waiting: list[_Work] = []
@@ -173,24 +174,22 @@ class Indexer:
 
     def _items(self, name: str, made: Sequence[Chunk], had: Sequence[str], sha256: str) -> Iterator[MemoryItem]:
         """Give the items that are not stored as they should be, with the embeddings that are known already."""
-        there = {item.id: item for item in self._collection.get([each.id for each in made])}
-        known = {str(item.metadata.get("chunk_hash")): item.embedding for item in there.values()}
-        if len(there) < len(made):
-            twin = self._by_content.get(sha256)
-            others = [*had, *(self._manifest.ids(twin) if twin and twin != name else ())]
-            known |= self._vectors([each for each in others if each not in there])
-        for each in made:
-            item = item_of(name, each, self._clock())
-            stored = there.get(each.id)
-            if stored is None or stored.content_hash != item.content_hash:
-                yield replace(item, embedding=self._vector(known, each.hash))
+        there = {item.id: item.content_hash for item in self._collection.get([each.id for each in made])}
+        items = [(each.hash, item_of(name, each, self._clock())) for each in made]
+        stale = [(digest, item) for digest, item in items if there.get(item.id) != item.content_hash]
+        if not stale:
+            return
+        twin = self._by_content.get(sha256)
+        known = self._encodings_of([*there, *had, *(self._manifest.ids(twin) if twin and twin != name else ())])
+        for digest, item in stale:
+            if (encoding := known.get(digest) or self._known_encodings.get(digest)) is not None:
+                self._encodings[item.id] = encoding
+            yield item
 
-    def _vector(self, known: Mapping[str, Vector | None], digest: str) -> Vector | None:
-        vector = known.get(digest)
-        return self._known_vectors.get(digest) if vector is None else vector
-
-    def _vectors(self, ids: Sequence[str]) -> dict[str, Vector | None]:
-        return {str(item.metadata.get("chunk_hash")): item.embedding for item in self._collection.get(ids)}
+    def _encodings_of(self, ids: Sequence[str]) -> dict[str, Encoding]:
+        """Give the encodings of chunks by the hash of their text."""
+        made = self._collection.encodings(ids)
+        return {str(item.metadata.get("chunk_hash")): made[item.id] for item in self._collection.get([*made])}
 
     def _flush(self) -> None:
         """Store what waits, and record it."""
@@ -201,13 +200,14 @@ class Indexer:
         items = [item for work in self._waiting for item in work.items]
         for start in range(0, len(items), _AT_ONCE):
             part = items[start : start + _AT_ONCE]
-            self._store(part)
+            self._store(part, self._encodings)
             self._counts.stored += len(part)
-            self._counts.embedded += sum(item.embedding is None for item in part) if self._embeds else 0
+            self._counts.embedded += sum(item.id not in self._encodings for item in part) if self._embeds else 0
             self._tell()
         for work in self._waiting:
             self._manifest.record(work.entry, work.ids)
         self._waiting.clear()
+        self._encodings.clear()
         self._tell()
 
     def _tell(self) -> None:

@@ -21,6 +21,7 @@ from devmem import (
     MemoryItem,
     Progress,
     SqliteCollection,
+    encode_items,
 )
 
 _AT_ONCE: Final = 256
@@ -43,8 +44,8 @@ def rebuild(location: str, old: Collection, embedder: Embedder, progress: Progre
         there = {item.id for item in new.scan()}
         done = 0
         for part in _batches(item for item in old.scan() if item.id not in there):
-            vectors = embedder.embed([item.content_summary for item in part])
-            new.add([replace(item, embedding=vector) for item, vector in zip(part, vectors, strict=True)])
+            bare = [replace(item, embedding=None) for item in part]
+            new.add(bare, encodings=encode_items(embedder, bare))
             done += len(part)
             if progress:
                 progress(done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from devmem import (
     DataFileError,
     EmbeddingError,
     EmbeddingMismatchError,
+    Encoding,
     Hit,
     IndexPlan,
     IndexProgress,
@@ -125,7 +126,7 @@ class FileMemory(CollectionMemory):
                 self.chunking,
                 embeds=self._embedder is not None,
                 clock=self.setup.clock,
-                known_vectors=self._old_vectors(),
+                known_encodings={text: Encoding.of(vector) for text, vector in self._old_vectors().items()},
             )
             self.report = indexer.run(self._sources.scan(), progress, rebuild=rebuild)
             self.save()
@@ -199,8 +200,8 @@ class FileMemory(CollectionMemory):
         )  # fmt: skip
         return vectors
 
-    def _embed_and_store(self, items: Sequence[MemoryItem]) -> None:
-        self._store(items, Unique.ID)
+    def _embed_and_store(self, items: Sequence[MemoryItem], known: Mapping[str, Encoding]) -> None:
+        self._store(items, Unique.ID, known)
 
     def _say(self, report: IndexReport) -> None:
         """Name each problem once, and say why much is indexed anew."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Final
@@ -15,6 +15,7 @@ from devmem import (
     CollectionInfo,
     CollectionMemory,
     EmbeddingMismatchError,
+    Encoding,
     Filter,
     Hit,
     MemoryItem,
@@ -49,11 +50,13 @@ class OutboxMemory(CollectionMemory):
         session = self.setup.session_dir
         return str(session / f"role_zero_outbox_{quote(self.name, safe='')}.db") if session else None
 
-    def _store(self, items: Sequence[MemoryItem], unique: Unique) -> list[WriteOutcome]:
+    def _store(
+        self, items: Sequence[MemoryItem], unique: Unique, known: Mapping[str, Encoding] | None = None
+    ) -> list[WriteOutcome]:
         failure = self._deliver()
         if failure is None:
             try:
-                return super()._store(items, unique)
+                return super()._store(items, unique, known)
             except CollectionError as error:
                 failure = self._kept_back(error)
         return self._queue_up(items, failure)

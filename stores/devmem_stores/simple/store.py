@@ -62,8 +62,11 @@ class SimpleMemory(CollectionMemory):
     def _cap(self) -> int | None:
         return self.config.max_items
 
+    def _ranks_itself(self) -> bool:
+        return self.config.ranking != "hybrid"
+
     def _search(self, query: MemoryQuery) -> list[Hit]:
-        if self.config.ranking == "hybrid":
+        if not self._ranks_itself():
             return super()._search(query)
         candidates = self._hybrid(query, 3 * query.top_k, Weights(similarity=1.0, lexical=0.0))
         return sorted((_rescored(hit, query.text) for hit in candidates), key=lambda hit: -hit.score)[: query.top_k]

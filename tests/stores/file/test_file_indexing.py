@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from devmem import CollectionUnwritableError, IndexStep, MemoryItem, MemoryQuery, MemoryWritePayload, WriteStatus
+from devmem import (
+    CollectionUnwritableError,
+    Encoding,
+    IndexStep,
+    MemoryItem,
+    MemoryQuery,
+    MemoryWritePayload,
+    WriteStatus,
+)
 from devmem.testing import FailingEmbedder, HashEmbedder
 
 from .conftest import GUIDE, Folder, found, names, texts
@@ -132,9 +140,9 @@ def test_other_chunks_are_made_file_by_file_and_it_is_said(
     seen: list[int] = []
     real = type(store)._embed_and_store
 
-    def look(self: object, items: list[MemoryItem]) -> None:
+    def look(self: object, items: list[MemoryItem], known: dict[str, Encoding]) -> None:
         seen.append(store.collection.count())
-        real(store, items)
+        real(store, items, known)
 
     monkeypatch.setattr(type(store), "_embed_and_store", look)
     store.load()

@@ -1,0 +1,41 @@
+"""What an embedding model makes of items: a vector for each passage, and the codes of their tokens."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmem.collections import passages_of
+from devmem.embedding import Embedder, Encoding, TokenCodes, TokenEmbedder, token_codes
+from devmem.items import MemoryItem, Vector
+
+
+def encode_items(embedder: Embedder, items: Sequence[MemoryItem], *, tokens: bool = True) -> dict[str, Encoding]:
+    """Embed the passages of some items in one call; gives the encodings by the items' ids.
+
+    Args:
+        embedder: the model.
+        items: what to embed; none may be blank.
+        tokens: take the vectors of their tokens too, where the model gives them.
+
+    Raises:
+        EmbeddingError: the model failed; nothing was embedded.
+    """
+    passages = {item.id: passages_of(item) or [item.content_summary] for item in items}
+    made = _encoded(embedder, [text for texts in passages.values() for text in texts], tokens=tokens)
+    ends = list(itertools.accumulate(map(len, passages.values())))
+    spans = zip([0, *ends], ends, strict=False)
+    return {name: _joined(made[start:end]) for name, (start, end) in zip(passages, spans, strict=True)}
+
+
+def _encoded(embedder: Embedder, texts: Sequence[str], *, tokens: bool) -> list[tuple[Vector, TokenCodes | None]]:
+    if tokens and isinstance(embedder, TokenEmbedder):
+        return [(made.vector, token_codes(made)) for made in embedder.embed_tokens(texts)]
+    return [(vector, None) for vector in embedder.embed(texts)]
+
+
+def _joined(passages: Sequence[tuple[Vector, TokenCodes | None]]) -> Encoding:
+    codes = tuple(one for _, one in passages if one is not None)
+    return Encoding(vectors=np.stack([vector for vector, _ in passages]), tokens=codes or None)
