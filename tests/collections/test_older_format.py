@@ -159,7 +159,8 @@ def test_items_wait_for_the_embeddings_of_their_passages(
     made = {item.id: Encoding.of(embedder.vector(item.content_summary)) for item in with_text}
     assert collection.set_embeddings(made) == len(with_text)
     (hit,) = collection.search(SearchQuery(vector=embedder.vector("note number 7 about tea"), limit=1))
-    assert (hit.item.id, hit.similarity) == ("7", pytest.approx(1, abs=1e-5))
+    assert hit.item.id == "7"
+    assert hit.similarity == pytest.approx(1, abs=1e-5)
     collection.close()
 
 

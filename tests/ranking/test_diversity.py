@@ -108,14 +108,14 @@ def chosen_plainly(scores: np.ndarray, vectors: np.ndarray, limit: int, diversit
 )
 def test_choosing_is_maximal_marginal_relevance(seed: int, count: int, limit: int, diversity: float) -> None:
     rng = np.random.default_rng(seed)
-    scores, vectors = rng.random(count), rng.standard_normal((count, 16))
+    scores, vectors = rng.random(count), rng.standard_normal((count, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     assert diversified(scores, vectors, limit, diversity) == chosen_plainly(scores, vectors, limit, diversity)
 
 
 def test_without_diversity_the_scores_decide() -> None:
     scores = np.array([0.3, 0.9, 0.5])
-    vectors = np.ones((3, 4), dtype=np.float32) / 2
+    vectors = np.full((3, 4), 0.5, dtype=np.float32)
     assert diversified(scores, vectors, 3, 0.0) == [1, 2, 0]
     assert diversified(scores, vectors, 2, 0.0) == [1, 2]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,17 +20,17 @@ THREADS = st.lists(st.tuples(st.floats(0, 1, width=32), st.integers(-1, 4)), max
 
 def candidates(count: int, *, seed: int = 0, **signals: list[float]) -> Candidates:
     rng = np.random.default_rng(seed)
-    columns = {name: rng.random(count) for name in SIGNALS} | {"thread": rng.integers(-1, 3, count)}
+    columns: dict[str, Any] = {name: rng.random(count) for name in SIGNALS} | {"thread": rng.integers(-1, 3, count)}
     return replace(Candidates(**columns), **{name: np.array(column) for name, column in signals.items()})
 
 
 def plain(count: int, **signals: list[float]) -> Candidates:
     """Candidates for whom nothing speaks but what is given."""
-    nothing = {name: np.zeros(count) for name in SIGNALS} | {"thread": np.full(count, -1)}
+    nothing: dict[str, Any] = {name: np.zeros(count) for name in SIGNALS} | {"thread": np.full(count, -1)}
     return Candidates(**{**nothing, **{name: np.array(column) for name, column in signals.items()}})
 
 
-def weighed(of: Candidates, **ranking: object) -> Evidence:
+def weighed(of: Candidates, **ranking: Any) -> Evidence:
     return weigh_evidence(of, Ranking(**ranking), np.full(len(of.match), np.nan))
 
 
@@ -40,8 +41,8 @@ def test_the_best_of_a_conversation(values: list[tuple[float, int]]) -> None:
         best = sorted((value for value, other in values if other == thread), reverse=True)[:3]
         wanted.append(sum(best) / 3 if thread >= 0 else 0.0)
     score = np.array([value for value, _ in values], dtype=np.float64)
-    thread = np.array([thread for _, thread in values], dtype=np.int64)
-    assert best_of_thread(score, thread).tolist() == pytest.approx(wanted)
+    threads = np.array([thread for _, thread in values], dtype=np.int64)
+    assert best_of_thread(score, threads).tolist() == pytest.approx(wanted)
 
 
 @given(seed=st.integers(0, 1000), count=st.integers(0, 12))
@@ -85,7 +86,7 @@ def test_a_conversation_lends_to_all_its_turns_and_to_no_other() -> None:
         ({"importance": 0.0}, {"importance"}),
     ],
 )
-def test_what_the_options_turn_off(ranking: dict[str, object], silent: set[str]) -> None:
+def test_what_the_options_turn_off(ranking: dict[str, Any], silent: set[str]) -> None:
     of = candidates(6, seed=4, thread=[1, 1, 1, 2, 2, -1])
     everything, less = weighed(of, importance=0.1), weighed(of, **{"importance": 0.1, **ranking})
     for name in PARTS:
