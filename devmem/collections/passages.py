@@ -11,15 +11,19 @@ from devmem.text.passages import split_passages
 
 _ROLE: Final = re.compile(r"^\((?:system|user|assistant|tool)\) ", re.MULTILINE)
 """What `MemoryContentSnapshot.from_messages` puts before what somebody said."""
-_MOSTLY: Final = 0.8
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+"""Not `%B`, which writes them in the language that the application has set."""
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 
 
 def passages_of(item: MemoryItem) -> list[str]:
     """Cut all that an item says into passages, in order; none when it says nothing.
 
-    What a snapshot repeats of the summary is left out, and so is a summary that is only the start of a snapshot, and
-    the name of the source.
+    What a snapshot repeats of the summary, or of the snapshot before it, is left out, and so is a summary that is only
+    the start of a snapshot, and the name of the source.
     """
     summary = item.content_summary.strip()
     shots = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot]
@@ -28,16 +32,23 @@ def passages_of(item: MemoryItem) -> list[str]:
         summary = ""
     said = [summary]
     for text in texts:
-        said += [part.strip() for part in _PARAGRAPH.split(text) if part.strip() not in summary]
+        known = frozenset(said)
+        parts = (part.strip() for part in _PARAGRAPH.split(text))
+        said += [part for part in parts if part not in known and not _holds(summary, part)]
     return split_passages("\n\n".join(part for part in said if part))
 
 
+def _holds(summary: str, part: str) -> bool:
+    """Say whether a summary has a paragraph as words of its own, not inside of others."""
+    return part in summary and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", summary, re.ASCII) is not None
+
+
 def _starts_with(text: str, summary: str) -> bool:
-    """Say whether a summary is the shortened start of a longer text."""
+    """Say whether a summary is the start of a longer text, with a mark perhaps where it was shortened."""
     if len(text) <= len(summary):
         return False
     same = next((at for at, (a, b) in enumerate(zip(text, summary, strict=False)) if a != b), len(summary))
-    return same >= _MOSTLY * len(summary) and same > 0
+    return same > 0 and not any(char.isalnum() for char in summary[same:])
 
 
 def indexed_text(passage: str, item: MemoryItem) -> str:
@@ -55,4 +66,4 @@ def _day_words(item: MemoryItem) -> str:
     except (ValueError, OverflowError, OSError):
         # Milliseconds taken for seconds, say: the text is found all the same.
         return ""
-    return f"{day.day} {day:%B} {day.year} {day:%Y-%m-%d}"
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year} {day:%Y-%m-%d}"

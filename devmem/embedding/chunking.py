@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -74,6 +75,9 @@ class ChunkingEmbedder:
         pieces = [piece for piece in split_text(text, limit // 2) if piece.strip()]
         return pieces[:1] if self._params.chunk_strategy == "first" else pieces
 
+    def _is_long(self, text: str) -> bool:
+        return len(_well_formed(text)) > self._params.max_length
+
     def _combined(self, vectors: Vector, counts: Sequence[int]) -> Vector:
         rows = []
         start = 0
@@ -92,8 +96,13 @@ class TokenChunkingEmbedder(ChunkingEmbedder):
         self._tokens = provider
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
-        """Embed the texts and their tokens in one call of the provider; raises what `embed` raises."""
-        return self._tokens.embed_tokens([self._head(number, text) for number, text in enumerate(texts)])
+        """Embed the texts, as `embed` does, and the tokens of their starts; raises what `embed` raises."""
+        heads = [self._head(number, text) for number, text in enumerate(texts)]
+        made = self._tokens.embed_tokens(heads) if heads else []
+        in_pieces = [number for number, text in enumerate(texts) if self._params.use_chunking and self._is_long(text)]
+        for number, vector in zip(in_pieces, self.embed([texts[number] for number in in_pieces]), strict=True):
+            made[number] = replace(made[number], vector=vector)
+        return made
 
 
 def _well_formed(text: str) -> str:

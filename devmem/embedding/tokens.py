@@ -14,7 +14,6 @@ from typing import Protocol, Self, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.embedding.base import ModelIdentity
 from devmem.items import Vector
 from devmem.text.analysis import is_content
 
@@ -38,12 +37,10 @@ class TokenEmbedding:
 
 @runtime_checkable
 class TokenEmbedder(Protocol):
-    """An embedder that gives the vectors of a text's tokens too."""
+    """What an embedder is that gives the vectors of a text's tokens too.
 
-    @property
-    def identity(self) -> ModelIdentity:
-        """Name the model without calling it."""
-        ...
+    It has no property: to ask an object whether it is one would ask it for the property's value.
+    """
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
         """Embed the texts and their tokens; raises what `Embedder.embed` raises."""

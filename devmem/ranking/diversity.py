@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.items import MemoryItem, Vector
+from devmem.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
 from devmem.text.analysis import terms
 
 _DAY: Final = 86_400
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 
 
-def sameness(item: MemoryItem) -> tuple[int | None, tuple[str, ...]]:
+def sameness(item: MemoryItem) -> tuple[object, ...]:
     """Give what two items share that say the same: the day of what they tell of, and their words in order.
 
-    Articles, punctuation, capitals and inflection do not count.
+    Articles, punctuation, capitals and inflection of the summary do not count; all that the snapshots say or show
+    beside it does: a summary may be only the start.
     """
     words = tuple(term for term in terms(item.content_summary) if term not in _ARTICLES)
-    return None if item.event_time is None else int(item.event_time // _DAY), words
+    # A text without words, an emoji say, is the same as itself alone.
+    day = None if item.event_time is None else item.event_time // _DAY
+    return day, words or item.content_summary.strip(), _beside(item, item.input_snapshot, item.output_snapshot)
+
+
+def _beside(item: MemoryItem, *snapshots: MemoryContentSnapshot | None) -> tuple[str, ...]:
+    """Give what the snapshots hold that the summary does not: their words, and their attachments by a digest."""
+    found: list[str] = []
+    for snapshot in snapshots:
+        if snapshot is not None and snapshot.text.strip() not in item.content_summary:
+            found += snapshot.text.casefold().split()
+        if snapshot is not None and snapshot.has_multimodal():
+            found.append(content_hash("", replace(snapshot, text="")))
+    return tuple(found)
 
 
 def diversified(scores: NDArray[np.float64], vectors: Vector, limit: int, diversity: float) -> list[int]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from devmem.testing.collection_suite.choosing import RankingChoice
 from devmem.testing.collection_suite.content import Content
 from devmem.testing.collection_suite.embedding import Embedding
 from devmem.testing.collection_suite.filtering import Filtering
 from devmem.testing.collection_suite.forgetting import Forgetting
 from devmem.testing.collection_suite.keeping import Keeping
 from devmem.testing.collection_suite.opening import OpenCollection
+from devmem.testing.collection_suite.ranking import RankingEvidence
 from devmem.testing.collection_suite.searching import Searching
 from devmem.testing.collection_suite.sharing import Sharing
 
 __all__ = ["CollectionSuite", "OpenCollection"]
 
 
-class CollectionSuite(Keeping, Forgetting, Searching, Embedding, Filtering, Content, Sharing):
+class CollectionSuite(
+    Keeping, Forgetting, Searching, RankingEvidence, RankingChoice, Embedding, Filtering, Content, Sharing
+):
     """What every collection promises; inherit from it in a test file and supply the fixture `open_collection`.
 
     The fixture gives an `OpenCollection`: a function that opens the same place each time it is called. Say

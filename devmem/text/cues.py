@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import IntFlag
 from typing import Final
 
-from devmem.text.analysis import terms
+from devmem.text.analysis import STOP_WORDS, terms
 
 
 class Cue(IntFlag):
@@ -70,7 +70,10 @@ def mentioned(query: str, speakers: Iterable[str]) -> frozenset[str]:
 
 def _is_named(name: str, words: set[str]) -> bool:
     parts = terms(name)
-    if not parts or name.casefold() in _ROLES:
+    if name.casefold() in _ROLES or all(part in STOP_WORDS for part in parts):
+        # Somebody called "Me" or "Will" cannot be told from the word.
         return False
     # A single character of a script without spaces is a word of its own: the whole name has to be there.
-    return all(part in words for part in parts) or (len(parts[0]) > 1 and parts[0].isascii() and parts[0] in words)
+    first = parts[0]
+    by_first = len(first) > 1 and first.isascii() and first not in STOP_WORDS and first in words
+    return by_first or all(part in words for part in parts)

@@ -6,6 +6,7 @@ Weeks begin on Monday; all times are UTC. What is said of `now` is understood as
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,7 +49,7 @@ def period_of(query: str, now: float) -> Period | None:
         now: when it is asked, in seconds since the epoch.
     """
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    found = list(_spans(query, today))
+    found = list(_spans(unicodedata.normalize("NFKC", query), today))
     if not found:
         return None
     first, last = max(start for start, _ in found), min(end for _, end in found)
@@ -120,8 +121,7 @@ def _named_date(match: re.Match[str], today: datetime) -> Span:
     month, day, year = _month_number(match["month"]), int(match["day"]), match["year"]
     if year:
         return _day(datetime(int(year), month, day, tzinfo=UTC))
-    at = datetime(today.year, month, day, tzinfo=UTC)
-    return _day(at if at <= today else at.replace(year=today.year - 1))
+    return _last_day(month, day, today)
 
 
 def _named_month(match: re.Match[str], today: datetime) -> Span:
@@ -132,8 +132,15 @@ def _named_month(match: re.Match[str], today: datetime) -> Span:
 def _chinese_month(match: re.Match[str], today: datetime) -> Span:
     month, said, day = int(match["month"]), match["year"], match["day"]
     words = {"今年": today.year, "去年": today.year - 1, "前年": today.year - 2}
-    year = words.get(said) or (int(said[:-1]) if said else _last_year_of(month, today))
+    if not said:
+        return _last_day(month, int(day), today) if day else _month(_last_year_of(month, today), month)
+    year = words.get(said) or int(said[:-1])
     return _day(datetime(year, month, int(day), tzinfo=UTC)) if day else _month(year, month)
+
+
+def _last_day(month: int, day: int, today: datetime) -> Span:
+    at = datetime(today.year, month, day, tzinfo=UTC)
+    return _day(at if at <= today else at.replace(year=today.year - 1))
 
 
 def _last_year_of(month: int, today: datetime) -> int:
@@ -169,20 +176,23 @@ def _days_back(days: int) -> Callable[[re.Match[str], datetime], Span]:
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+    # With Unicode's rules for case "ſeven" and "fıve" match, which no table knows, and a month's name inside a Chinese
+    # text has no word boundary.
+    return re.compile(pattern, re.IGNORECASE | re.ASCII)
 
 
 _FORMS: Final = (
     (_form(r"\b(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})\b"), _date),
     (
         _form(
-            r"(?:(?P<year>\d{4}年|今年|去年|前年)\s*)?(?P<month>1[0-2]|[1-9])\s*月(?:份|\s*(?P<day>\d{1,2})\s*[日号號])?"
+            r"(?:(?P<year>(?<!\d)\d{4}\s*年|今年|去年|前年)\s*)?(?<!\d)(?P<month>1[0-2]|0?[1-9])\s*月"
+            r"(?:份|\s*(?P<day>\d{1,2})\s*[日号號])?"
         ),
         _chinese_month,
     ),
     (_form(r"(?P<year>\d{4})\s*年"), lambda match, _: _year(int(match["year"]))),
     (_form(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}\b,?(?:\s+(?P<year>\d{{4}})\b)?"), _named_date),
-    (_form(rf"\b{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year>\d{{4}})\b)?"), _named_date),
+    (_form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year>\d{{4}})\b)?"), _named_date),
     (_form(rf"\b{_MONTH}\.?,?\s+(?:of\s+)?(?P<year>\d{{4}})\b"), _named_month),
     (
         _form(rf"\b(?:in|since|during|of|last|this)\s+(?:early\s+|mid\s+|late\s+)?{_MONTH}\b(?P<year>(?!))?"),

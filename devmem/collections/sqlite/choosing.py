@@ -41,6 +41,7 @@ class Choice:
         self._connection, self._query = connection, query
         self._found, self._scores, self._evidence = found, scores, evidence
         self._items: dict[int, MemoryItem] = {}
+        self._given: frozenset[int] = frozenset()
         self.cut: list[CutCandidate] = []
         """What was not given, and why, in the order of the scores."""
         # The newer item comes first among equals.
@@ -55,17 +56,18 @@ class Choice:
         chosen = self._without_twins(wanted) if collapse else self._order[:wanted]
         if diverse:
             chosen = self._diverse(cache, chosen, limit)
+        self._fetch(chosen)
+        self._given = frozenset(chosen)
         return [self._hit(at) for at in chosen]
 
     def explain_rest(self) -> None:
         """Note the best of those that were beyond the limit."""
         known = {one.item_id for one in self.cut}
-        rest = self._order[: self._query.limit + _SHOWN + len(self.cut)]
+        first = self._order[: len(self._given) + len(known) + _SHOWN]
+        rest = [at for at in first if at not in self._given]
         self._fetch(rest)
-        given = rest[: self._query.limit]
-        for at in rest:
-            if at not in given and self._item(at).id not in known:
-                self.cut.append(self._cut(at, CandidateCut.LIMIT))
+        left = [at for at in rest if self._item(at).id not in known]
+        self.cut += [self._cut(at, CandidateCut.LIMIT) for at in left[:_SHOWN]]
 
     def _without_twins(self, wanted: int) -> list[int]:
         chosen: list[int] = []

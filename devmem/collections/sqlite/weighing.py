@@ -53,7 +53,11 @@ def weigh_found(
         asked_at: when it is asked, in seconds since the epoch.
     """
     positions = cache.ledger.positions(found.rows)
-    signals = _own_signals(cache, query, found, positions, _match(first, scores), period, asked_at)
+    coverage = _coverage(cache, query, found)
+    match = _match(first, scores)
+    # What waits for its embedding has its words alone: it shall not lose to what matches worse but has more signals.
+    by_words = np.where(np.isnan(found.similarity), _LOWEST + _SPAN * coverage, -np.inf)
+    signals = _own_signals(cache, query, coverage, positions, np.maximum(match, by_words), period, asked_at)
     evidence = weigh_evidence(signals, query.ranking, scores)
     if not query.ranking.context:
         return evidence
@@ -70,10 +74,15 @@ def _match(first: Column, scores: Column) -> Column:
     return np.where(known, scores, low + (high - low) * first)
 
 
+def _coverage(cache: SearchCache, query: SearchQuery, found: Found) -> Column:
+    ceiling = cache.postings.ceiling(query.text)
+    return found.lexical / ceiling if ceiling else np.zeros(len(found.rows))
+
+
 def _own_signals(
     cache: SearchCache,
     query: SearchQuery,
-    found: Found,
+    coverage: Column,
     positions: Places,
     match: Column,
     period: Period | None,
@@ -83,12 +92,11 @@ def _own_signals(
     ledger = cache.ledger
     cues, times = ledger.column("cues", positions), ledger.column("time", positions)
     brevity = np.minimum(1.0, _BRIEF / np.maximum(ledger.column("length", positions), 1))
-    ceiling = cache.postings.ceiling(query.text)
     _, thread = np.unique(ledger.column("thread", positions), return_inverse=True)
     nothing = np.zeros(len(positions))
     return Candidates(
         match=match,
-        coverage=found.lexical / ceiling if ceiling else nothing,
+        coverage=coverage,
         brevity=brevity,
         thread=np.where(ledger.column("thread", positions) == 0, -1, thread),
         speaker=_said_by(query.text, ledger.speakers(positions)),

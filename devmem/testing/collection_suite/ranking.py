@@ -1,0 +1,150 @@
+"""What a search ranks by beside words and meaning: passages, tokens, conversations, speakers, times."""
+
+# ruff: noqa: S101 - a suite asserts
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from devmem.collections import Collection, SearchQuery, passages_of
+from devmem.items import MemoryItem
+from devmem.ranking import Ranking
+from devmem.testing.collection_suite.asking import NOW, PLAIN, add_encoded, asked, encoded, found, turn
+from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
+
+
+class RankingEvidence(Opening):
+    """Passages, token vectors, conversations, speakers, times."""
+
+    def test_a_long_item_is_found_by_its_last_passage(self, collection: Collection) -> None:
+        """By words and by meaning, and its similarity is that of the passage."""
+        story = " ".join(f"Part {n} of the report is about taxes and rain." for n in range(80))
+        end = "At last a zeppelin lands."
+        long = MemoryItem(id="long", content_summary=f"{story}\n{end}")
+        assert len(passages_of(long)) > 3
+        add_encoded(collection, [long, MemoryItem(id="short", content_summary="Rain and taxes.")])
+        last = passages_of(long)[-1]
+        assert found(collection, SearchQuery(text="zeppelin")) == ["long"]
+        hit = collection.search(SearchQuery(vector=EMBEDDER.vector(last)))[0]
+        assert hit.item.id == "long"
+        assert hit.similarity == pytest.approx(1, abs=1e-4)
+        assert found(collection, asked("zeppelin lands"))[0] == "long"
+        late = MemoryItem(id="late", content_summary=f"{story} More of it.\nAn airship departs.")
+        collection.add([late])
+        collection.set_embeddings(encoded([late]))
+        assert found(collection, SearchQuery(vector=EMBEDDER.vector(passages_of(late)[-1])))[0] == "late"
+
+    def test_token_vectors_decide(self, collection: Collection) -> None:
+        """A text that has the query's words among many others is found by them, unless it is not asked for."""
+        filler = "an alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron sigma tau upsilon omega"
+        items = [
+            MemoryItem(id="long", content_summary=f"{filler} violet trumpet"),
+            MemoryItem(id="short", content_summary="violet"),
+            *(MemoryItem(id=f"other {n}", content_summary=f"something else {n}") for n in range(20)),
+        ]
+        add_encoded(collection, items)
+        # Words count little beside the match here, so that it decides.
+        query = replace(asked("violet trumpet"), text="")
+        assert found(collection, query)[0] == "long"
+        without = replace(query, ranking=replace(PLAIN, late_interaction=False))
+        assert found(collection, without)[0] == "short"
+        assert found(collection, without) == found(collection, replace(without, tokens=None))
+        by_tokens, by_vector = collection.explain(query), collection.explain(without)
+        assert (by_tokens.reranked, by_vector.reranked) == (len(items), 0)
+        assert all(hit.rerank is not None for hit in by_tokens.hits)
+        assert all(hit.rerank is None for hit in by_vector.hits)
+
+    def test_items_without_encodings_among_those_with(self, collection: Collection) -> None:
+        """What still waits is found by its text, and does not lose against everything that has more signals."""
+        add_encoded(collection, [turn(f"{n}", f"note {n} about rain", conversation=None) for n in range(20)])
+        collection.add([waiting_item("the umbrella is in the hall", id="waits")])
+        collection.add([item("the umbrella stand is green", id="no tokens")])
+        query = asked("umbrella in the hall")
+        hits = collection.search(query)
+        assert hits[0].item.id == "waits"
+        by_id = {hit.item.id: hit for hit in hits}
+        assert (by_id["waits"].similarity, by_id["waits"].rerank) == (None, None)
+        assert by_id["no tokens"].similarity is not None
+
+    def test_a_conversation_lends_its_evidence(self, collection: Collection) -> None:
+        """A short turn after one that matches gains; one of another conversation or user does not."""
+        matching = turn("match", "Shall we take the night train to Vienna?")
+        text = "Yes, the train, gladly."
+        same, alone = turn("same", text), turn("alone", text, conversation=None)
+        others = [turn("conversation", text, conversation="another"), turn("user", text, user="another")]
+        noise = [turn(f"{n}", f"something about number {n}", conversation=f"{n}") for n in range(10)]
+        add_encoded(collection, [matching, *others, alone, same, *noise])
+        query = asked("night train to Vienna", limit=20, ranking=replace(PLAIN, collapse=False))
+        hits = {hit.item.id: hit for hit in collection.search(query)}
+        assert hits["same"].parts["window"] > 0
+        assert hits["same"].score > hits["conversation"].score + 0.01
+        assert hits["conversation"].score == pytest.approx(hits["user"].score, abs=1e-6)
+        assert all("window" not in hits[name].parts for name in ("conversation", "user", "alone"))
+        assert "conversation" not in hits["alone"].parts
+        without = replace(query, ranking=replace(query.ranking, context=False))
+        scores = [hit.score for hit in collection.search(without) if hit.item.content_summary == text]
+        assert scores == pytest.approx([scores[0]] * 4)
+
+    def test_deleted_turns_are_no_neighbours(self, collection: Collection) -> None:
+        """They lend nothing any more, and those around them become neighbours."""
+        turns = [
+            turn("question", "Shall we take the night train to Vienna?"),
+            *(turn(f"between {n}", f"Unrelated remark {n}.") for n in range(3)),
+            turn("answer", "Gladly."),
+        ]
+        add_encoded(collection, turns)
+        query = asked("night train to Vienna", limit=20)
+
+        def window() -> float:
+            (hit,) = [hit for hit in collection.search(query) if hit.item.id == "answer"]
+            return hit.parts.get("window", 0.0)
+
+        far = window()
+        collection.delete(ids=["between 0", "between 2"])
+        near = window()
+        assert near > far
+        collection.delete(ids=["question"])
+        assert window() < near
+
+    def test_the_speaker_whom_the_query_names(self, collection: Collection) -> None:
+        """What somebody said is found before the same from another, when it is asked for by name."""
+        said = [turn(who, f"I like green tea {n}", metadata={"speaker": who}) for n, who in enumerate(("Ann", "Bob"))]
+        add_encoded(collection, said)
+        for who in ("Ann", "Bob"):
+            hits = collection.search(asked(f"Which tea does {who} like?"))
+            assert hits[0].item.id == who
+            assert [hit.parts["speaker"] > 0 for hit in hits] == [True, False]
+        assert all("speaker" not in hit.parts for hit in collection.search(asked("Which tea?")))
+
+    def test_the_time_that_the_query_names(self, collection: Collection) -> None:
+        """`boost` prefers what is of that time, `narrow` finds nothing else, `off` does not look."""
+        day = 86_400.0
+        days = {"week": NOW - 7 * day, "month": NOW - 40 * day, "today": NOW}
+        items = [turn(name, "We went swimming", conversation=None, event_time=at) for name, at in days.items()]
+        undated = turn("stored then", "We went swimming far out", conversation=None)
+        add_encoded(collection, [*items, replace(undated, created_at=NOW - 8 * day)])
+        query = asked("What did we do last week? swimming?")
+        boosted = collection.search(query)
+        assert {hit.item.id for hit in boosted[:2]} == {"week", "stored then"}
+        assert len(boosted) == 4
+        narrow = replace(query, ranking=replace(PLAIN, time="narrow"))
+        report = collection.explain(narrow)
+        assert {hit.item.id for hit in report.hits} == {"week", "stored then"}
+        assert report.filtered == 2
+        monday = datetime(2024, 3, 4, tzinfo=UTC).timestamp()
+        assert report.period == (monday, monday + 7 * day)
+        off = replace(query, ranking=replace(PLAIN, time="off"))
+        assert all("in_time" not in hit.parts for hit in collection.search(off))
+        assert collection.explain(off).period is None
+        nowhere = replace(narrow, text="swimming in 1999? in 1999")
+        assert found(collection, nowhere) == []
+
+    def test_the_clock_is_asked_when_the_query_does_not_say_when(self, opened: OpenCollection) -> None:
+        """What was yesterday is said by the collection's clock."""
+        collection = opened(model=MODEL, clock=lambda: NOW)
+        collection.add([item("a walk", id=f"{n}", event_time=NOW - n * 86_400.0) for n in range(4)])
+        query = SearchQuery(text="the walk yesterday", ranking=Ranking(time="narrow"))
+        assert found(collection, query) == ["1"]
+        assert found(collection, replace(query, now=NOW - 86_400.0)) == ["2"]

@@ -1,0 +1,66 @@
+"""The directory of passages gives what a plain list of pairs gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.collections.directory import Directory
+
+BATCHES = st.lists(st.lists(st.integers(1, 4), max_size=6), max_size=5)
+"""How many passages each item of a batch has."""
+STEPS = st.integers(1, 3)
+
+
+def numbered(batches: list[list[int]], step: int) -> list[list[tuple[int, int]]]:
+    """Give passages and rows as a database numbers them, with gaps where items were deleted at once."""
+    passage, row = 0, 0
+    found = []
+    for batch in batches:
+        pairs = []
+        for count in batch:
+            row += step
+            for _ in range(count):
+                passage += step
+                pairs.append((passage, row))
+        found.append(pairs)
+    return found
+
+
+def filled(batches: list[list[tuple[int, int]]], *, reopened: bool = False) -> Directory:
+    directory = Directory()
+    for pairs in batches:
+        directory.add([passage for passage, _ in pairs], [row for _, row in pairs])
+        if reopened:
+            directory = Directory.restore(directory.parts())
+    return directory
+
+
+@given(batches=BATCHES, step=STEPS, reopened=st.booleans())
+def test_it_gives_what_was_added(batches: list[list[int]], step: int, reopened: bool) -> None:
+    added = numbered(batches, step)
+    pairs = [pair for batch in added for pair in batch]
+    directory = filled(added, reopened=reopened)
+    assert len(directory) == len(pairs)
+    assert directory.last == max((passage for passage, _ in pairs), default=0)
+    passages = np.array([passage for passage, _ in pairs], dtype=np.int64)
+    assert directory.rows_of(passages[::-1]).tolist() == [row for _, row in pairs][::-1]
+
+
+@given(batches=BATCHES, step=STEPS, data=st.data())
+def test_the_passages_of_rows(batches: list[list[int]], step: int, data: st.DataObject) -> None:
+    added = numbered(batches, step)
+    pairs = [pair for batch in added for pair in batch]
+    rows = data.draw(st.lists(st.integers(0, 40), unique=True))
+    passages, owner = filled(added).passages_of(np.array(rows, dtype=np.int64))
+    wanted = [(passage, at) for at, row in enumerate(rows) for passage, its in pairs if its == row]
+    assert list(zip(passages.tolist(), owner.tolist(), strict=True)) == wanted
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 passages of 1 rows"):
+        Directory.restore({"passages": np.array([1, 2]), "rows": np.array([1])})
+    with pytest.raises(KeyError):
+        Directory.restore({"passages": np.array([1])})

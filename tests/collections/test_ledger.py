@@ -1,0 +1,128 @@
+"""The ledger gives what a plain list gives, and knows the neighbours in every conversation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.collections.ledger import Entry, Ledger
+
+NAMES = st.none() | st.sampled_from(["a", "b"])
+ENTRIES = st.builds(
+    Entry,
+    row=st.just(0),
+    agent=NAMES,
+    user=NAMES,
+    session=NAMES,
+    conversation=NAMES,
+    speaker=st.none() | st.sampled_from(["Ann", "Bob", "李四"]),
+    cues=st.integers(0, 3),
+    length=st.integers(0, 2000),
+    time=st.floats(0, 4e9),
+    importance=st.none() | st.floats(0, 1, width=32),
+)
+
+
+@dataclass(frozen=True)
+class Add:
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Remove:
+    rows: list[int]
+
+
+@dataclass(frozen=True)
+class Reopen:
+    """The snapshot is written and read."""
+
+
+OPERATIONS = st.lists(
+    st.lists(ENTRIES, max_size=5).map(Add)
+    | st.lists(st.integers(1, 25), max_size=4, unique=True).map(Remove)
+    | st.just(Reopen()),
+    max_size=12,
+)
+
+
+def conversation_of(entry: Entry) -> tuple[str | None, ...] | None:
+    if entry.conversation is None and entry.session is None:
+        return None
+    return entry.conversation, entry.session, entry.agent, entry.user
+
+
+def applied(operations: list[Add | Remove | Reopen]) -> tuple[Ledger, list[Entry], int]:
+    """Give the ledger, what a plain list has, and the highest row that was ever given."""
+    ledger, plain, last = Ledger(), list[Entry](), 0
+    for operation in operations:
+        if isinstance(operation, Add):
+            entries = []
+            for entry in operation.entries:
+                last += 1
+                facts = {name: getattr(entry, name) for name in Entry.__slots__} | {"row": last}
+                entries.append(Entry(**facts))
+            ledger.add(entries)
+            plain += entries
+        elif isinstance(operation, Remove):
+            ledger.remove(operation.rows)
+            plain = [entry for entry in plain if entry.row not in operation.rows]
+        else:
+            ledger = Ledger.restore(ledger.parts())
+    return ledger, plain, last
+
+
+@given(operations=OPERATIONS)
+def test_the_facts_are_those_of_a_list(operations: list[Add | Remove | Reopen]) -> None:
+    ledger, plain, last = applied(operations)
+    assert ledger.last_row == last
+    places = ledger.positions(np.arange(27))
+    assert [row for row in range(27) if places[row] >= 0] == [entry.row for entry in plain]
+    kept = ledger.positions(np.array([entry.row for entry in plain], dtype=np.int64))
+    assert ledger.rows(kept).tolist() == [entry.row for entry in plain]
+    assert ledger.speakers(kept) == [entry.speaker for entry in plain]
+    for name in ("time", "length", "cues"):
+        assert ledger.column(name, kept).tolist() == [getattr(entry, name) for entry in plain]
+    assert ledger.column("importance", kept).tolist() == [entry.importance or 0.0 for entry in plain]
+
+
+@given(operations=OPERATIONS)
+def test_conversations_are_told_apart(operations: list[Add | Remove | Reopen]) -> None:
+    """By conversation, session, agent and user together; what is of none has the number 0."""
+    ledger, plain, _ = applied(operations)
+    numbers = ledger.column("thread", ledger.positions(np.array([entry.row for entry in plain], dtype=np.int64)))
+    by_name = dict(zip(map(conversation_of, plain), numbers.tolist(), strict=True))
+    assert [by_name[conversation_of(entry)] for entry in plain] == numbers.tolist()
+    assert len(set(by_name.values())) == len(by_name)
+    assert by_name.get(None, 0) == 0
+    assert all(number for name, number in by_name.items() if name is not None)
+
+
+@given(operations=OPERATIONS)
+def test_neighbours_are_those_of_a_list(operations: list[Add | Remove | Reopen]) -> None:
+    """What was around a deleted item becomes neighbours, also after the snapshot was read."""
+    ledger, plain, _ = applied(operations)
+    rows = np.array([entry.row for entry in plain], dtype=np.int64)
+    around = [
+        [int(ledger.rows(step[at : at + 1])[0]) if step[at] >= 0 else None for at in range(len(rows))]
+        for step in ledger.around(ledger.positions(rows))
+    ]
+    for at, entry in enumerate(plain):
+        name = conversation_of(entry)
+        same = [other.row for other in plain if conversation_of(other) == name] if name else [entry.row]
+        place = same.index(entry.row)
+        padded = [None, None, *same, None, None]
+        wanted = [padded[place + 1], padded[place], padded[place + 3], padded[place + 4]]
+        assert [step[at] for step in around] == wanted
+
+
+def test_an_empty_ledger() -> None:
+    for ledger in (Ledger(), Ledger.restore(Ledger().parts())):
+        assert ledger.last_row == 0
+        assert ledger.positions(np.array([1, 2])).tolist() == [-1, -1]
+        ledger.remove([1])
+        ledger.add([])
+        assert ledger.last_row == 0

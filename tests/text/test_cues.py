@@ -1,0 +1,108 @@
+"""Signs in a text: that it asks, that it tells a time, whom it names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.text.cues import Cue, asks_when, cues_of, mentioned
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where is it?",
+        "Really?!?",
+        'He asked "why?"',
+        "真的吗？",
+        "(is it?)",
+        "See? [2023-05-08] ",
+        "A long story. " * 50 + "And you?",
+    ],
+)
+def test_a_text_that_asks(text: str) -> None:
+    assert cues_of(text) & Cue.ASKS
+
+
+@pytest.mark.parametrize("text", ["", "It is here.", "Why? Because.", "a?b", "What? " + "x" * 300])
+def test_a_text_that_does_not_ask(text: str) -> None:
+    assert not cues_of(text) & Cue.ASKS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I went there yesterday",
+        "we moved last spring",
+        "three weeks ago",
+        "in 2019",
+        "since 2020 or so",
+        "on Monday",
+        "born in May",
+        "May 5",
+        "in october",
+        "昨天去了",
+        "5月8日",
+        "三个月前",
+        "上个星期",
+        "星期五",
+    ],
+)
+def test_a_text_that_tells_when(text: str) -> None:
+    assert cues_of(text) & Cue.TELLS_WHEN
+
+
+@pytest.mark.parametrize("text", ["", "you may come in", "it is blue", "a yesterdayish mood", "Maybe", "room 12345"])
+def test_a_text_that_tells_no_time(text: str) -> None:
+    assert not cues_of(text) & Cue.TELLS_WHEN
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "When did she go?",
+        "since when?",
+        "How long is it",
+        "Which year was it",
+        "In what month?",
+        "你什么时候去",
+        "去了多久",
+    ],
+)
+def test_a_question_for_a_time(query: str) -> None:
+    assert asks_when(query)
+
+
+@pytest.mark.parametrize("query", ["", "Where was she when it rained?", "What did she say?", "whenever", "那是什么"])
+def test_a_question_for_something_else(query: str) -> None:
+    assert not asks_when(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "speakers", "wanted"),
+    [
+        ("What did Caroline buy?", {"Caroline", "Melanie"}, {"Caroline"}),
+        ("caroline's cat", {"Caroline", "Melanie"}, {"Caroline"}),
+        ("Did Caroline and Melanie meet?", {"Caroline", "Melanie"}, {"Caroline", "Melanie"}),
+        ("What does Ada like", {"Ada Lovelace", "Grace Hopper"}, {"Ada Lovelace"}),
+        ("What does Hopper like", {"Grace Hopper"}, set()),
+        ("张三喜欢什么", {"张三", "李四"}, {"张三"}),
+        ("张开", {"张三"}, set()),
+        # A role is no name, and neither is a small word: every question has some.
+        ("what did the user say to the assistant", {"user", "assistant"}, set()),
+        ("what will you tell me about a cat", {"Will", "Me", "A", "The Boss"}, set()),
+        ("what did the boss say", {"The Boss"}, {"The Boss"}),
+        ("anything", {"", "?!"}, set()),
+        ("", {"Caroline"}, set()),
+    ],
+)
+def test_whom_a_question_names(query: str, speakers: set[str], wanted: set[str]) -> None:
+    assert mentioned(query, speakers) == wanted
+
+
+@given(text=st.text(max_size=300), names=st.lists(st.text(max_size=12), max_size=4))
+def test_no_text_is_too_strange(text: str, names: list[str]) -> None:
+    assert cues_of(text) in range(4)
+    assert asks_when(text) in (True, False)
+    assert mentioned(text, names) <= set(names)
