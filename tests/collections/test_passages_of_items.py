@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.collections import passages_of
-from devmem.collections.passages import day_words
+from devmem.collections.passages import indexed_text
 from devmem.items import MemoryContentSnapshot, MemoryItem
 from devmem.text.passages import PASSAGE_LENGTH
 from devmem.text.sentences import shorten
@@ -94,4 +94,4 @@ def test_a_long_item_has_several_passages() -> None:
     ],
 )
 def test_the_day_is_written_as_one_asks_for_it(event_time: float | None, wanted: str) -> None:
-    assert day_words(item("x", event_time=event_time)) == wanted
+    assert indexed_text("", item("x", event_time=event_time)) == wanted
