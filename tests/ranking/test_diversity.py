@@ -31,7 +31,7 @@ def picture(name: str) -> MemoryContentSnapshot:
         ("The cat sat on the mat.", "the cat sat on the mat"),
         ("the cats sat", "The cat sat!"),
         ("I like tea", "i, like: tea"),
-        ("a plan for it", "plan"),
+        ("a plan for the trip", "Plan for trip"),
         ("ＡＢＣ", "abc"),
         ("会议改到星期五。", "会议改到星期五"),
         ("\U0001f44d", "\U0001f44d "),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.ranking import Candidates, Evidence, Ranking, weigh_evidence
+from devmem.ranking import Candidates, Evidence, Ranking, weigh_evidence, with_surroundings
 from devmem.ranking.evidence import best_of_thread
 
 SIGNALS = [part.name for part in fields(Candidates) if part.name != "thread"]
@@ -80,7 +80,7 @@ def test_a_conversation_lends_to_all_its_turns_and_to_no_other() -> None:
 @pytest.mark.parametrize(
     ("ranking", "silent"),
     [
-        ({"context": False}, {"window", "answered", "conversation", "speaker"}),
+        ({"context": False}, {"conversation", "speaker"}),
         ({"time": "off"}, {"in_time"}),
         ({"recency": 0.0}, {"recency"}),
         ({"importance": 0.0}, {"importance"}),
@@ -104,3 +104,11 @@ def test_the_options_scale_their_parts() -> None:
 
 def test_no_candidates() -> None:
     assert weighed(candidates(0)).total().shape == (0,)
+
+
+def test_the_turns_around_lend_to_short_texts() -> None:
+    of = plain(2, brevity=[1.0, 0.25])
+    with_turns = with_surroundings(weighed(of), np.array([0.1, 0.1]), np.array([0.0, 0.4]))
+    assert with_turns.window[0] == pytest.approx(4 * with_turns.window[1])
+    assert with_turns.answered[0] == 0 < with_turns.answered[1]
+    assert with_turns.total()[0] > weighed(of).total()[0]
