@@ -9,20 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
-from devmem.text.analysis import STOP_WORDS, terms
+from devmem.text.analysis import terms
 
 _DAY: Final = 86_400
-_MEANINGFUL: Final = frozenset({"no", "not", "never", "none", "nor"})
+_SMALL: Final = frozenset({"a", "an", "the"})
+"""Not all stop words: "our tea" is not "their tea"."""
 
 
 def sameness(item: MemoryItem) -> tuple[object, ...]:
-    """Give what two items share that say the same: the day of what they tell of, and every word but small ones.
+    """Give what two items share that say the same: the day of what they tell of, and every word but articles.
 
-    Punctuation, capitals and inflection of the summary do not count; numbers, names, negations and the order of words
-    do, and so does all that the snapshots say or show beside it: a summary may be only the start.
+    Punctuation, capitals and inflection of the summary do not count; numbers, names, pronouns, negations and the order
+    of words do, and so does all that the snapshots say or show beside it: a summary may be only the start.
     """
     said = tuple(terms(item.content_summary))
-    words = tuple(term for term in said if term not in STOP_WORDS or term in _MEANINGFUL) or said
+    words = tuple(term for term in said if term not in _SMALL) or said
     # A text without words, an emoji say, is the same as itself alone.
     day = None if item.event_time is None else item.event_time // _DAY
     return day, words or item.content_summary.strip(), _beside(item, item.input_snapshot, item.output_snapshot)
