@@ -67,7 +67,6 @@ class CandidateCut(StrEnum):
     """Why an item that a search looked at is not among its hits."""
 
     THRESHOLD = "less similar than the threshold"
-    TIME = "not of the time that the query names"
     NEAR_DUPLICATE = "says the same as a better hit"
     DIVERSITY = "too much like the hits that were chosen"
     LIMIT = "beyond the number that was asked for"

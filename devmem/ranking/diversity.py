@@ -12,16 +12,18 @@ from devmem.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
 from devmem.text.analysis import terms
 
 _DAY: Final = 86_400
-_ARTICLES: Final = frozenset({"a", "an", "the"})
+_SMALL: Final = frozenset({"a", "an", "the"})
+"""Not all stop words: "our tea" is not "their tea"."""
 
 
 def sameness(item: MemoryItem) -> tuple[object, ...]:
-    """Give what two items share that say the same: the day of what they tell of, and their words in order.
+    """Give what two items share that say the same: the day of what they tell of, and every word but articles.
 
-    Articles, punctuation, capitals and inflection of the summary do not count; all that the snapshots say or show
-    beside it does: a summary may be only the start.
+    Punctuation, capitals and inflection of the summary do not count; numbers, names, pronouns, negations and the order
+    of words do, and so does all that the snapshots say or show beside it: a summary may be only the start.
     """
-    words = tuple(term for term in terms(item.content_summary) if term not in _ARTICLES)
+    said = tuple(terms(item.content_summary))
+    words = tuple(term for term in said if term not in _SMALL) or said
     # A text without words, an emoji say, is the same as itself alone.
     day = None if item.event_time is None else item.event_time // _DAY
     return day, words or item.content_summary.strip(), _beside(item, item.input_snapshot, item.output_snapshot)

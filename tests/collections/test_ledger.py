@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import given
@@ -63,8 +63,7 @@ def applied(operations: list[Add | Remove | Reopen]) -> tuple[Ledger, list[Entry
             entries = []
             for entry in operation.entries:
                 last += 1
-                facts = {name: getattr(entry, name) for name in Entry.__slots__} | {"row": last}
-                entries.append(Entry(**facts))
+                entries.append(replace(entry, row=last))
             ledger.add(entries)
             plain += entries
         elif isinstance(operation, Remove):

@@ -20,7 +20,7 @@ class RankingChoice(Opening):
 
     def test_near_duplicates_collapse(self, collection: Collection) -> None:
         """Of those that say the same one is given, and the next best take the places of the others."""
-        same = ["The meeting is on Friday.", "the meeting is on friday", "Meeting is on Friday!"]
+        same = ["The meeting is on Friday.", "the meeting is on friday", "The meeting is: on Friday!"]
         items = [item(text, id=f"same {n}") for n, text in enumerate(same)]
         others = [item(f"The meeting about topic {n}", id=f"other {n}") for n in range(2)]
         collection.add([*items, *others])

@@ -173,7 +173,8 @@ class LongTermMemory(CollectionMemory):
         return {hit.item.id: hit.item for hit in hits if self._compared_by_meaning(whole_text(hit.item))}
 
     def _worded(self, text: str, scope: Scope, k: int) -> dict[str, MemoryItem]:
-        hits = self._candidates(SearchQuery(text=text, ranking=replace(self.ranking, collapse=False)), scope, k)
+        # With weights no hit stands for others that say the same: those are other roles' own.
+        hits = self._candidates(SearchQuery(text=text, weights=Weights(similarity=0.0, lexical=1.0)), scope, k)
         return {hit.item.id: hit.item for hit in hits if same_words(whole_text(hit.item), text)}
 
     def _candidates(self, asked: SearchQuery, scope: Scope, k: int) -> list[Hit]:
