@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -22,11 +23,16 @@ def sameness(item: MemoryItem) -> tuple[object, ...]:
     Punctuation, capitals and inflection of the summary do not count; numbers, names, pronouns, negations and the order
     of words do, and so does all that the snapshots say or show beside it: a summary may be only the start.
     """
-    said = tuple(terms(item.content_summary))
-    words = tuple(term for term in said if term not in _SMALL) or said
+    words = _words(item.content_summary)
     # A text without words, an emoji say, is the same as itself alone.
     day = None if item.event_time is None else item.event_time // _DAY
     return day, words or item.content_summary.strip(), _beside(item, item.input_snapshot, item.output_snapshot)
+
+
+@lru_cache(maxsize=1 << 12)
+def _words(summary: str) -> tuple[str, ...]:
+    said = tuple(terms(summary))
+    return tuple(term for term in said if term not in _SMALL) or said
 
 
 def _beside(item: MemoryItem, *snapshots: MemoryContentSnapshot | None) -> tuple[str, ...]:
