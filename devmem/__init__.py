@@ -109,6 +109,7 @@ from devmem.outcomes import (
     WriteStatus,
 )
 from devmem.registry import StoreRegistry, StoreType, register_memory_store, registry
+from devmem.retrieval import HitGroup, by_conversation
 from devmem.runtime import NodeResult, RunResult, WorkflowRunner, make_store, open_stores
 from devmem.runtime.loading import load_workflow
 from devmem.stages import Stage
@@ -152,6 +153,7 @@ __all__ = [
     "Encoding",
     "Filter",
     "Hit",
+    "HitGroup",
     "IndexConfig",
     "IndexPlan",
     "IndexProgress",
@@ -209,6 +211,7 @@ __all__ = [
     "WriteOutcome",
     "WriteStatus",
     "action_name",
+    "by_conversation",
     "content_hash",
     "count_words",
     "dump_item",

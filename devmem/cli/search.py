@@ -15,6 +15,7 @@ from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, m
 from devmem.cli.terminal import Terminal
 from devmem.collections import Filter
 from devmem.outcomes import Hit, SearchReport
+from devmem.retrieval import by_conversation
 from devmem.runtime import DEFAULT_SESSION
 
 
@@ -26,6 +27,9 @@ def search(
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=10_000, help="At most so many items.")] = 5,
     threshold: Annotated[float, typer.Option(min=-1.0, max=1.0, help="Least similarity; -1 lets all in.")] = -1.0,
     explain: Annotated[bool, typer.Option("--explain", help="Show every signal that ranked the items.")] = False,
+    grouped: Annotated[
+        bool, typer.Option("--by-conversation", help="List each conversation's items together.")
+    ] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     user: User = None,
@@ -53,10 +57,10 @@ def search(
     else:
         with opened(workflow, store, session) as memory:
             report = _search(memory, well_formed(query), top_k, threshold, restriction, explain=explain)
-    _show(terminal, report, explain=explain, as_json=as_json)
+    _show(terminal, report, explain=explain, as_json=as_json, grouped=grouped)
 
 
-def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
+def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool, grouped: bool) -> None:
     hits = list(report.hits)
     if as_json and explain:
         terminal.json(report_json(report))
@@ -69,6 +73,11 @@ def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: b
         terminal.report("note", "nothing was found")
     if explain:
         show_report(terminal, report)
+    elif grouped:
+        for group in by_conversation(hits):
+            name = " / ".join(part for part in (group.conversation, group.session) if part) or "of no conversation"
+            terminal.print(f"[{name}]", style="cyan")
+            _list(terminal, list(group.hits))
     else:
         _list(terminal, hits)
 
