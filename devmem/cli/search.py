@@ -27,9 +27,7 @@ def search(
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=10_000, help="At most so many items.")] = 5,
     threshold: Annotated[float, typer.Option(min=-1.0, max=1.0, help="Least similarity; -1 lets all in.")] = -1.0,
     explain: Annotated[bool, typer.Option("--explain", help="Show every signal that ranked the items.")] = False,
-    grouped: Annotated[
-        bool, typer.Option("--by-conversation", help="List each conversation's items together.")
-    ] = False,
+    grouped: Annotated[bool, typer.Option("--by-conversation", help="List conversation by conversation.")] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     user: User = None,
