@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,3 +45,12 @@ def start_script() -> Iterator[StartScript]:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None and not pipe.closed:
                 pipe.close()
+
+
+def pytest_configure() -> None:
+    """Let the processes that tests start be interrupted also where this run was started in the background.
+
+    A shell starts background jobs with SIGINT ignored, which children inherit.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)

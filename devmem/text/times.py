@@ -48,6 +48,8 @@ def period_of(query: str, now: float) -> Period | None:
         query: what is asked.
         now: when it is asked, in seconds since the epoch.
     """
+    if not _HINT.search(query):
+        return None
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     found = list(_spans(unicodedata.normalize("NFKC", query), today))
     if not found:
@@ -55,6 +57,12 @@ def period_of(query: str, now: float) -> Period | None:
     first, last = max(start for start, _ in found), min(end for _, end in found)
     return Period(first.timestamp(), last.timestamp()) if first < last else None
 
+
+_HINT: Final = re.compile(
+    r"\d|ago\b|day|night|morning|evening|afternoon|week|month|year|[天日晚早周月年]|星期|礼拜|" + "|".join(_MONTHS),
+    re.IGNORECASE,
+)
+"""Something of this is in every time that is named."""
 
 Span = tuple[datetime, datetime]
 
