@@ -14,12 +14,19 @@ pytestmark = pytest.mark.local_model
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
     made = tmp_path_factory.mktemp("cross_encoder")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "tea", "is", "hot", "cold", "rain"]
-    (made / "vocab.txt").write_text("\n".join(words))
-    BertTokenizerFast(vocab_file=str(made / "vocab.txt")).save_pretrained(made)
+    tokenizer = Tokenizer(models.WordPiece({word: at for at, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    ).save_pretrained(made)
     config = BertConfig(
         vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
         num_labels=1,
