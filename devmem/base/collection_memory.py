@@ -66,8 +66,9 @@ class CollectionMemory(MemoryBase):
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         self._place = setup.config_as(PlaceConfig)
-        embedding = self._place.embedding if isinstance(self._place, CollectionConfig) else None
-        self._retrieval = self._place.retrieval if isinstance(self._place, CollectionConfig) else RetrievalConfig()
+        # A store that says nothing of searching is searched by the defaults.
+        self._searched = self._place if isinstance(self._place, CollectionConfig) else CollectionConfig()
+        embedding, self._retrieval = self._searched.embedding, self._searched.retrieval
         self._reranker = open_reranker(self._retrieval.reranker, setup.base_dir)
         self._embedder = setup.embedder(embedding) if embedding else None
         with_tokens = self._retrieval.reranker.type == "late_interaction"
@@ -97,7 +98,7 @@ class CollectionMemory(MemoryBase):
             model=self._embedder.identity if self._embedder and claim else None,
             store_type=self.setup.store_type,
             durability=self._place.durability,
-            index=self._place.index if isinstance(self._place, CollectionConfig) else None,
+            index=self._searched.index,
             clock=self.setup.clock,
         )
 
@@ -111,8 +112,6 @@ class CollectionMemory(MemoryBase):
             self._queue.catch_up(self.collection)
 
     def _search(self, query: MemoryQuery) -> list[Hit]:
-        if self._reranker is None:
-            return self._hybrid(query, query.top_k)
         return list(self._report(query, explain=False).hits)
 
     def _explain(self, query: MemoryQuery) -> SearchReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from devmem.cli.describing import date_text, hit_json, item_date, number
@@ -16,7 +17,7 @@ _NUMBERS = ("#", "score", "similarity", "lexical", "recency", "rerank")
 def show_report(terminal: Terminal, report: SearchReport) -> None:
     """Print a table of the hits with every signal, one of what was cut and why, and what the search did."""
     if report.hits:
-        waiting = _waiting(report)
+        waiting = waiting_ids(report.hits)
         rows = [_hit_row(at, hit, hit.item.id in waiting) for at, hit in enumerate(report.hits, start=1)]
         terminal.table(_HIT_COLUMNS, rows, numbers=_NUMBERS)
     if report.cut:
@@ -28,7 +29,7 @@ def show_report(terminal: Terminal, report: SearchReport) -> None:
 
 def report_json(report: SearchReport) -> dict[str, Any]:
     """Give the report as plain data."""
-    waiting = _waiting(report)
+    waiting = waiting_ids(report.hits)
     return {
         "hits": [{**hit_json(hit), "waiting": hit.item.id in waiting, "parts": dict(hit.parts)} for hit in report.hits],
         "cut": [
@@ -45,15 +46,11 @@ def report_json(report: SearchReport) -> dict[str, Any]:
     }
 
 
-def waiting_ids(hits: list[Hit]) -> set[str]:
+def waiting_ids(hits: Sequence[Hit]) -> set[str]:
     """Name the items whose embedding is still to be made."""
     # Only when the query has an embedding does a hit without a similarity tell of the item.
     by_meaning = any(hit.similarity is not None for hit in hits)
     return {hit.item.id for hit in hits if by_meaning and hit.similarity is None}
-
-
-def _waiting(report: SearchReport) -> set[str]:
-    return waiting_ids(list(report.hits))
 
 
 def _hit_row(at: int, hit: Hit, waiting: bool) -> list[str]:

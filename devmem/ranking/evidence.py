@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.ranking.options import Ranking
+from devmem.ranking.runs import rank_in_run, run_starts
 
 Column = NDArray[np.float64]
 
@@ -134,12 +135,10 @@ def with_surroundings(evidence: Evidence, window: Column, answered: Column) -> E
 def best_of_thread(values: Column, thread: NDArray[np.int64]) -> Column:
     """Give each candidate the mean of the three best values of its conversation, missing ones counting 0."""
     order = np.lexsort((-values, thread))
-    sorted_threads = thread[order]
-    starts = np.flatnonzero(np.r_[True, sorted_threads[1:] != sorted_threads[:-1]]) if len(order) else order
-    counts = np.diff(np.r_[starts, len(order)])
-    rank = np.arange(len(order)) - np.repeat(starts, counts)
-    best = np.where(rank < _BEST_OF_CONVERSATION, values[order], 0.0)
+    grouped = thread[order]
+    starts = run_starts(grouped)
+    best = np.where(rank_in_run(grouped) < _BEST_OF_CONVERSATION, values[order], 0.0)
     means = np.add.reduceat(best, starts) / _BEST_OF_CONVERSATION if len(order) else best
     lent = np.empty_like(values)
-    lent[order] = np.repeat(means, counts)
+    lent[order] = np.repeat(means, np.diff(np.append(starts, len(order))))
     return np.where(thread >= 0, lent, 0.0)

@@ -11,6 +11,7 @@ from devmem.collections.protocol import SearchQuery
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.vectors import Rows
 from devmem.ranking import Weights, fuse
+from devmem.ranking.runs import run_starts
 
 Column = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ def look_at(cache: SearchCache, query: SearchQuery, rows: Rows) -> Found:
     """Give both signals of some items, those of the best passage; rows must ascend."""
     passages, owner = cache.directory.passages_of(rows)
     similarity, lexical = passage_signals(cache, query, passages)
-    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(owner) else owner
+    starts = run_starts(owner)
     # `fmax` passes over NaN, which a passage without a vector has.
     return Found(
         rows=rows[owner[starts]],

@@ -16,6 +16,7 @@ from devmem.items import MemoryItem, Vector
 from devmem.outcomes import CandidateCut, CutCandidate, Hit
 from devmem.ranking import Evidence
 from devmem.ranking.diversity import diversified, sameness
+from devmem.ranking.runs import run_starts
 
 _SPARE: Final = 2
 """So many more than asked for are read at once, to fill the places of near-duplicates."""
@@ -137,7 +138,7 @@ def _vectors(cache: SearchCache, rows: NDArray[np.int64]) -> Vector:
     if cache.vectors is None:
         return np.zeros((len(rows), 1), dtype=np.float32)
     passages, owner = cache.directory.passages_of(rows)
-    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else owner
+    first = run_starts(owner)
     found = np.zeros((len(rows), cache.vectors.dimension), dtype=np.float32)
     found[owner[first]] = cache.vectors.gather(passages[first])
     return found

@@ -14,6 +14,7 @@ from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.candidates import passage_signals
 from devmem.collections.vectors import Rows
 from devmem.ranking import QueryTokens, Weights, fuse, weigh
+from devmem.ranking.runs import rank_in_run, run_starts
 from devmem.text.analysis import terms
 
 _PASSAGES: Final = 3
@@ -81,7 +82,7 @@ class TokenMatches:
             return
         best = self._tokens.best_matches([codes[numbers[at]] for at in kept])
         owner = owner[kept]
-        starts = _starts(owner)
+        starts = run_starts(owner)
         first = self._best.shape[1]
         self._places |= {row: first + at for at, row in enumerate(new[owner[starts]].tolist())}
         self._best = np.hstack([self._best, np.maximum.reduceat(best, starts, axis=1)])
@@ -95,12 +96,5 @@ def _best_passages(cache: SearchCache, query: SearchQuery, rows: Rows) -> tuple[
         return passages, owner
     score = fuse(*passage_signals(cache, query, passages), Weights())
     order = np.lexsort((-score, owner))
-    starts = _starts(owner[order])
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    kept = np.sort(order[rank < _PASSAGES])
+    kept = np.sort(order[rank_in_run(owner[order]) < _PASSAGES])
     return passages[kept], owner[kept]
-
-
-def _starts(owner: Places) -> Places:
-    """Give where each owner's run begins."""
-    return np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else owner

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.ledger import Ledger
 from devmem.collections.protocol import SearchQuery
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.candidates import Found
@@ -91,7 +92,7 @@ def _own_signals(
     """Give what a candidate says by itself."""
     ledger = cache.ledger
     cues, times = ledger.column("cues", positions), ledger.column("time", positions)
-    brevity = np.minimum(1.0, _BRIEF / np.maximum(ledger.column("length", positions), 1))
+    brevity = _brevity(ledger, positions)
     _, thread = np.unique(ledger.column("thread", positions), return_inverse=True)
     nothing = np.zeros(len(positions))
     return Candidates(
@@ -106,6 +107,11 @@ def _own_signals(
         recency=0.5 ** (np.maximum(asked_at - times, 0) / query.ranking.half_life),
         importance=ledger.column("importance", positions).astype(np.float64),
     )
+
+
+def _brevity(ledger: Ledger, positions: Places) -> Column:
+    """Give 1 for a short text, and the less the longer it is."""
+    return np.asarray(np.minimum(1.0, _BRIEF / np.maximum(ledger.column("length", positions), 1)), dtype=np.float64)
 
 
 def _said_by(query: str, speakers: list[str | None]) -> Column:
@@ -135,8 +141,7 @@ def _answers(cache: SearchCache, query: SearchQuery, following: Places) -> Colum
     there = np.flatnonzero(following >= 0)
     if not len(there) or cache.vectors is None or query.vector is None:
         return lent
-    length = cache.ledger.column("length", following[there])
-    long = 1 - np.minimum(1.0, _BRIEF / np.maximum(length, 1))
+    long = 1 - _brevity(cache.ledger, following[there])
     passages, owner = cache.directory.passages_of(cache.ledger.rows(following[there]))
     best = np.zeros(len(there))
     np.maximum.at(best, owner, np.nan_to_num(cache.vectors.similarities(query.vector, passages)))

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import chromadb
 from chromadb.config import Settings
 
-from tools.bench.speed.measured.measuring import (
-    answer,
-    arguments,
-    bytes_in,
-    read_corpus,
-    read_queries,
-    resident_bytes,
-    share_found,
-    timed,
-)
+from tools.bench.speed.measured.measuring import answer, arguments, ask_all, read_corpus, read_queries
 
 _BATCH = 1_000
 
@@ -37,28 +30,17 @@ def main() -> None:
         answer({"build": (time.perf_counter() - started) * 1000})
         return
     queries = read_queries(corpus, size)
-    before = resident_bytes()
 
-    def ask(at: int) -> list[int]:
-        found = collection.query(query_embeddings=queries["vectors"][at : at + 1], n_results=10, include=["documents"])
-        return [int(name) for name in found["ids"][0]]
+    def opened() -> Callable[[int], list[int]]:
+        collection = chromadb.PersistentClient(str(folder), settings).get_collection("bench", embedding_function=None)
+        return lambda at: _asked(collection, queries["vectors"][at : at + 1])
 
-    started = time.perf_counter()
-    client = chromadb.PersistentClient(str(folder), settings)
-    collection = client.get_collection("bench", embedding_function=None)
-    ask(0)
-    cold_open = (time.perf_counter() - started) * 1000
-    timing, found = timed(ask, len(queries["texts"]))
-    after = resident_bytes()
-    answer(
-        {
-            **timing.figures("retrieve"),
-            "recall@10": share_found(found, queries["nearest"]),
-            "cold_open": cold_open,
-            "ram_bytes": None if before is None or after is None else after - before,
-            "disk_bytes": bytes_in(folder),
-        }
-    )
+    ask_all(opened, queries, folder)
+
+
+def _asked(collection: chromadb.Collection, vector: Any) -> list[int]:  # noqa: ANN401 - of a file of arrays
+    found = collection.query(query_embeddings=vector, n_results=10, include=["documents"])
+    return [int(name) for name in found["ids"][0]]
 
 
 if __name__ == "__main__":

@@ -59,6 +59,32 @@ def share_found(found: Iterable[Iterable[int]], nearest: Iterable[Any]) -> float
     return float(np.mean([len(set(ids) & set(exact.tolist())) / len(exact) for ids, exact in asked]))
 
 
+def ask_all(open_store: Callable[[], Callable[[int], list[int]]], queries: Mapping[str, Any], folder: Path) -> None:
+    """Open another's store, ask it every question, and print what was measured.
+
+    Args:
+        open_store: opens it and gives what asks one question by its number, for the numbers of the items found.
+        queries: the questions, as `read_queries` gives them.
+        folder: where its files are.
+    """
+    before = resident_bytes()
+    started = time.perf_counter()
+    ask = open_store()
+    ask(0)
+    cold_open = (time.perf_counter() - started) * 1000
+    timing, found = timed(ask, len(queries["texts"]))
+    after = resident_bytes()
+    answer(
+        {
+            **timing.figures("retrieve"),
+            "recall@10": share_found(found, queries["nearest"]),
+            "cold_open": cold_open,
+            "ram_bytes": None if before is None or after is None else after - before,
+            "disk_bytes": bytes_in(folder),
+        }
+    )
+
+
 def resident_bytes() -> int | None:
     """Give what this process holds in memory now; None where the system has no /proc."""
     file = Path("/proc/self/status")

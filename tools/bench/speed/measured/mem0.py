@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.bench.speed.measured.measuring import (
-    answer,
-    arguments,
-    bytes_in,
-    read_corpus,
-    read_queries,
-    resident_bytes,
-    share_found,
-    timed,
-)
+from tools.bench.speed.measured.measuring import answer, arguments, ask_all, read_corpus, read_queries
 
 
 class Known:
@@ -82,27 +73,17 @@ def main() -> None:
         return
     queries = read_queries(corpus, size)
     known = {f"query {at}": vector for at, vector in enumerate(queries["vectors"])}
-    before = resident_bytes()
 
-    def ask(at: int) -> list[int]:
-        found = memory.search(f"query {at}", filters={"user_id": "bench"}, top_k=10)
-        return [hit["metadata"]["number"] for hit in found["results"]]
+    def asking() -> Callable[[int], list[int]]:
+        memory = opened(kind, folder, known, queries["vectors"].shape[1])
+        return lambda at: _asked(memory, f"query {at}")
 
-    started = time.perf_counter()
-    memory = opened(kind, folder, known, queries["vectors"].shape[1])
-    ask(0)
-    cold_open = (time.perf_counter() - started) * 1000
-    timing, found = timed(ask, len(queries["texts"]))
-    after = resident_bytes()
-    answer(
-        {
-            **timing.figures("retrieve"),
-            "recall@10": share_found(found, queries["nearest"]),
-            "cold_open": cold_open,
-            "ram_bytes": None if before is None or after is None else after - before,
-            "disk_bytes": bytes_in(folder),
-        }
-    )
+    ask_all(asking, queries, folder)
+
+
+def _asked(memory: Any, text: str) -> list[int]:  # noqa: ANN401 - mem0's Memory
+    found = memory.search(text, filters={"user_id": "bench"}, top_k=10)
+    return [hit["metadata"]["number"] for hit in found["results"]]
 
 
 if __name__ == "__main__":
