@@ -128,9 +128,9 @@ class Ledger:
         found: Rows = self._table["row"][positions]
         return found
 
-    def column(self, name: str, positions: Positions) -> NDArray[Any]:
-        """Give one fact at some positions: `thread`, `time`, `length`, `importance` or `cues`."""
-        return self._table[name][positions]
+    def facts(self, positions: Positions) -> NDArray[Any]:
+        """Give what is known at some positions, with the fields `thread`, `time`, `length`, `importance` and `cues`."""
+        return self._table[positions]
 
     def around(self, positions: Positions) -> tuple[Positions, ...]:
         """Give the positions of the item before each, of the one before that, of the next and of the one after that.

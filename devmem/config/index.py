@@ -18,8 +18,8 @@ class IndexConfig(ConfigModel):
     search: Literal["auto", "exact", "approximate"] = "auto"
     """`exact` compares with every vector; `approximate` looks at short codes first and compares with the best of them;
     `auto` is exact until there are `approximate_from` vectors."""
-    approximate_from: int = Field(default=20_000, ge=LEAST_FOR_APPROXIMATE)
-    """Vectors from which `auto` searches approximately; below it an exact search takes about a millisecond."""
+    approximate_from: int = Field(default=5_000, ge=LEAST_FOR_APPROXIMATE)
+    """Vectors from which `auto` searches approximately; below it an exact search takes about half a millisecond."""
 
     def threshold(self) -> int | None:
         """Give the number of vectors from which the search is approximate; None when it never is."""

@@ -2,7 +2,7 @@
 
 from devmem.ranking.evidence import Candidates, Evidence, weigh_evidence, with_surroundings
 from devmem.ranking.fusing import Weights, fuse
-from devmem.ranking.late_interaction import QueryTokens, weigh
+from devmem.ranking.late_interaction import QueryTokens, code_width, weigh
 from devmem.ranking.options import DAY, Ranking
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "QueryTokens",
     "Ranking",
     "Weights",
+    "code_width",
     "fuse",
     "weigh",
     "weigh_evidence",

@@ -133,7 +133,14 @@ def with_surroundings(evidence: Evidence, window: Column, answered: Column) -> E
 
 
 def best_of_thread(values: Column, thread: NDArray[np.int64]) -> Column:
-    """Give each candidate the mean of the three best values of its conversation, missing ones counting 0."""
+    """Give each candidate the mean of the three best values of its conversation, missing ones counting 0.
+
+    Args:
+        values: shape (n,).
+        thread: which conversation each is of, -1 for none; shape (n,).
+    """
+    if (thread < 0).all():
+        return np.zeros_like(values)
     order = np.lexsort((-values, thread))
     grouped = thread[order]
     starts = run_starts(grouped)

@@ -84,15 +84,15 @@ def test_the_facts_are_those_of_a_list(operations: list[Add | Remove | Reopen]) 
     assert ledger.rows(kept).tolist() == [entry.row for entry in plain]
     assert ledger.speakers(kept) == [entry.speaker for entry in plain]
     for name in ("time", "length", "cues"):
-        assert ledger.column(name, kept).tolist() == [getattr(entry, name) for entry in plain]
-    assert ledger.column("importance", kept).tolist() == [entry.importance or 0.0 for entry in plain]
+        assert ledger.facts(kept)[name].tolist() == [getattr(entry, name) for entry in plain]
+    assert ledger.facts(kept)["importance"].tolist() == [entry.importance or 0.0 for entry in plain]
 
 
 @given(operations=OPERATIONS)
 def test_conversations_are_told_apart(operations: list[Add | Remove | Reopen]) -> None:
     """By conversation, session, agent and user together; what is of none has the number 0."""
     ledger, plain, _ = applied(operations)
-    numbers = ledger.column("thread", ledger.positions(np.array([entry.row for entry in plain], dtype=np.int64)))
+    numbers = ledger.facts(ledger.positions(np.array([entry.row for entry in plain], dtype=np.int64)))["thread"]
     by_name = dict(zip(map(conversation_of, plain), numbers.tolist(), strict=True))
     assert [by_name[conversation_of(entry)] for entry in plain] == numbers.tolist()
     assert len(set(by_name.values())) == len(by_name)

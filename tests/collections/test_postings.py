@@ -43,18 +43,25 @@ def indexed(documents: list[str], *, step: int = 7) -> PostingsIndex:
     return index
 
 
+def exhaustive(index: PostingsIndex, query: str, rows: np.ndarray, limit: int) -> list[int]:
+    """Score the rows one and all, and give the best, the newer first among equals."""
+    scores = index.query(query).scores_of(rows)
+    order = np.lexsort((-rows, -scores))
+    return [int(rows[at]) for at in order[:limit] if scores[at] > 0]
+
+
 def check(index: PostingsIndex, documents: list[str], query: str) -> None:
     wanted = naive(documents, query)
-    scores = index.scores(query)
-    if scores is None:
-        assert not any(wanted)
-        return
     rows = np.arange(1, len(documents) + 1, dtype=np.int64) * 10
-    assert index.at(scores, rows).tolist() == pytest.approx(wanted, rel=1e-4, abs=1e-6)
-    assert index.scores_of(query, rows).tolist() == index.at(scores, rows).tolist()
-    assert index.top(query, 10).tolist() == index.best(scores, 10).tolist()
-    best = [int(row) // 10 - 1 for row in index.best(scores, 10)]
-    assert [wanted[at] for at in best] == pytest.approx(sorted(filter(None, wanted), reverse=True)[:10], rel=1e-4)
+    asked = index.query(query)
+    best = asked.top(10)
+    scores = asked.scores_of(rows)
+    assert scores.tolist() == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+    assert scores.tolist() == index.query(query).scores_of(rows).tolist()
+    assert best.tolist() == exhaustive(index, query, rows, 10)
+    assert [wanted[row // 10 - 1] for row in best] == pytest.approx(
+        sorted(filter(None, wanted), reverse=True)[:10], rel=1e-4
+    )
 
 
 @given(documents=DOCUMENTS, query=QUERIES)
@@ -78,10 +85,10 @@ def test_removed_rows_are_not_found(documents: list[str], query: str, data: st.D
     every = range(len(documents))
     removed = data.draw(st.sets(st.sampled_from(list(every))))
     index.remove([10 * (at + 1) for at in removed] + [5, 99_999])
-    scores = index.scores(query)
-    found = set() if scores is None else {int(row) // 10 - 1 for row in index.best(scores, 99)}
+    asked = index.query(query)
+    found = {int(row) // 10 - 1 for row in asked.top(99)}
     assert found == {at for at in every if naive(documents, query)[at] > 0} - removed
-    assert found == {int(row) // 10 - 1 for row in index.top(query, 99)}
+    assert not asked.scores_of(np.array([10 * (at + 1) for at in removed], dtype=np.int64)).any()
     assert len(index) == len(documents) - len(removed)
 
 
@@ -91,24 +98,21 @@ def test_only_allowed_rows_are_found(documents: list[str], query: str, data: st.
     every = range(len(documents))
     allowed = data.draw(st.sets(st.sampled_from(list(every))))
     rows = np.array(sorted(10 * (at + 1) for at in allowed), dtype=np.int64)
-    scores = index.scores(query, rows)
-    found = set() if scores is None else {int(row) // 10 - 1 for row in index.best(scores, 99)}
-    assert found == {int(row) // 10 - 1 for row in index.top(query, 99, rows)}
+    asked = index.query(query)
+    found = {int(row) // 10 - 1 for row in asked.top(99, rows)}
+    everything = np.array([10 * (at + 1) for at in every], dtype=np.int64)
+    assert asked.scores_of(everything).tolist() == index.query(query).scores_of(everything).tolist()
     assert found == {at for at in every if naive(documents, query)[at] > 0} & allowed
 
 
 def test_equal_scores_favour_the_newer_row() -> None:
     index = indexed(["same words"] * 30)
-    scores = index.scores("words")
-    assert scores is not None
-    assert index.best(scores, 3).tolist() == [300, 290, 280]
+    assert index.query("words").top(3).tolist() == [300, 290, 280]
 
 
 def test_a_term_may_occur_more_often_than_a_byte_counts() -> None:
     index = indexed(["spam " * 1000, "spam"])
-    scores = index.scores("spam")
-    assert scores is not None
-    assert index.best(scores, 2).tolist() == [10, 20]
+    assert index.query("spam").top(2).tolist() == [10, 20]
 
 
 def zipf(chance: np.random.Generator, count: int, length: int) -> list[str]:
@@ -129,14 +133,13 @@ def test_skipping_lists_changes_nothing(large: PostingsIndex, seed: int, words: 
     """The best rows are those of exhaustive scoring, in the same order, filtered or not."""
     chance = np.random.default_rng(seed)
     [query] = zipf(chance, 1, words)
-    for allowed in (None, np.sort(chance.choice(60_000, 9_000, replace=False) + 1) * 10):
-        scores = large.scores(query, allowed)
-        assert scores is not None
-        assert large.top(query, limit, allowed).tolist() == large.best(scores, limit).tolist()
+    everything = np.arange(1, 60_001, dtype=np.int64) * 10
     rows = chance.integers(-5, 60_100, size=50) * 10
-    scores = large.scores(query)
-    assert scores is not None
-    assert large.scores_of(query, rows).tolist() == large.at(scores, rows).tolist()
+    for allowed in (None, np.sort(chance.choice(60_000, 9_000, replace=False) + 1) * 10):
+        asked = large.query(query)
+        candidates = everything if allowed is None else allowed
+        assert asked.top(limit, allowed).tolist() == exhaustive(large, query, candidates, limit)
+        assert asked.scores_of(rows).tolist() == large.query(query).scores_of(rows).tolist()
 
 
 def test_deleted_rows_leave_the_statistics() -> None:
@@ -148,7 +151,8 @@ def test_deleted_rows_leave_the_statistics() -> None:
     fresh.add([10 * (at + 1) for at in kept], [encode_terms(documents[at]) for at in kept])
     rows = np.array(kept, dtype=np.int64) * 10 + 10
     for query in zipf(np.random.default_rng(3), 20, 5):
-        assert index.scores_of(query, rows).tolist() == pytest.approx(fresh.scores_of(query, rows).tolist(), rel=1e-5)
+        found, wanted = (one.query(query).scores_of(rows).tolist() for one in (index, fresh))
+        assert found == pytest.approx(wanted, rel=1e-5)
     assert len(index) == len(fresh) == 3001
 
 
@@ -182,11 +186,12 @@ def test_codes_of_counts_and_lengths(counts: list[int], lengths: list[int], mean
 
 def test_an_empty_index() -> None:
     index = PostingsIndex()
-    assert index.scores("anything") is None
+    assert not len(index.query("anything").top(5))
+    assert index.query("anything").ceiling == 0
     index.remove([1, 2])
     index.add([], [])
     assert len(index) == 0
     assert len(PostingsIndex.restore(index.parts())) == 0
     index.add([1], [encode_terms("")])
-    assert index.scores("anything") is None
+    assert not len(index.query("anything").top(5))
     assert len(index) == 1

@@ -9,6 +9,7 @@ import pytest
 
 from devmem.collections.sqlite.schema import make_tables
 from devmem.collections.sqlite.token_cache import TokenCache
+from devmem.ranking import code_width
 
 WIDTH = 4
 KEPT = 10
@@ -21,9 +22,13 @@ class Database:
     def __init__(self, passages: int) -> None:
         self.connection = sqlite3.connect(":memory:")
         make_tables(self.connection)
-        self.codes = {n: np.full((3, WIDTH), n % 251, dtype=np.uint8) for n in range(1, passages + 1)}
-        rows = [(n, codes.tobytes()) for n, codes in self.codes.items()]
-        self.connection.executemany("INSERT INTO tokens VALUES (?, ?)", rows)
+        self.codes: dict[int, np.ndarray] = {}
+        for passage in range(1, passages + 1):
+            self.add(passage)
+
+    def add(self, passage: int) -> None:
+        self.codes[passage] = np.full((3, WIDTH), passage % 251, dtype=np.uint8)
+        self.connection.execute("INSERT INTO tokens VALUES (?, ?)", (passage, self.codes[passage].tobytes()))
 
     def forget(self) -> None:
         self.connection.execute("DELETE FROM tokens")
@@ -34,9 +39,15 @@ def database() -> Database:
     return Database(1200)
 
 
-@pytest.fixture
-def cache() -> TokenCache:
-    return TokenCache(most_bytes=KEPT * 3 * WIDTH)
+def gathered(database: Database, cache: TokenCache, passages: list[int]) -> dict[int, np.ndarray]:
+    """Ask for codes, and give those of each passage that has some, without the zeros behind them."""
+    codes, counts = cache.gather(database.connection, passages, WIDTH)
+    assert len(codes) == counts.sum()
+    assert not codes[:, WIDTH:].any()
+    ends = np.cumsum(counts).tolist()
+    starts = [0, *ends]
+    parts = {one: codes[start:end, :WIDTH] for one, start, end in zip(passages, starts, ends, strict=False)}
+    return {one: part for one, part in parts.items() if len(part)}
 
 
 def check(database: Database, found: dict[int, np.ndarray]) -> None:
@@ -44,39 +55,81 @@ def check(database: Database, found: dict[int, np.ndarray]) -> None:
         assert np.array_equal(codes, database.codes[passage])
 
 
-def test_codes_are_those_of_the_database(database: Database, cache: TokenCache) -> None:
+def bounded(ahead: int = 0) -> TokenCache:
+    return TokenCache(most_bytes=KEPT * 3 * code_width(WIDTH), ahead=ahead)
+
+
+@pytest.mark.parametrize("ahead", [0, 5000])
+def test_codes_are_those_of_the_database(database: Database, ahead: int) -> None:
     """More of them than the cache keeps, and than SQLite takes at once, are given all the same."""
     everything = list(database.codes)
-    for _ in range(2):
-        found = cache.get(database.connection, everything, WIDTH)
-        assert sorted(found) == everything
-        check(database, found)
+    for cache in (bounded(ahead), TokenCache(ahead=ahead)):
+        for _ in range(2):
+            found = gathered(database, cache, everything[::-1])
+            assert sorted(found) == everything
+            check(database, found)
 
 
-def test_what_was_used_last_is_kept(database: Database, cache: TokenCache) -> None:
-    cache.get(database.connection, list(range(1, KEPT + 1)), WIDTH)
-    cache.get(database.connection, [1], WIDTH)
-    cache.get(database.connection, [100, 101], WIDTH)
+def test_what_was_asked_for_is_kept(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, [3, 1, 2])
     database.forget()
-    found = cache.get(database.connection, list(database.codes), WIDTH)
-    assert sorted(found) == [1, *range(4, KEPT + 1), 100, 101]
+    found = gathered(database, cache, [1, 2, 3, 4])
+    assert sorted(found) == [1, 2, 3]
     check(database, found)
 
 
-def test_codes_larger_than_the_bound_are_given_but_not_kept(database: Database) -> None:
-    cache = TokenCache(most_bytes=5)
-    check(database, cache.get(database.connection, [1, 2], WIDTH))
+def test_when_there_is_no_more_room_it_starts_again(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, list(range(1, KEPT + 1)))
+    check(database, gathered(database, cache, [2, 100, 101]))
     database.forget()
-    assert cache.get(database.connection, [1, 2], WIDTH) == {}
+    assert sorted(gathered(database, cache, list(database.codes))) == [2, 100, 101]
 
 
-def test_passages_without_codes_or_with_those_of_another_model(database: Database, cache: TokenCache) -> None:
+def test_a_small_database_is_read_at_once(database: Database) -> None:
+    cache = TokenCache(ahead=1200)
+    gathered(database, cache, [7])
+    database.connection.execute("DELETE FROM tokens WHERE passage < 1000")
+    database.add(1201)
+    found = gathered(database, cache, [*database.codes, 9999])
+    assert sorted(found) == list(database.codes)
+    check(database, found)
+
+
+def test_of_a_large_database_only_what_is_needed_is_read(database: Database) -> None:
+    cache = TokenCache(ahead=1199)
+    gathered(database, cache, [7])
+    database.forget()
+    assert sorted(gathered(database, cache, [6, 7, 8])) == [7]
+
+
+def test_reading_ahead_ends_where_there_is_no_more_room(database: Database) -> None:
+    cache = bounded(ahead=5000)
+    for passages in ([7], [1100, 3], [1, 1200]):
+        found = gathered(database, cache, passages)
+        assert sorted(found) == sorted(passages)
+        check(database, found)
+
+
+def test_codes_larger_than_the_bound_are_given_but_not_kept(database: Database) -> None:
+    cache = TokenCache(most_bytes=5, ahead=0)
+    check(database, gathered(database, cache, [1, 2]))
+    check(database, gathered(database, cache, [3]))
+    database.forget()
+    assert sorted(gathered(database, cache, [1, 2, 3])) == [3]
+
+
+def test_passages_without_codes_or_with_those_of_another_model(database: Database) -> None:
     database.connection.execute("INSERT INTO tokens VALUES (5000, x''), (5001, x'0102030405')")
-    assert sorted(cache.get(database.connection, [1, 5000, 5001, 7000], WIDTH)) == [1]
+    assert sorted(gathered(database, bounded(), [1, 5000, 5001, 7000])) == [1]
+    assert gathered(database, bounded(), [5000, 7000]) == {}
+    assert gathered(database, bounded(), []) == {}
 
 
-def test_forgetting(database: Database, cache: TokenCache) -> None:
-    cache.get(database.connection, [1], WIDTH)
+def test_forgetting(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, [1])
     cache.clear()
     database.forget()
-    assert cache.get(database.connection, [1], WIDTH) == {}
+    assert gathered(database, cache, [1]) == {}

@@ -40,9 +40,9 @@ def test_the_index_block(tmp_path: Path, search: str) -> None:
 
 
 def test_the_size_to_change_over_at() -> None:
-    assert IndexConfig().threshold() == 20_000
-    assert IndexConfig(approximate_from=5000).threshold() == 5000
-    assert IndexConfig(search="exact", approximate_from=5000).threshold() is None
+    assert IndexConfig().threshold() == 5_000
+    assert IndexConfig(approximate_from=9000).threshold() == 9000
+    assert IndexConfig(search="exact", approximate_from=9000).threshold() is None
     assert IndexConfig(search="approximate").threshold() == 1000
     with pytest.raises(ValidationError, match="1000"):
         IndexConfig(approximate_from=999)

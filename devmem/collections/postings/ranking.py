@@ -68,13 +68,6 @@ class TermList:
         return found
 
 
-def score_all(lists: Sequence[TermList], scores: Scores) -> Scores:
-    """Add every word to the scores, and give them."""
-    for one in lists:
-        one.add_to(scores)
-    return scores
-
-
 def scores_at(lists: Sequence[TermList], positions: Positions) -> Scores:
     """Score some rows."""
     total = np.zeros(len(positions), dtype=np.float32)
@@ -88,13 +81,16 @@ def are_few(lists: Sequence[TermList], rows: int) -> bool:
     return rows * len(lists) * _LOOK_UP_BELOW < sum(one.frequency for one in lists)
 
 
-def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> Positions:
-    """Give the positions with the highest scores above 0, best first, the later first among equals.
+def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> tuple[Positions, int]:
+    """Find the positions with the highest scores above 0.
 
     Args:
         lists: the words, the rarest first.
-        scores: 0, and -inf for rows that are out of the question; it is changed.
+        scores: 0, and -inf for rows that are out of the question; the words are added to it, one after the other.
         limit: how many.
+
+    Returns:
+        the positions, best first, the later first among equals; and how many words were added to the scores.
     """
     bounds = np.append(np.cumsum([one.bound for one in reversed(lists)])[::-1], 0.0)
     for number, one in enumerate(lists):
@@ -106,8 +102,8 @@ def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> Positions:
         if border > left * (1 + _SLACK):
             candidates = np.flatnonzero(scores > border - left * (1 + _SLACK))
             if are_few(rest, len(candidates)):
-                return _best_candidates(rest, scores, candidates, limit)
-    return best_positions(scores, limit)
+                return _best_candidates(rest, scores, candidates, limit), number + 1
+    return best_positions(scores, limit), len(lists)
 
 
 def _best_candidates(rest: Sequence[TermList], scores: Scores, candidates: Positions, limit: int) -> Positions:

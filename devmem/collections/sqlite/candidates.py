@@ -7,13 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.protocol import SearchQuery
-from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.sqlite.asked import Asked, Column
 from devmem.collections.vectors import Rows
 from devmem.ranking import Weights, fuse
 from devmem.ranking.runs import run_starts
-
-Column = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,20 +32,17 @@ class Found:
         return fuse(self.similarity, self.lexical, weights)
 
 
-def find(cache: SearchCache, query: SearchQuery, allowed: Rows | None) -> Found:
+def find(asked: Asked, allowed: Rows | None) -> Found:
     """Give the best items by each signal, every one with both; `allowed` are passages, None allows all."""
-    limit = max(query.candidates, query.limit)
-    passages = cache.postings.top(query.text, limit, allowed)
-    if cache.vectors is not None and query.vector is not None:
-        passages = np.union1d(passages, cache.vectors.search(query.vector, limit, allowed))
-    rows = np.unique(cache.directory.rows_of(passages))
-    return look_at(cache, query, rows)
+    limit = max(asked.query.candidates, asked.query.limit)
+    passages = np.concatenate([asked.words.top(limit, allowed), asked.nearest(limit, allowed)])
+    return look_at(asked, np.unique(asked.cache.directory.rows_of(passages)))
 
 
-def look_at(cache: SearchCache, query: SearchQuery, rows: Rows) -> Found:
+def look_at(asked: Asked, rows: Rows) -> Found:
     """Give both signals of some items, those of the best passage; rows must ascend."""
-    passages, owner = cache.directory.passages_of(rows)
-    similarity, lexical = passage_signals(cache, query, passages)
+    passages, owner = asked.cache.directory.passages_of(rows)
+    similarity, lexical = asked.signals(passages)
     starts = run_starts(owner)
     # `fmax` passes over NaN, which a passage without a vector has.
     return Found(
@@ -56,11 +50,3 @@ def look_at(cache: SearchCache, query: SearchQuery, rows: Rows) -> Found:
         similarity=np.fmax.reduceat(similarity, starts) if len(starts) else similarity,
         lexical=np.maximum.reduceat(lexical, starts) if len(starts) else lexical,
     )
-
-
-def passage_signals(cache: SearchCache, query: SearchQuery, passages: Rows) -> tuple[Column, Column]:
-    """Give the cosine (NaN where there is no vector) and the BM25 of some passages."""
-    similarity = np.full(len(passages), np.nan)
-    if cache.vectors is not None and query.vector is not None:
-        similarity = cache.vectors.similarities(query.vector, passages)
-    return similarity, cache.postings.scores_of(query.text, passages)

@@ -9,9 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.protocol import SearchQuery
-from devmem.collections.sqlite.cache import SearchCache
-from devmem.collections.sqlite.candidates import passage_signals
+from devmem.collections.sqlite.asked import Asked, Column
 from devmem.collections.vectors import Rows
 from devmem.ranking import QueryTokens, Weights, fuse, weigh
 from devmem.ranking.runs import rank_in_run, run_starts
@@ -21,28 +19,26 @@ _PASSAGES: Final = 3
 """So many of a long item's passages are looked at, the best by words and meaning."""
 _NOTHING: Final = np.float32(-1)
 
-Column = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 
-def query_tokens(cache: SearchCache, query: SearchQuery) -> QueryTokens | None:
+def query_tokens(asked: Asked) -> QueryTokens | None:
     """Give the query's tokens, each weighed by how rare its word is in the collection."""
+    query, postings = asked.query, asked.cache.postings
     if query.tokens is None or not query.ranking.late_interaction:
         return None
     known: dict[str, int] = {}
     for word in dict.fromkeys(query.tokens.words):
         parts = terms(word)
-        known[word] = min(cache.postings.frequency(term) for term in parts) if parts else -1
-    return weigh(query.tokens.tokens, [known[word] for word in query.tokens.words], len(cache.postings))
+        known[word] = min(postings.frequency(term) for term in parts) if parts else -1
+    return weigh(query.tokens.tokens, [known[word] for word in query.tokens.words], len(postings))
 
 
 class TokenMatches:
     """How well the query's tokens are matched by items, worked out once for each item."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, cache: SearchCache, query: SearchQuery, tokens: QueryTokens
-    ) -> None:
-        self._connection, self._cache, self._query, self._tokens = connection, cache, query, tokens
+    def __init__(self, connection: sqlite3.Connection, asked: Asked, tokens: QueryTokens) -> None:
+        self._connection, self._asked, self._tokens = connection, asked, tokens
         self._places: dict[int, int] = {}
         self._best = np.full((len(tokens.weights), 1), _NOTHING, dtype=np.float32)
         self._scores = np.full(1, np.nan)
@@ -73,15 +69,13 @@ class TokenMatches:
 
     def _look_at(self, rows: Rows) -> None:
         new = np.array([row for row in rows.tolist() if row not in self._places and row >= 0], dtype=np.int64)
-        passages, owner = _best_passages(self._cache, self._query, new)
-        numbers = passages.tolist()
+        passages, owner = _best_passages(self._asked, new)
         width = (self._tokens.vectors.shape[1] + 7) // 8
-        codes = self._cache.tokens.get(self._connection, numbers, width)
-        kept = [at for at, passage in enumerate(numbers) if passage in codes]
-        if not kept:
+        codes, counts = self._asked.cache.tokens.gather(self._connection, passages.tolist(), width)
+        if not len(codes):
             return
-        best = self._tokens.best_matches([codes[numbers[at]] for at in kept])
-        owner = owner[kept]
+        best = self._tokens.best_matches(codes, counts[counts > 0])
+        owner = owner[counts > 0]
         starts = run_starts(owner)
         first = self._best.shape[1]
         self._places |= {row: first + at for at, row in enumerate(new[owner[starts]].tolist())}
@@ -89,12 +83,12 @@ class TokenMatches:
         self._scores = np.append(self._scores, np.maximum.reduceat(self._tokens.score(best), starts))
 
 
-def _best_passages(cache: SearchCache, query: SearchQuery, rows: Rows) -> tuple[Rows, Places]:
+def _best_passages(asked: Asked, rows: Rows) -> tuple[Rows, Places]:
     """Give the best passages of each row and its place in `rows`, both in the order of the rows."""
-    passages, owner = cache.directory.passages_of(rows)
+    passages, owner = asked.cache.directory.passages_of(rows)
     if len(passages) == len(rows):
         return passages, owner
-    score = fuse(*passage_signals(cache, query, passages), Weights())
+    score = fuse(*asked.signals(passages), Weights())
     order = np.lexsort((-score, owner))
     kept = np.sort(order[rank_in_run(owner[order]) < _PASSAGES])
     return passages[kept], owner[kept]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.protocol import SearchQuery
+from devmem.collections.sqlite.asked import Asked
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.candidates import Found, find
 from devmem.collections.sqlite.choosing import Choice
@@ -43,10 +44,11 @@ class Search:
         with self._stage("filter"):
             allowed = self._allowed()
         with self._stage("candidates"):
-            found = find(self._cache, self._query, allowed)
+            asked = Asked(self._cache, self._query)
+            found = find(asked, allowed)
             looked_at = len(found.rows)
             found = self._within(found, explain=explain)
-        found, evidence = self._weighed(found)
+        found, evidence = self._weighed(asked, found)
         with self._stage("choose"):
             scores = evidence.total() if evidence else found.fused(self._query.weights or Weights())
             choice = Choice(self._connection, self._query, found, scores, evidence)
@@ -63,7 +65,7 @@ class Search:
             stage_ms=self._stage_ms,
         )
 
-    def _weighed(self, found: Found) -> tuple[Found, Evidence | None]:
+    def _weighed(self, asked: Asked, found: Found) -> tuple[Found, Evidence | None]:
         """Give the candidates that are worth a second look, and all that speaks for them."""
         query = self._query
         if query.weights is not None:
@@ -72,12 +74,12 @@ class Search:
         best = np.sort(np.lexsort((-found.rows, -first))[: max(query.ranking.depth, query.limit)])
         found, first = found.where(best), first[best]
         with self._stage("late interaction"):
-            tokens = query_tokens(self._cache, query)
-            matches = TokenMatches(self._connection, self._cache, query, tokens) if tokens is not None else None
+            tokens = query_tokens(asked)
+            matches = TokenMatches(self._connection, asked, tokens) if tokens is not None else None
             scores = matches.scores(found.rows) if matches else np.full(len(first), np.nan)
         with self._stage("evidence"):
             return found, weigh_found(
-                self._cache, query, found, first, scores, matches, period=self._period, asked_at=self._asked_at
+                asked, found, first, scores, matches, period=self._period, asked_at=self._asked_at
             )
 
     def _allowed(self) -> Rows | None:

@@ -1,62 +1,141 @@
-"""Token codes of passages, as they are needed: read from the database, the latest kept in memory."""
+"""Token codes of passages: read from the database once, and kept in memory ready to be compared."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from devmem.embedding import TokenCodes
+from devmem.ranking import code_width
 
-_MOST_BYTES: Final = 64 << 20
+_MOST_BYTES: Final = 128 << 20
+_AHEAD: Final = 20_000
+"""So many passages are read in one go when one of them is asked for: it takes as long as to read 3,000 one by one."""
 _AT_ONCE: Final = 500
+_FIRST_ROOM: Final = 1024
+
+Found = Iterable[tuple[int, bytes]]
 
 
 class TokenCache:
-    """The codes that were used last, up to 64 MB. Not thread-safe: its owner holds a lock.
+    """The codes that were asked for, up to 128 MB; then it starts again. Not thread-safe: its owner holds a lock.
 
     A passage's number is never given again and its codes never change, so what is kept stays right.
     """
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._kept: OrderedDict[int, TokenCodes] = OrderedDict()
-        self._bytes, self._most_bytes = 0, most_bytes
+    def __init__(self, most_bytes: int = _MOST_BYTES, ahead: int = _AHEAD) -> None:
+        """Make an empty cache.
 
-    def get(self, connection: sqlite3.Connection, passages: Sequence[int], width: int) -> dict[int, TokenCodes]:
-        """Give the codes of those of the passages that have some; a token's are `width` bytes."""
-        found: dict[int, TokenCodes] = {}
-        missing = []
-        for passage in passages:
-            codes = self._kept.get(passage)
-            if codes is None:
-                missing.append(passage)
-            else:
-                self._kept.move_to_end(passage)
-                found[passage] = codes
-        for passage, raw in _read(connection, missing):
-            if raw and len(raw) % width == 0:
-                found[passage] = np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
-                self._keep(passage, found[passage])
-        return found
+        Args:
+            most_bytes: what it keeps at most, unless more is asked for at once.
+            ahead: the codes of a database with so many passages are all read when the first are asked for.
+        """
+        self._most_bytes, self._ahead = most_bytes, ahead
+        self.clear()
 
     def clear(self) -> None:
-        """Forget everything: another model made the codes."""
-        self._kept.clear()
-        self._bytes = 0
+        """Forget everything: another model made the codes, or there is no more room."""
+        self._codes: TokenCodes = np.empty((0, 0), dtype=np.uint8)
+        self._used = 0
+        self._places: dict[int, int] = {}
+        # The first place holds nothing.
+        self._ends = np.zeros(_FIRST_ROOM, dtype=np.int64)
+        self._read_to = 0
 
-    def _keep(self, passage: int, codes: TokenCodes) -> None:
-        self._kept[passage] = codes
-        self._bytes += codes.nbytes
-        while self._bytes > self._most_bytes:
-            _, oldest = self._kept.popitem(last=False)
-            self._bytes -= oldest.nbytes
+    def gather(
+        self, connection: sqlite3.Connection, passages: Sequence[int], width: int
+    ) -> tuple[TokenCodes, NDArray[np.int64]]:
+        """Give the codes of some passages.
+
+        Args:
+            connection: to the database.
+            passages: their numbers, in any order.
+            width: bytes of a token's code.
+
+        Returns:
+            the codes of all of them in order, with zeros up to `code_width(width)` bytes, and how many each has: 0 for
+            a passage that has none, or those of another model.
+        """
+        places = self._places_of(passages)
+        if not all(places):
+            self._read_missing(connection, passages, width)
+            places = self._places_of(passages)
+        at = np.array(places, dtype=np.int64)
+        starts = self._ends[np.maximum(at - 1, 0)]
+        counts = self._ends[at] - starts
+        within = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+        return self._codes.take(within, axis=0), counts
+
+    def _places_of(self, passages: Sequence[int]) -> list[int]:
+        known = self._places
+        return [known.get(passage, 0) for passage in passages]
+
+    def _read_missing(self, connection: sqlite3.Connection, passages: Sequence[int], width: int) -> None:
+        missing = [passage for passage in passages if passage not in self._places]
+        if missing and max(missing) > self._read_to:
+            self._read_ahead(connection, width)
+            missing = [passage for passage in missing if passage not in self._places]
+        found = _read(connection, missing)
+        if found and self._bytes(found, width) > self._most_bytes:
+            # There is more than has room: to read ahead would push out what is asked for.
+            self._ahead = 0
+            self.clear()
+            found = _read(connection, passages)
+        self._keep(found, width)
+
+    def _read_ahead(self, connection: sqlite3.Connection, width: int) -> None:
+        """Read all there is, if it is not much."""
+        (last,) = connection.execute("SELECT COALESCE(max(passage), 0) FROM tokens").fetchone()
+        if last - self._read_to > self._ahead:
+            return
+        cursor = connection.execute(
+            "SELECT passage, codes FROM tokens WHERE passage > ? ORDER BY passage", (self._read_to,)
+        )
+        while found := cursor.fetchmany(_AT_ONCE):
+            found = [(passage, raw) for passage, raw in found if passage not in self._places]
+            if self._bytes(found, width) > self._most_bytes:
+                self._ahead = 0
+                return
+            self._keep(found, width)
+        self._read_to = last
+
+    def _bytes(self, found: Found, width: int) -> int:
+        """Give what is kept when these come to it."""
+        tokens = self._used + sum(len(raw) for _, raw in found) // max(width, 1)
+        return tokens * code_width(width)
+
+    def _keep(self, found: Found, width: int) -> None:
+        right = [(passage, raw) for passage, raw in found if raw and len(raw) % width == 0]
+        if not right:
+            return
+        counts = [len(raw) // width for _, raw in right]
+        need = self._used + sum(counts)
+        if need > len(self._codes):
+            grown = np.zeros((max(need, min(2 * need, self._most_tokens(width))), code_width(width)), dtype=np.uint8)
+            if self._used:
+                grown[: self._used] = self._codes[: self._used]
+            self._codes = grown
+        joined = np.frombuffer(b"".join(raw for _, raw in right), dtype=np.uint8).reshape(-1, width)
+        self._codes[self._used : need, :width] = joined
+        first = len(self._places) + 1
+        self._places |= {passage: place for place, (passage, _) in enumerate(right, first)}
+        if first + len(right) > len(self._ends):
+            self._ends = np.resize(self._ends, 2 * (first + len(right)))
+        self._ends[first : first + len(right)] = self._used + np.cumsum(counts)
+        self._used = need
+
+    def _most_tokens(self, width: int) -> int:
+        return self._most_bytes // code_width(width)
 
 
-def _read(connection: sqlite3.Connection, passages: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+def _read(connection: sqlite3.Connection, passages: Sequence[int]) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
     for start in range(0, len(passages), _AT_ONCE):
         part = passages[start : start + _AT_ONCE]
         marks = ", ".join("?" * len(part))
-        yield from connection.execute(f"SELECT passage, codes FROM tokens WHERE passage IN ({marks})", part)
+        found += connection.execute(f"SELECT passage, codes FROM tokens WHERE passage IN ({marks})", part)
+    return found

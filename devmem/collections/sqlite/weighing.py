@@ -7,9 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.ledger import Ledger
-from devmem.collections.protocol import SearchQuery
-from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.sqlite.asked import Asked, Column
 from devmem.collections.sqlite.candidates import Found
 from devmem.collections.sqlite.matching import TokenMatches
 from devmem.ranking import Candidates, Evidence, weigh_evidence, with_surroundings
@@ -26,13 +24,11 @@ _SPAN: Final = 0.4
 _WITH_CONTEXT: Final = 50
 """For so many of the best the turns around them are looked at."""
 
-Column = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 
 def weigh_found(
-    cache: SearchCache,
-    query: SearchQuery,
+    asked: Asked,
     found: Found,
     first: Column,
     scores: Column,
@@ -44,8 +40,7 @@ def weigh_found(
     """Weigh all that speaks for each candidate.
 
     Args:
-        cache: the indexes.
-        query: what is asked.
+        asked: the query, and the indexes.
         found: the candidates.
         first: their score at the first look.
         scores: their token-by-token match, NaN where there is none.
@@ -53,17 +48,18 @@ def weigh_found(
         period: the time that the query names.
         asked_at: when it is asked, in seconds since the epoch.
     """
-    positions = cache.ledger.positions(found.rows)
-    coverage = _coverage(cache, query, found)
+    query = asked.query
+    positions = asked.cache.ledger.positions(found.rows)
+    coverage = _coverage(asked, found)
     match = _match(first, scores)
     # What waits for its embedding has its words alone: it shall not lose to what matches worse but has more signals.
     by_words = np.where(np.isnan(found.similarity), _LOWEST + _SPAN * coverage, -np.inf)
-    signals = _own_signals(cache, query, coverage, positions, np.maximum(match, by_words), period, asked_at)
+    signals = _own_signals(asked, coverage, positions, np.maximum(match, by_words), period, asked_at)
     evidence = weigh_evidence(signals, query.ranking, scores)
     if not query.ranking.context:
         return evidence
     best = np.argsort(-evidence.total(), kind="stable")[:_WITH_CONTEXT]
-    return with_surroundings(evidence, *_surroundings(cache, query, positions, best, matches))
+    return with_surroundings(evidence, *_surroundings(asked, positions, best, matches))
 
 
 def _match(first: Column, scores: Column) -> Column:
@@ -75,14 +71,13 @@ def _match(first: Column, scores: Column) -> Column:
     return np.where(known, scores, low + (high - low) * first)
 
 
-def _coverage(cache: SearchCache, query: SearchQuery, found: Found) -> Column:
-    ceiling = cache.postings.ceiling(query.text)
+def _coverage(asked: Asked, found: Found) -> Column:
+    ceiling = asked.words.ceiling
     return found.lexical / ceiling if ceiling else np.zeros(len(found.rows))
 
 
 def _own_signals(
-    cache: SearchCache,
-    query: SearchQuery,
+    asked: Asked,
     coverage: Column,
     positions: Places,
     match: Column,
@@ -90,60 +85,63 @@ def _own_signals(
     asked_at: float,
 ) -> Candidates:
     """Give what a candidate says by itself."""
-    ledger = cache.ledger
-    cues, times = ledger.column("cues", positions), ledger.column("time", positions)
-    brevity = _brevity(ledger, positions)
-    _, thread = np.unique(ledger.column("thread", positions), return_inverse=True)
+    ledger, query = asked.cache.ledger, asked.query
+    facts = ledger.facts(positions)
+    cues, times, threads = facts["cues"], facts["time"], facts["thread"]
+    brevity = _brevity(facts["length"])
+    _, thread = np.unique(threads, return_inverse=True)
     nothing = np.zeros(len(positions))
     return Candidates(
         match=match,
         coverage=coverage,
         brevity=brevity,
-        thread=np.where(ledger.column("thread", positions) == 0, -1, thread),
+        thread=np.where(threads == 0, -1, thread),
         speaker=_said_by(query.text, ledger.speakers(positions)),
         tells_when=np.where((cues & Cue.TELLS_WHEN) > 0, float(asks_when(query.text)), 0.0),
         only_asks=np.where((cues & Cue.ASKS) > 0, brevity, 0.0),
         in_time=((times >= period.start) & (times < period.end)).astype(np.float64) if period else nothing,
         recency=0.5 ** (np.maximum(asked_at - times, 0) / query.ranking.half_life),
-        importance=ledger.column("importance", positions).astype(np.float64),
+        importance=facts["importance"].astype(np.float64),
     )
 
 
-def _brevity(ledger: Ledger, positions: Places) -> Column:
-    """Give 1 for a short text, and the less the longer it is."""
-    return np.asarray(np.minimum(1.0, _BRIEF / np.maximum(ledger.column("length", positions), 1)), dtype=np.float64)
+def _brevity(lengths: NDArray[np.int32]) -> Column:
+    """Give 1 for a short text, and the less the longer it is; lengths are in characters."""
+    return np.asarray(np.minimum(1.0, _BRIEF / np.maximum(lengths, 1)), dtype=np.float64)
 
 
 def _said_by(query: str, speakers: list[str | None]) -> Column:
-    names = mentioned(query, {speaker for speaker in speakers if speaker})
+    known = {speaker for speaker in speakers if speaker}
+    names = mentioned(query, known) if known else None
     if not names:
         return np.zeros(len(speakers))
     return np.array([1.0 if speaker in names else -1.0 for speaker in speakers])
 
 
-def _surroundings(
-    cache: SearchCache, query: SearchQuery, positions: Places, best: Places, matches: TokenMatches | None
-) -> tuple[Column, Column]:
+def _surroundings(asked: Asked, positions: Places, best: Places, matches: TokenMatches | None) -> tuple[Column, Column]:
     """Give what the turns around the best candidates lend them: by their tokens, and as their answer."""
-    ledger = cache.ledger
+    ledger = asked.cache.ledger
     around = ledger.around(positions[best])
     window, answered = np.zeros(len(positions)), np.zeros(len(positions))
+    if all((step < 0).all() for step in around):
+        return window, answered
     if matches is not None:
         rows = [np.where(step >= 0, ledger.rows(step), -1) for step in around]
         window[best] = matches.gains(ledger.rows(positions[best]), rows)
-    answered[best] = _answers(cache, query, around[2])
+    answered[best] = _answers(asked, around[2])
     return window, answered
 
 
-def _answers(cache: SearchCache, query: SearchQuery, following: Places) -> Column:
+def _answers(asked: Asked, following: Places) -> Column:
     """Give the similarity of the long texts at some positions; 0 where there is none (-1)."""
     lent = np.zeros(len(following))
     there = np.flatnonzero(following >= 0)
-    if not len(there) or cache.vectors is None or query.vector is None:
+    if not len(there):
         return lent
-    long = 1 - _brevity(cache.ledger, following[there])
-    passages, owner = cache.directory.passages_of(cache.ledger.rows(following[there]))
+    facts = asked.cache.ledger.facts(following[there])
+    long = 1 - _brevity(facts["length"])
+    passages, owner = asked.cache.directory.passages_of(facts["row"])
     best = np.zeros(len(there))
-    np.maximum.at(best, owner, np.nan_to_num(cache.vectors.similarities(query.vector, passages)))
+    np.maximum.at(best, owner, np.nan_to_num(asked.similarities(passages)))
     lent[there] = long * np.maximum(best - _ANSWER_OFFSET, 0)
     return lent

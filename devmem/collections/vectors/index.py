@@ -104,13 +104,20 @@ class VectorIndex:
 
     def search(self, query: Vector, limit: int, allowed: Rows | None = None) -> Rows:
         """Give the rows most similar to the query (shape (dimension,)), best first; `allowed` restricts them."""
-        return self.search_many(query.reshape(1, -1), limit, allowed)[0]
+        return self.nearest(query, limit, allowed)[0]
+
+    def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:
+        """Give what `search` gives, and the similarity of each."""
+        return self._search(query.reshape(1, -1), limit, allowed)[0]
 
     def search_many(self, queries: Vector, limit: int, allowed: Rows | None = None) -> list[Rows]:
         """Give the rows most similar to each of the queries (shape (queries, dimension)), best first.
 
         Several queries at once cost less than one after the other.
         """
+        return [rows for rows, _ in self._search(queries, limit, allowed)]
+
+    def _search(self, queries: Vector, limit: int, allowed: Rows | None) -> list[tuple[Rows, Vector]]:
         self._follow_build()
         nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
         found = [[nothing] for _ in queries]
@@ -230,9 +237,9 @@ class VectorIndex:
         return restored
 
 
-def _merge(parts: list[tuple[Rows, Vector]], limit: int) -> Rows:
-    rows = np.concatenate([rows for rows, _ in parts])
+def _merge(parts: list[tuple[Rows, Vector]], limit: int) -> tuple[Rows, Vector]:
+    rows, near = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(parts) <= 2:
-        return rows[:limit]
-    similarities = np.concatenate([near for _, near in parts])
-    return rows[np.argsort(-similarities, kind="stable")[:limit]]
+        return rows[:limit], near[:limit]
+    best = np.argsort(-near, kind="stable")[:limit]
+    return rows[best], near[best]

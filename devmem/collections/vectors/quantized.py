@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from devmem.collections.selecting import Positions
 from devmem.collections.vectors.exact import Found, Mask, scan
+from devmem.collections.vectors.halves import widen
 from devmem.collections.vectors.threads import one_thread
 from devmem.items import Vector
 
@@ -26,14 +28,17 @@ if TYPE_CHECKING:
 _MOST_PARTS: Final = 256
 """A vector is cut into so many parts of at least two dimensions, each of which becomes 4 bits."""
 _CENTROIDS: Final = 16
-_TRAINED_ON: Final = 8192
+_TRAINED_ON: Final = 1024
+_ROUNDS: Final = 10
+"""Codes learned in so many rounds from so many vectors find as much as those of 25 rounds and 8,192, in a tenth of the
+time."""
 _BLOCK: Final = 8192
 _PROBES: Final = 32
 _NEIGHBOURS: Final = 10
 _RECALL: Final = 0.99
 """Share of the `_NEIGHBOURS` nearest ones that must be found when the index is made."""
 _CANDIDATES: Final = (100, 200, 400, 800, 1600, 3200)
-_CANDIDATES_EACH: Final = 8
+_CANDIDATES_EACH: Final = 3
 """So many candidates are compared for each vector that is asked for, at least."""
 _GATHERED: Final = 500
 """To copy one vector out costs as much as to pass over so many."""
@@ -100,9 +105,15 @@ class QuantizedVectors:
 
     def gather(self, positions: Positions) -> Vector:
         """Copy some of them, shape (n, dimension)."""
-        with one_thread():
-            copied = np.asarray(self._full.reconstruct_batch(positions)).reshape(-1, self._full.d)
-        return copied[:, : self.dimension]
+        return widen(self._halves[positions])[:, : self.dimension]
+
+    @cached_property
+    def _halves(self) -> NDArray[np.float16]:
+        """The vectors as they are kept, which nothing moves."""
+        import faiss
+
+        kept: Any = self._full.codes
+        return np.asarray(faiss.rev_swig_ptr(kept.data(), kept.size())).view(np.float16).reshape(-1, self._full.d)
 
     def search(self, queries: Vector, limit: int, mask: Mask | None) -> list[Found]:
         """Find the most similar ones for each query, shape (queries, dimension), comparing with all if need be."""
@@ -195,6 +206,7 @@ def _empty(dimension: int) -> tuple[faiss.IndexScalarQuantizer, faiss.IndexPQFas
     codes = faiss.IndexPQFastScan(parts * each, parts, 4, product)
     # FAISS would say on stderr that so few vectors could be more.
     codes.pq.cp.min_points_per_centroid = 1
+    codes.pq.cp.niter = _ROUNDS
     return full, codes
 
 

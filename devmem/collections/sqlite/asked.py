@@ -1,0 +1,48 @@
+"""What is asked of the indexes, with what one stage of a search leaves for the next."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.protocol import SearchQuery
+from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.vectors import Rows
+
+Column = NDArray[np.float64]
+
+
+class Asked:
+    """A query and the indexes that it is asked of; good for one search."""
+
+    def __init__(self, cache: SearchCache, query: SearchQuery) -> None:
+        """Look the query's words up."""
+        self.cache, self.query = cache, query
+        self.words = cache.postings.query(query.text)
+        self._near: Rows = np.empty(0, dtype=np.int64)
+        self._similarities: Column = np.empty(0)
+
+    def nearest(self, limit: int, allowed: Rows | None) -> Rows:
+        """Give the passages most similar to the query, in ascending order; `allowed` restricts them, None does not."""
+        if self.cache.vectors is None or self.query.vector is None:
+            return self._near
+        found, near = self.cache.vectors.nearest(self.query.vector, limit, allowed)
+        order = np.argsort(found)
+        self._near, self._similarities = found[order], near[order].astype(np.float64)
+        return self._near
+
+    def similarities(self, passages: Rows) -> Column:
+        """Give the cosine of some passages and the query; NaN where one of them has no vector."""
+        found = np.full(len(passages), np.nan)
+        known = np.zeros(len(passages), dtype=np.bool_)
+        if len(self._near):
+            at = np.minimum(np.searchsorted(self._near, passages), len(self._near) - 1)
+            known = self._near[at] == passages
+            found[known] = self._similarities[at[known]]
+        if self.cache.vectors is not None and self.query.vector is not None and not known.all():
+            found[~known] = self.cache.vectors.similarities(self.query.vector, passages[~known])
+        return found
+
+    def signals(self, passages: Rows) -> tuple[Column, Column]:
+        """Give the cosine (NaN where there is no vector) and the BM25 of some passages."""
+        return self.similarities(passages), self.words.scores_of(passages)
