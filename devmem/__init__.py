@@ -100,6 +100,7 @@ from devmem.messages import (
 from devmem.outcomes import (
     CutHit,
     Hit,
+    HitGroup,
     MemoryRetrievalResult,
     MemoryUpdateResult,
     MemoryWritePayload,
@@ -109,7 +110,7 @@ from devmem.outcomes import (
     WriteStatus,
 )
 from devmem.registry import StoreRegistry, StoreType, register_memory_store, registry
-from devmem.retrieval import HitGroup, by_conversation
+from devmem.retrieval import by_conversation
 from devmem.runtime import NodeResult, RunResult, WorkflowRunner, make_store, open_stores
 from devmem.runtime.loading import load_workflow
 from devmem.stages import Stage

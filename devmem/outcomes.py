@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -61,6 +61,24 @@ class Hit:
     """What each kind of evidence added to the score, by name; empty where the score is not a sum."""
     store: str = ""
     """Name of the store that found it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitGroup:
+    """What was found of one conversation."""
+
+    conversation: str | None
+    session: str | None
+    hits: tuple[Hit, ...]
+    """Best first; there is at least one."""
+    score: float
+    """What the groups are ordered by, larger is better."""
+
+    @classmethod
+    def of(cls, hits: Sequence[Hit], score: float) -> HitGroup:
+        """Make the group of some hits of one conversation, best first."""
+        scope = hits[0].item.scope
+        return cls(conversation=scope.conversation, session=scope.session, hits=tuple(hits), score=score)
 
 
 class CandidateCut(StrEnum):

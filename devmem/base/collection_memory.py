@@ -21,7 +21,7 @@ from devmem.config import ConfigModel, EmbeddingConfig, IndexConfig, RetrievalCo
 from devmem.embedding import Encoding
 from devmem.errors import CollectionClosedError, CollectionError
 from devmem.items import MemoryItem
-from devmem.outcomes import Hit, MemoryWritePayload, SearchReport, WriteOutcome
+from devmem.outcomes import Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
 from devmem.ranking import Ranking
 from devmem.reranking import open_reranker
 from devmem.text.analysis import mostly_unspaced
@@ -116,6 +116,11 @@ class CollectionMemory(MemoryBase):
 
     def _explain(self, query: MemoryQuery) -> SearchReport:
         return super()._explain(query) if self._ranks_itself() else self._report(query, explain=True)
+
+    def _conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
+        if self._ranks_itself() or self._reranker is not None:
+            return super()._conversations(query, hits_each)
+        return self.collection.conversations(self._asked(query, query.top_k), hits_each=hits_each)
 
     def _ranks_itself(self) -> bool:
         """Say whether the store type has a ranking of its own, which the collection cannot explain."""

@@ -6,14 +6,19 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from devmem.base.query import MemoryQuery
 from devmem.base.setup import StoreSetup
 from devmem.collections import CollectionInfo, Filter
 from devmem.config import ConfigModel
 from devmem.items import MemoryContentSnapshot, MemoryItem
-from devmem.outcomes import Hit, MemoryWritePayload, SearchReport, WriteOutcome, from_store
+from devmem.outcomes import Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome, from_store
+from devmem.retrieval import by_conversation
+
+_GROUPED_EACH: Final = 10
+_LEAST_GROUPED: Final = 50
+"""To rank conversations by their best items, so many items are looked at for each, and so many at least."""
 
 Progress = Callable[[int], None]
 """Called with the number of items done so far."""
@@ -108,6 +113,20 @@ class MemoryBase(ABC):
     def _explain(self, query: MemoryQuery) -> SearchReport:
         hits = tuple(self._search(query))
         return SearchReport(hits=hits, candidates=len(hits))
+
+    def search_conversations(self, query: MemoryQuery, *, hits_each: int = 3) -> list[HitGroup]:
+        """Give the conversations that a query is about, best first: at most `query.top_k`, each with its best items.
+
+        What has the same conversation and session is one conversation; an item of none stands for itself.
+        """
+        found = self._conversations(query, hits_each) if query.top_k > 0 and hits_each > 0 else []
+        return [replace(group, hits=tuple(from_store(hit, self.name) for hit in group.hits)) for group in found]
+
+    def _conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
+        """Rank conversations by their best item."""
+        deep = self._search(replace(query, top_k=max(_LEAST_GROUPED, _GROUPED_EACH * query.top_k)))
+        groups = by_conversation(deep)[: query.top_k]
+        return [replace(group, hits=group.hits[:hits_each]) for group in groups]
 
     def retrieve(
         self, agent_role: str, query: MemoryContentSnapshot | str, top_k: int = 3, similarity_threshold: float = -1.0

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from devmem.base import MemoryBase, MemoryQuery
 from devmem.cli.describing import hit_json, item_date
 from devmem.cli.explaining import report_json, show_report, waiting_ids
+from devmem.cli.failing import CommandError
 from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
 from devmem.cli.inputs import well_formed
 from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, make, opened, why_empty
 from devmem.cli.terminal import Terminal
-from devmem.collections import Filter
-from devmem.outcomes import Hit, SearchReport
-from devmem.retrieval import by_conversation
+from devmem.outcomes import Hit, HitGroup, SearchReport
 from devmem.runtime import DEFAULT_SESSION
 
 
@@ -27,7 +26,7 @@ def search(
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=10_000, help="At most so many items.")] = 5,
     threshold: Annotated[float, typer.Option(min=-1.0, max=1.0, help="Least similarity; -1 lets all in.")] = -1.0,
     explain: Annotated[bool, typer.Option("--explain", help="Show every signal that ranked the items.")] = False,
-    grouped: Annotated[bool, typer.Option("--by-conversation", help="List conversation by conversation.")] = False,
+    grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     user: User = None,
@@ -42,23 +41,39 @@ def search(
     `--explain` shows each hit's similarity (cosine), lexical score (BM25), recency and rerank score, what each kind of
     evidence added to its score, whether its embedding is still to be made, and what was left out and why.
 
+    `--by-conversation` ranks conversations by all that speaks for them and lists the best items of each; `--top-k` is
+    the number of conversations then.
+
     Example: `devmem search configs/demo/team.yaml notes "Where is the offsite?" --session demo --explain`
     """
     terminal: Terminal = ctx.obj
     restriction = make_filter(
         where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
     )
+    if explain and grouped:
+        raise CommandError("--explain tells of items: leave out --by-conversation.")
+    asked = MemoryQuery(text=well_formed(query), top_k=top_k, similarity_threshold=threshold, where=restriction)
     workflow = load(terminal, file)
+    groups, report = list[HitGroup](), SearchReport()
     if (reason := why_empty(make(workflow, store, session))) is not None:
         terminal.report("warning", reason)
-        report = SearchReport()
     else:
         with opened(workflow, store, session) as memory:
-            report = _search(memory, well_formed(query), top_k, threshold, restriction, explain=explain)
-    _show(terminal, report, explain=explain, as_json=as_json, grouped=grouped)
+            if grouped:
+                groups = memory.search_conversations(asked)
+            else:
+                report = _search(memory, asked, explain=explain)
+    if grouped:
+        _show_groups(terminal, groups, as_json=as_json)
+    else:
+        _show(terminal, report, explain=explain, as_json=as_json)
 
 
-def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool, grouped: bool) -> None:
+def _search(memory: MemoryBase, asked: MemoryQuery, *, explain: bool) -> SearchReport:
+    return memory.explain(asked) if explain else SearchReport(hits=tuple(memory.search(asked)))
+
+
+def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
     hits = list(report.hits)
     if as_json and explain:
         terminal.json(report_json(report))
@@ -71,20 +86,29 @@ def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: b
         terminal.report("note", "nothing was found")
     if explain:
         show_report(terminal, report)
-    elif grouped:
-        for group in by_conversation(hits):
-            name = " / ".join(part for part in (group.conversation, group.session) if part) or "of no conversation"
-            terminal.print(f"[{name}]", style="cyan")
-            _list(terminal, list(group.hits))
     else:
         _list(terminal, hits)
 
 
-def _search(
-    memory: MemoryBase, query: str, top_k: int, threshold: float, restriction: Filter, *, explain: bool
-) -> SearchReport:
-    asked = MemoryQuery(text=query, top_k=top_k, similarity_threshold=threshold, where=restriction)
-    return memory.explain(asked) if explain else SearchReport(hits=tuple(memory.search(asked)))
+def _show_groups(terminal: Terminal, groups: list[HitGroup], *, as_json: bool) -> None:
+    if as_json:
+        terminal.json([_group_json(group) for group in groups])
+        return
+    if not groups:
+        terminal.report("note", "nothing was found")
+    for group in groups:
+        name = " / ".join(part for part in (group.conversation, group.session) if part) or "of no conversation"
+        terminal.print(f"[{name}]  {group.score:.3f}", style="cyan")
+        _list(terminal, list(group.hits))
+
+
+def _group_json(group: HitGroup) -> dict[str, Any]:
+    return {
+        "conversation": group.conversation,
+        "session": group.session,
+        "score": group.score,
+        "hits": [hit_json(hit) for hit in group.hits],
+    }
 
 
 def _list(terminal: Terminal, hits: list[Hit]) -> None:

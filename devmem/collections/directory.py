@@ -21,6 +21,8 @@ class Directory:
         self._passages: Rows = np.empty(0, dtype=np.int64)
         self._rows: Rows = np.empty(0, dtype=np.int64)
         self._used = 0
+        self._singles = True
+        """Whether no item has more than one passage."""
 
     def __len__(self) -> int:
         return self._used
@@ -37,6 +39,8 @@ class Directory:
             room = max(need, 2 * len(self._passages), 1024)
             self._passages, self._rows = np.resize(self._passages, room), np.resize(self._rows, room)
         self._passages[self._used : need], self._rows[self._used : need] = passages, rows
+        joined = self._rows[max(0, self._used - 1) : need]
+        self._singles = self._singles and bool((joined[1:] > joined[:-1]).all())
         self._used = need
 
     def rows_of(self, passages: Rows) -> Rows:
@@ -49,6 +53,10 @@ class Directory:
         A row that is not there has none.
         """
         known = self._rows[: self._used]
+        if self._singles and self._used:
+            at = np.minimum(np.searchsorted(known, rows), self._used - 1)
+            there = np.flatnonzero(known[at] == rows)
+            return self._passages[at[there]], there
         starts, ends = np.searchsorted(known, rows), np.searchsorted(known, rows, side="right")
         counts = ends - starts
         owner = np.repeat(np.arange(len(rows)), counts)
@@ -71,4 +79,5 @@ class Directory:
         if len(passages) != len(rows):
             raise ValueError(f"{len(passages)} passages of {len(rows)} rows")
         restored._passages, restored._rows, restored._used = passages, rows, len(rows)
+        restored._singles = bool((rows[1:] > rows[:-1]).all())
         return restored

@@ -34,7 +34,7 @@ from devmem.errors import (
     EmbeddingMismatchError,
 )
 from devmem.items import MemoryItem, dump_item, load_item
-from devmem.outcomes import Hit, SearchReport, WriteOutcome
+from devmem.outcomes import Hit, HitGroup, SearchReport, WriteOutcome
 
 _MODEL_KEY: Final = "embedding_model"
 """Our addition to an item in the file; DevAll ignores keys that it does not know."""
@@ -159,6 +159,11 @@ class JsonCollection:
         """Search, and say how it went."""
         with self._reading() as memory:
             return memory.explain(query)
+
+    def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
+        """Give the conversations that the query is about, best first, each with its best items."""
+        with self._reading() as memory:
+            return memory.conversations(query, hits_each=hits_each)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Give the items that are there, in the order of `ids`."""

@@ -132,13 +132,18 @@ class Ledger:
         """Give what is known at some positions, with the fields `thread`, `time`, `length`, `importance` and `cues`."""
         return self._table[positions]
 
-    def around(self, positions: Positions) -> tuple[Positions, ...]:
-        """Give the positions of the item before each, of the one before that, of the next and of the one after that.
+    def around(self, positions: Positions, reach: int) -> list[Positions]:
+        """Give the positions of the items before each, the nearest first, `reach` of them; then of those after each.
 
         -1 stands for none.
         """
-        before, after = self._step("previous", positions), self._step("next", positions)
-        return before, self._step("previous", before), after, self._step("next", after)
+        found = []
+        for way in ("previous", "next"):
+            at = positions
+            for _ in range(reach):
+                at = self._step(way, at)
+                found.append(at)
+        return found
 
     def speakers(self, positions: Positions) -> list[str | None]:
         """Name who said what is at some positions."""

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from devmem.embedding import Encoding, TokenEmbedding
 from devmem.items import MemoryItem, Scope, Vector
-from devmem.outcomes import Hit, SearchReport, WriteOutcome
+from devmem.outcomes import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.ranking import Ranking, Weights
 
 
@@ -117,6 +117,14 @@ class Collection(Protocol):
 
     def explain(self, query: SearchQuery) -> SearchReport:
         """Give what `search` gives, and how it came to it: what was cut and why, and what each stage cost."""
+        ...
+
+    def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
+        """Give the conversations that the query is about, best first, at most `query.limit`.
+
+        A conversation is what has the same conversation, session, agent and user; an item of none stands for itself.
+        Each comes with its best items, at most `hits_each`; that of the best item is the first.
+        """
         ...
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:

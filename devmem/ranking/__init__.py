@@ -1,8 +1,9 @@
 """Ranking candidates: fusing, late interaction, evidence, diversity; plain arrays, no I/O."""
 
+from devmem.ranking.conversations import first_mentions, nearness, weigh_conversations
 from devmem.ranking.evidence import Candidates, Evidence, weigh_evidence, with_surroundings
 from devmem.ranking.fusing import Weights, fuse
-from devmem.ranking.late_interaction import QueryTokens, code_width, weigh
+from devmem.ranking.late_interaction import QueryTokens, Scores, code_width, weigh
 from devmem.ranking.options import DAY, Ranking
 
 __all__ = [
@@ -11,10 +12,14 @@ __all__ = [
     "Evidence",
     "QueryTokens",
     "Ranking",
+    "Scores",
     "Weights",
     "code_width",
+    "first_mentions",
     "fuse",
+    "nearness",
     "weigh",
+    "weigh_conversations",
     "weigh_evidence",
     "with_surroundings",
 ]

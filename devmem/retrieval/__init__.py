@@ -2,12 +2,11 @@
 
 from devmem.retrieval.devall import devall_score, rank_as_devall
 from devmem.retrieval.echo import is_echo, says_nothing_new
-from devmem.retrieval.grouping import HitGroup, by_conversation
+from devmem.retrieval.grouping import by_conversation
 from devmem.retrieval.merging import MergePolicy, merge
 from devmem.retrieval.rendering import Language, render, strip_recalled
 
 __all__ = [
-    "HitGroup",
     "Language",
     "MergePolicy",
     "by_conversation",

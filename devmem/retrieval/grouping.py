@@ -3,24 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from devmem.outcomes import Hit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitGroup:
-    """What was found of one conversation."""
-
-    conversation: str | None
-    session: str | None
-    hits: tuple[Hit, ...]
-    """Best first; there is at least one."""
-
-    @property
-    def score(self) -> float:
-        """That of the best hit."""
-        return self.hits[0].score
+from devmem.outcomes import Hit, HitGroup
 
 
 def by_conversation(hits: Sequence[Hit]) -> list[HitGroup]:
@@ -33,7 +17,4 @@ def by_conversation(hits: Sequence[Hit]) -> list[HitGroup]:
         scope = hit.item.scope
         alone = scope.conversation is None and scope.session is None
         groups.setdefault(at if alone else (scope.conversation, scope.session), []).append(hit)
-    return [
-        HitGroup(conversation=found[0].item.scope.conversation, session=found[0].item.scope.session, hits=tuple(found))
-        for found in groups.values()
-    ]
+    return [HitGroup.of(found, found[0].score) for found in groups.values()]

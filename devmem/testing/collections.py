@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from devmem.testing.collection_suite.choosing import RankingChoice
 from devmem.testing.collection_suite.content import Content
+from devmem.testing.collection_suite.conversing import Conversing
 from devmem.testing.collection_suite.embedding import Embedding
 from devmem.testing.collection_suite.filtering import Filtering
 from devmem.testing.collection_suite.forgetting import Forgetting
@@ -17,7 +18,7 @@ __all__ = ["CollectionSuite", "OpenCollection"]
 
 
 class CollectionSuite(
-    Keeping, Forgetting, Searching, RankingEvidence, RankingChoice, Embedding, Filtering, Content, Sharing
+    Keeping, Forgetting, Searching, Conversing, RankingEvidence, RankingChoice, Embedding, Filtering, Content, Sharing
 ):
     """What every collection promises; inherit from it in a test file and supply the fixture `open_collection`.
 

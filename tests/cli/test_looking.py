@@ -49,6 +49,22 @@ def test_search_gives_json(filled: Path, devmem: Devmem) -> None:
     assert "embedding" not in hit
 
 
+def test_conversations_instead_of_items(filled: Path, devmem: Devmem) -> None:
+    shown = devmem("search", filled, "notes", "When is the deadline?", "--by-conversation").stdout.splitlines()
+    assert sum(line.startswith("[") for line in shown) == 2
+    assert any(line.startswith("[s1]  ") for line in shown)
+    groups = json.loads(devmem("search", filled, "notes", "deadline", "--by-conversation", "--json", "-k", "1").stdout)
+    assert len(groups) == 1
+    assert groups[0].keys() == {"conversation", "session", "score", "hits"}
+    assert groups[0]["hits"][0]["id"] in {"d1", "d2"}
+    assert "nothing was found" in devmem("search", filled, "notes", "zebra", "--by-conversation").stderr
+
+
+def test_conversations_are_not_explained(filled: Path, devmem: Devmem) -> None:
+    result = devmem("search", filled, "notes", "x", "--by-conversation", "--explain", code=2)
+    assert "leave out --by-conversation" in one_paragraph(result)
+
+
 @pytest.mark.parametrize(
     ("options", "found"),
     [

@@ -107,7 +107,7 @@ def test_neighbours_are_those_of_a_list(operations: list[Add | Remove | Reopen])
     rows = np.array([entry.row for entry in plain], dtype=np.int64)
     around = [
         [int(ledger.rows(step[at : at + 1])[0]) if step[at] >= 0 else None for at in range(len(rows))]
-        for step in ledger.around(ledger.positions(rows))
+        for step in ledger.around(ledger.positions(rows), 2)
     ]
     for at, entry in enumerate(plain):
         name = conversation_of(entry)

@@ -165,10 +165,14 @@ class Fixed:
 
     def __init__(self, ids: list[str]) -> None:
         self._ids, self.depths = ids, list[int]()
+        self.ranked_sessions: list[str] = []
 
     def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
         self.depths.append(top_k)
         return self._ids[:top_k]
+
+    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+        return self.ranked_sessions
 
 
 def test_enough_turns_are_fetched_for_ten_sessions(tmp_path: Path) -> None:
@@ -183,6 +187,11 @@ def test_enough_turns_are_fetched_for_ten_sessions(tmp_path: Path) -> None:
     assert answer.session is not None
     assert (answer.turn["any@10"], answer.session["any@10"]) == (0.0, 1.0)
     assert answer.turn["mrr"] == pytest.approx(1 / 159)
+    searcher.ranked_sessions = ["S8", "S3"]
+    (answer,) = ask_all(searcher, haystack, hashed()[1])
+    assert answer.sessions[:5] == ["S8", "S3", "S0", "S1", "S2"]
+    assert answer.session is not None
+    assert answer.session["any@1"] == 1.0
 
 
 @pytest.mark.parametrize("case", [StoreCase(DEFAULT), Bm25Case(), VectorCase()])

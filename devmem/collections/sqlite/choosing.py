@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,8 +19,8 @@ from devmem.ranking import Evidence
 from devmem.ranking.diversity import diversified, sameness
 from devmem.ranking.runs import run_starts
 
-_SPARE: Final = 2
-"""So many more than asked for are read at once, to fill the places of near-duplicates."""
+_LEAST_READ: Final = 4
+"""To fill the places of near-duplicates at least so many items are read at once."""
 _DIVERSE_FROM: Final = 4
 """Diverse hits are chosen from so many times as many as asked for."""
 _SHOWN: Final = 10
@@ -51,14 +52,19 @@ class Choice:
     def hits(self, cache: SearchCache) -> list[Hit]:
         """Give the best hits, best first."""
         query, limit = self._query, self._query.limit
-        collapse = query.weights is None and query.ranking.collapse
         diverse = query.weights is None and query.ranking.diversity > 0
         wanted = limit * _DIVERSE_FROM if diverse else limit
-        chosen = self._without_twins(wanted) if collapse else self._order[:wanted]
+        chosen = self._chosen(self._order, wanted)
         if diverse:
             chosen = self._diverse(cache, chosen, limit)
         self._fetch(chosen)
         self._given = frozenset(chosen)
+        return [self._hit(at) for at in chosen]
+
+    def best_of(self, places: Sequence[int], limit: int) -> list[Hit]:
+        """Give the best hits among some candidates, which come best first."""
+        chosen = self._chosen(places, limit)
+        self._fetch(chosen)
         return [self._hit(at) for at in chosen]
 
     def explain_rest(self) -> None:
@@ -70,21 +76,24 @@ class Choice:
         left = [at for at in rest if self._item(at).id not in known]
         self.cut += [self._cut(at, CandidateCut.LIMIT) for at in left[:_SHOWN]]
 
-    def _without_twins(self, wanted: int) -> list[int]:
+    def _chosen(self, order: Sequence[int], wanted: int) -> list[int]:
+        collapse = self._query.weights is None and self._query.ranking.collapse
+        return self._without_twins(order, wanted) if collapse else list(order[:wanted])
+
+    def _without_twins(self, order: Sequence[int], wanted: int) -> list[int]:
         chosen: list[int] = []
-        seen: dict[object, str] = {}
-        for start in range(0, len(self._order), wanted + _SPARE):
-            part = self._order[start : start + wanted + _SPARE]
+        twins = _Twins(self._item)
+        read = 0
+        while len(chosen) < wanted and read < len(order):
+            part = order[read : read + max(wanted - len(chosen), _LEAST_READ)]
             self._fetch(part)
-            for at in part:
-                if len(chosen) == wanted:
-                    return chosen
-                item = self._item(at)
-                like = seen.setdefault(sameness(item), item.id)
-                if like == item.id:
+            for at in part[: wanted - len(chosen)]:
+                read += 1
+                first = twins.first(at, float(self._found.lexical[at]))
+                if first == at:
                     chosen.append(at)
                 else:
-                    self.cut.append(self._cut(at, CandidateCut.NEAR_DUPLICATE, like))
+                    self.cut.append(self._cut(at, CandidateCut.NEAR_DUPLICATE, self._item(first).id))
         return chosen
 
     def _diverse(self, cache: SearchCache, among: list[int], limit: int) -> list[int]:
@@ -96,8 +105,8 @@ class Choice:
         self.cut += [self._cut(at, CandidateCut.DIVERSITY) for at in passed_over]
         return chosen
 
-    def _fetch(self, places: list[int]) -> None:
-        rows = [int(row) for row in self._found.rows[places]]
+    def _fetch(self, places: Sequence[int]) -> None:
+        rows = [int(row) for row in self._found.rows[list(places)]]
         missing = [row for row in rows if row not in self._items]
         self._items |= fetch_items(self._connection, missing)
 
@@ -127,6 +136,28 @@ class Choice:
             similarity=_known(self._found.similarity[at]),
             like=like,
         )
+
+
+class _Twins:
+    """Which candidate was the first to say what another says.
+
+    What has the same words has the same BM25, and only items that share it are compared: that takes time.
+    """
+
+    def __init__(self, item: Callable[[int], MemoryItem]) -> None:
+        self._item = item
+        self._alone: dict[float, int | None] = {}
+        self._said: dict[object, int] = {}
+
+    def first(self, at: int, lexical: float) -> int:
+        """Give the first candidate that says the same, which may be this one."""
+        if lexical not in self._alone:
+            self._alone[lexical] = at
+            return at
+        if (other := self._alone[lexical]) is not None:
+            self._alone[lexical] = None
+            self._said[sameness(self._item(other))] = other
+        return self._said.setdefault(sameness(self._item(at)), at)
 
 
 def _known(value: float) -> float | None:

@@ -24,7 +24,7 @@ from devmem.config import IndexConfig
 from devmem.embedding import Encoding, ModelIdentity
 from devmem.errors import CollectionClosedError, CollectionInUseError
 from devmem.items import MemoryItem, Vector
-from devmem.outcomes import Hit, SearchReport, WriteOutcome
+from devmem.outcomes import Hit, HitGroup, SearchReport, WriteOutcome
 
 _SCAN_AT_ONCE: Final = 500
 
@@ -153,15 +153,28 @@ class SqliteCollection:
         """Search, and say how it went."""
         return self._search(query, explain=True)
 
+    def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
+        """Give the conversations that the query is about, best first, each with its best items."""
+        with self._searching(query) as search:
+            groups = search.conversations(hits_each) if search else []
+        return [replace(group, hits=tuple(map(self._shown, group.hits))) for group in groups]
+
     def _search(self, query: SearchQuery, *, explain: bool) -> SearchReport:
+        with self._searching(query) as search:
+            report = search.run(explain=explain) if search else SearchReport()
+        return replace(report, hits=tuple(map(self._shown, report.hits)))
+
+    @contextmanager
+    def _searching(self, query: SearchQuery) -> Iterator[Search | None]:
+        """Bring the indexes up to date and prepare the search; None when there is nothing to rank by."""
         if query.limit < 1 or (query.vector is None and not query.text.strip()):
-            return SearchReport()
+            yield None
+            return
         with self._reading() as connection:
             self._cache.follow(connection)
             if query.vector is not None:
                 self._check_query(query.vector)
-            report = Search(connection, self._cache, query, self._clock()).run(explain=explain)
-        return replace(report, hits=tuple(self._shown(hit) for hit in report.hits))
+            yield Search(connection, self._cache, query, self._clock())
 
     def _shown(self, hit: Hit) -> Hit:
         item = self._brought_back(hit.item)

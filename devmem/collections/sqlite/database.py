@@ -23,6 +23,8 @@ from devmem.errors import (
 from devmem.text.analysis import ANALYSIS_VERSION
 
 MEMORY: Final = ":memory:"
+_CACHE_KIB: Final = 16_384
+"""Memory for pages; SQLite's own 2 MB do not hold the texts of 10,000 memories."""
 APPLICATION_ID: Final = 0x6D656D6F
 
 Durability = Literal["full", "normal"]
@@ -64,6 +66,7 @@ def open_connection(location: str, durability: Durability, busy_timeout: float) 
     )
     connection.execute(f"PRAGMA synchronous = {durability.upper()}")
     connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     return connection
 
 

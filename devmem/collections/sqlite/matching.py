@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from devmem.collections.sqlite.asked import Asked, Column
 from devmem.collections.vectors import Rows
-from devmem.ranking import QueryTokens, Weights, fuse, weigh
+from devmem.ranking import QueryTokens, Scores, Weights, fuse, weigh
 from devmem.ranking.runs import rank_in_run, run_starts
 from devmem.text.analysis import terms
 
@@ -47,6 +47,23 @@ class TokenMatches:
         """Give the match of the best passage of each row; NaN for one without token codes."""
         self._look_at(rows)
         return self._scores[self._places_of(rows)]
+
+    @property
+    def weights(self) -> Scores:
+        """What each of the query's tokens counts, shape (tokens,)."""
+        return self._tokens.weights
+
+    def of(self, rows: Rows) -> Scores:
+        """Give the best match of each of the query's tokens in each row, shape (tokens, rows).
+
+        A row without token codes has the least that another has.
+        """
+        self._look_at(rows)
+        found = self._best[:, self._places_of(rows)]
+        known = found[0] != _NOTHING
+        if known.any():
+            found[:, ~known] = found[:, known].min(axis=1, keepdims=True)
+        return found
 
     def gains(self, rows: Rows, around: Sequence[Rows]) -> Column:
         """Give what each row gains when the rows around it count too.

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +16,32 @@ from devmem.collections.sqlite.asked import Asked
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.candidates import Found, find
 from devmem.collections.sqlite.choosing import Choice
+from devmem.collections.sqlite.conversations import rank_conversations
 from devmem.collections.sqlite.matching import TokenMatches, query_tokens
 from devmem.collections.sqlite.rows import fetch_items, where_sql
 from devmem.collections.sqlite.weighing import weigh_found
 from devmem.collections.sqlite.writing import any_expired
 from devmem.collections.vectors import Rows
-from devmem.outcomes import CandidateCut, CutCandidate, SearchReport
+from devmem.outcomes import CandidateCut, CutCandidate, HitGroup, SearchReport
 from devmem.ranking import Evidence, Weights
 from devmem.text.times import period_of
 
 Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Weighed:
+    """Candidates with their scores."""
+
+    asked: Asked
+    allowed: Rows | None
+    """The passages that the filter lets through."""
+    looked_at: int
+    """How many candidates there were."""
+    found: Found
+    scores: Column
+    evidence: Evidence | None = None
+    matches: TokenMatches | None = None
 
 
 class Search:
@@ -41,46 +58,65 @@ class Search:
 
     def run(self, *, explain: bool) -> SearchReport:
         """Search; with `explain`, what was cut is told too."""
-        with self._stage("filter"):
-            allowed = self._allowed()
-        with self._stage("candidates"):
-            asked = Asked(self._cache, self._query)
-            found = find(asked, allowed)
-            looked_at = len(found.rows)
-            found = self._within(found, explain=explain)
-        found, evidence = self._weighed(asked, found)
+        weighed = self._weighed(explain=explain)
+        evidence = weighed.evidence
         with self._stage("choose"):
-            scores = evidence.total() if evidence else found.fused(self._query.weights or Weights())
-            choice = Choice(self._connection, self._query, found, scores, evidence)
+            choice = Choice(self._connection, self._query, weighed.found, weighed.scores, evidence)
             hits = choice.hits(self._cache)
             if explain:
                 choice.explain_rest()
         return SearchReport(
             hits=tuple(hits),
             cut=(*choice.cut, *self._cut) if explain else (),
-            candidates=looked_at,
+            candidates=weighed.looked_at,
             reranked=int(np.count_nonzero(~np.isnan(evidence.late_interaction))) if evidence else 0,
-            filtered=self._left_out(allowed) if explain else 0,
+            filtered=self._left_out(weighed.allowed) if explain else 0,
             period=(self._period.start, self._period.end) if self._period else None,
             stage_ms=self._stage_ms,
         )
 
-    def _weighed(self, asked: Asked, found: Found) -> tuple[Found, Evidence | None]:
-        """Give the candidates that are worth a second look, and all that speaks for them."""
+    def conversations(self, hits_each: int) -> list[HitGroup]:
+        """Give the best conversations, as many as the query's limit, with so many hits each."""
+        weighed = self._weighed(explain=False)
+        ranked = rank_conversations(weighed.asked, weighed.found, weighed.scores, weighed.matches, self._period)
+        choice = Choice(self._connection, self._query, weighed.found, weighed.scores, weighed.evidence)
+        return [
+            HitGroup.of(choice.best_of(ranked.members[number].tolist(), hits_each), float(ranked.scores[number]))
+            for number in ranked.best(self._query.limit)
+        ]
+
+    def _weighed(self, *, explain: bool) -> _Weighed:
+        """Find candidates, look again at those that are worth it, and put together all that speaks for them."""
         query = self._query
+        with self._stage("filter"):
+            allowed = self._allowed()
+        with self._stage("candidates"):
+            asked = Asked(self._cache, query)
+            found = find(asked, allowed)
+            looked_at = len(found.rows)
+            found = self._within(found, explain=explain)
         if query.weights is not None:
-            return found, None
+            scores = found.fused(query.weights)
+            return _Weighed(asked=asked, allowed=allowed, looked_at=looked_at, found=found, scores=scores)
         first = found.fused(Weights())
         best = np.sort(np.lexsort((-found.rows, -first))[: max(query.ranking.depth, query.limit)])
         found, first = found.where(best), first[best]
         with self._stage("late interaction"):
             tokens = query_tokens(asked)
             matches = TokenMatches(self._connection, asked, tokens) if tokens is not None else None
-            scores = matches.scores(found.rows) if matches else np.full(len(first), np.nan)
+            again = matches.scores(found.rows) if matches else np.full(len(first), np.nan)
         with self._stage("evidence"):
-            return found, weigh_found(
-                asked, found, first, scores, matches, period=self._period, asked_at=self._asked_at
-            )
+            evidence = weigh_found(asked, found, first, again, matches, period=self._period, asked_at=self._asked_at)
+            scores = evidence.total()
+        return _Weighed(
+            asked=asked,
+            allowed=allowed,
+            looked_at=looked_at,
+            found=found,
+            scores=scores,
+            evidence=evidence,
+            matches=matches,
+        )
 
     def _allowed(self) -> Rows | None:
         """Give the passages that the filter lets through; None when all are."""

@@ -21,8 +21,10 @@ _ANSWER_OFFSET: Final = 0.1
 _LOWEST: Final = 0.2
 _SPAN: Final = 0.4
 """What stands for a token-by-token match where there is none: from 0.2 for the worst candidate to 0.6."""
+_REACH: Final = 2
+"""So many turns before and after are looked at,"""
 _WITH_CONTEXT: Final = 50
-"""For so many of the best the turns around them are looked at."""
+"""for so many of the best."""
 
 Places = NDArray[np.int64]
 
@@ -121,14 +123,14 @@ def _said_by(query: str, speakers: list[str | None]) -> Column:
 def _surroundings(asked: Asked, positions: Places, best: Places, matches: TokenMatches | None) -> tuple[Column, Column]:
     """Give what the turns around the best candidates lend them: by their tokens, and as their answer."""
     ledger = asked.cache.ledger
-    around = ledger.around(positions[best])
+    around = ledger.around(positions[best], _REACH)
     window, answered = np.zeros(len(positions)), np.zeros(len(positions))
     if all((step < 0).all() for step in around):
         return window, answered
     if matches is not None:
         rows = [np.where(step >= 0, ledger.rows(step), -1) for step in around]
         window[best] = matches.gains(ledger.rows(positions[best]), rows)
-    answered[best] = _answers(asked, around[2])
+    answered[best] = _answers(asked, around[_REACH])
     return window, answered
 
 

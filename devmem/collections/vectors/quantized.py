@@ -38,8 +38,10 @@ _NEIGHBOURS: Final = 10
 _RECALL: Final = 0.99
 """Share of the `_NEIGHBOURS` nearest ones that must be found when the index is made."""
 _CANDIDATES: Final = (100, 200, 400, 800, 1600, 3200)
-_CANDIDATES_EACH: Final = 3
-"""So many candidates are compared for each vector that is asked for, at least."""
+_CANDIDATES_EACH: Final = 4
+_SPARE: Final = 200
+"""So many candidates are compared for each vector that is asked for, but no more than so many beyond them: of many
+vectors the last ones need not be the very nearest."""
 _GATHERED: Final = 500
 """To copy one vector out costs as much as to pass over so many."""
 _SCAN_BELOW: Final = 8
@@ -119,7 +121,7 @@ class QuantizedVectors:
         """Find the most similar ones for each query, shape (queries, dimension), comparing with all if need be."""
         queries = _padded(queries, self._codes.d)
         live = len(self) if mask is None else int(np.count_nonzero(mask))
-        wanted = max(self.candidates, _CANDIDATES_EACH * limit)
+        wanted = max(self.candidates, min(_CANDIDATES_EACH * limit, limit + _SPARE))
         asked = wanted if mask is None else math.ceil(1.25 * wanted * len(self) / max(live, 1))
         if not live or asked * _SCAN_BELOW > len(self) or live * _SCAN_BELOW < len(self):
             return [scan(self._full, query, limit, mask) for query in queries]

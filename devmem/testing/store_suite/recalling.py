@@ -53,6 +53,15 @@ class Recalling(Opening):
         """The first node of a workflow finds an empty memory."""
         assert store.retrieve("", "anything", 3) == []
 
+    def test_conversations_are_found(self, store: MemoryBase) -> None:
+        """At most so many, each with so many of its items, every one marked with the store's name."""
+        _filled(store)
+        groups = store.search_conversations(MemoryQuery(text="the train the key the bread", top_k=2), hits_each=1)
+        assert 1 <= len(groups) <= 2
+        assert [len(group.hits) for group in groups] == [1] * len(groups)
+        assert all(hit.store == NAME for group in groups for hit in group.hits)
+        assert store.search_conversations(MemoryQuery(text="the train", top_k=0)) == []
+
     def test_a_query_may_be_a_snapshot(self, store: MemoryBase) -> None:
         """As nodes ask it."""
         _filled(store)

@@ -26,7 +26,7 @@ class Answer:
     ranked: list[str]
     """Ids of items, best first."""
     sessions: list[str]
-    """Sessions by their best item; empty where the haystack has none."""
+    """Sessions as the searcher ranks them, the others by their best item; empty where the haystack has none."""
     turn: dict[str, float]
     session: dict[str, float] | None
     query_ms: float
@@ -48,7 +48,8 @@ def ask_all(searcher: Searcher, haystack: Haystack, memo: EmbeddingMemo) -> Iter
         searcher.search(asked, FETCHED)
         search_ms = (time.perf_counter() - started) * 1000
         ranked = _deepened(searcher, asked, first, haystack)
-        sessions = sessions_of(ranked, haystack.session_of)
+        by_best = sessions_of(ranked, haystack.session_of)
+        sessions = list(dict.fromkeys([*searcher.sessions(asked, FETCHED), *by_best]))
         yield Answer(
             question=question,
             ranked=ranked,

@@ -25,6 +25,10 @@ class Searcher(Protocol):
         """Rank the items for a text, best first; the text's embedding is made when it is asked for first."""
         ...
 
+    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+        """Rank sessions for a text; empty when they have the ranks of their best items."""
+        ...
+
 
 class Case(Protocol):
     """A way to search that is compared with others."""
@@ -68,6 +72,10 @@ class _StoreSearcher:
 
     def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
         return [hit.item.id for hit in self.store.search(self.variant.query(asked, top_k))]
+
+    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+        groups = self.store.search_conversations(self.variant.query(asked, top_k), hits_each=1)
+        return list(dict.fromkeys(group.session for group in groups if group.session is not None))
 
 
 class Bm25Case:

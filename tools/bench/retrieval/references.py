@@ -51,6 +51,10 @@ class Bm25:
             scores[at] += idf * counts * (_K1 + 1) / (counts + self._norm[at])
         return [self._ids[at] for at in _best(scores, top_k) if scores[at] > 0]
 
+    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:  # noqa: ARG002
+        """Leave sessions to their best items."""
+        return []
+
 
 class ExactVectors:
     """Cosine of the text's embedding with that of each item's summary."""
@@ -71,6 +75,10 @@ class ExactVectors:
         if vector is None:
             raise RuntimeError(f"the question {asked.text!r} could not be embedded: {asked.failures}")
         return [self._ids[at] for at in _best(self._vectors @ vector, top_k)]
+
+    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:  # noqa: ARG002
+        """Leave sessions to their best items."""
+        return []
 
 
 def _best(scores: NDArray[np.floating], top_k: int) -> NDArray[np.intp]:

@@ -1,0 +1,94 @@
+"""From scored candidates to the conversations that they are of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.sqlite.asked import Asked, Column
+from devmem.collections.sqlite.candidates import Found
+from devmem.collections.sqlite.matching import TokenMatches
+from devmem.ranking import first_mentions, nearness, weigh_conversations
+from devmem.ranking.runs import run_starts
+from devmem.text.times import Period
+
+_REACH: Final = 5
+"""A stretch of talk is a turn with so many before and after it."""
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Conversations:
+    """Conversations among the candidates, n of them."""
+
+    members: list[Places]
+    """The places of each one's candidates, the best first."""
+    scores: Column
+    """Shape (n,)."""
+
+    def best(self, limit: int) -> list[int]:
+        """Give the numbers of the best conversations, best first."""
+        order = np.argsort(-self.scores, kind="stable")
+        return [int(number) for number in order[:limit]]
+
+
+def rank_conversations(
+    asked: Asked, found: Found, scores: Column, matches: TokenMatches | None, period: Period | None
+) -> Conversations:
+    """Rank the conversations by their best candidate and by what their candidates say together.
+
+    Args:
+        asked: the query, and the indexes.
+        found: the candidates; one that is of no conversation stands for itself.
+        scores: their scores, shape (candidates,).
+        matches: their token-by-token matches; None where there is no late interaction.
+        period: the time that the query names.
+    """
+    positions = asked.cache.ledger.positions(found.rows)
+    facts = asked.cache.ledger.facts(positions)
+    alone = np.where(facts["thread"] == 0, np.arange(len(positions)), -1)
+    # Candidates of one conversation follow each other, the best of them first.
+    order = np.lexsort((-found.rows, -scores, facts["thread"], alone))
+    starts = run_starts(_changes(facts["thread"][order], alone[order]))
+    times = np.minimum.reduceat(facts["time"][order], starts) if len(order) else np.empty(0)
+    first = np.zeros(len(starts))
+    if matches is not None and len(order):
+        together = np.maximum.reduceat(matches.of(found.rows[order]), starts, axis=1)
+        first = first_mentions(together, matches.weights, times)
+    near = nearness(times, (period.start, period.end)) if period is not None else np.zeros(len(starts))
+    stretch = np.maximum.reduceat(_stretches(asked, positions[order]), starts) if len(order) else np.empty(0)
+    return Conversations(
+        members=np.split(order, starts[1:]) if len(order) else [],
+        scores=weigh_conversations(scores[order[starts]], first, near, stretch),
+    )
+
+
+def _changes(thread: NDArray[np.int64], alone: Places) -> Places:
+    """Number the conversations in the order given, in which those of one follow each other."""
+    changed = (thread[1:] != thread[:-1]) | (alone[1:] != alone[:-1])
+    return np.cumsum(np.append(False, changed))[: len(thread)]
+
+
+def _stretches(asked: Asked, positions: Places) -> Column:
+    """Give the cosine of the query and what is said around each position, itself included; 0 without embeddings."""
+    cache, vector = asked.cache, asked.query.vector
+    if cache.vectors is None or vector is None:
+        return np.zeros(len(positions))
+    around = np.vstack([positions, *cache.ledger.around(positions, _REACH)])
+    known = np.unique(around[around >= 0])
+    passages, owner = cache.directory.passages_of(cache.ledger.rows(known))
+    starts = run_starts(owner)
+    counts = np.diff(np.append(starts, len(owner)))
+    means = np.zeros((len(known) + 1, cache.vectors.dimension), dtype=np.float32)
+    means[owner[starts]] = np.add.reduceat(cache.vectors.gather(passages), starts, axis=0) / counts[:, np.newaxis]
+    # The last place holds nothing.
+    places = np.where(around >= 0, np.searchsorted(known, around), len(known))
+    total = np.zeros((len(positions), means.shape[1]), dtype=np.float32)
+    for row in places:
+        total += means[row]
+    length = np.linalg.norm(total, axis=1)
+    return np.asarray(total @ vector / np.where(length > 0, length, 1), dtype=np.float64)
