@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +16,7 @@ from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where
 from devmem.cli.inputs import well_formed
 from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, make, opened, why_empty
 from devmem.cli.terminal import Terminal
+from devmem.config import Workflow
 from devmem.outcomes import Hit, HitGroup, SearchReport
 from devmem.runtime import DEFAULT_SESSION
 
@@ -54,22 +57,27 @@ def search(
         raise CommandError("--explain tells of items: leave out --by-conversation.")
     asked = MemoryQuery(text=well_formed(query), top_k=top_k, similarity_threshold=threshold, where=restriction)
     workflow = load(terminal, file)
-    groups, report = list[HitGroup](), SearchReport()
+    with _store_with_items(terminal, workflow, store, session) as memory:
+        if grouped:
+            _show_groups(terminal, memory.search_conversations(asked) if memory else [], as_json=as_json)
+        else:
+            _show(terminal, _search(memory, asked, explain=explain), explain=explain, as_json=as_json)
+
+
+@contextmanager
+def _store_with_items(terminal: Terminal, workflow: Workflow, store: str, session: str) -> Iterator[MemoryBase | None]:
+    """Open the store; None, after a word why, when it has nothing yet."""
     if (reason := why_empty(make(workflow, store, session))) is not None:
         terminal.report("warning", reason)
-    else:
-        with opened(workflow, store, session) as memory:
-            if grouped:
-                groups = memory.search_conversations(asked)
-            else:
-                report = _search(memory, asked, explain=explain)
-    if grouped:
-        _show_groups(terminal, groups, as_json=as_json)
-    else:
-        _show(terminal, report, explain=explain, as_json=as_json)
+        yield None
+        return
+    with opened(workflow, store, session) as memory:
+        yield memory
 
 
-def _search(memory: MemoryBase, asked: MemoryQuery, *, explain: bool) -> SearchReport:
+def _search(memory: MemoryBase | None, asked: MemoryQuery, *, explain: bool) -> SearchReport:
+    if memory is None:
+        return SearchReport()
     return memory.explain(asked) if explain else SearchReport(hits=tuple(memory.search(asked)))
 
 

@@ -35,8 +35,9 @@ class Found:
 def find(asked: Asked, allowed: Rows | None) -> Found:
     """Give the best items by each signal, every one with both; `allowed` are passages, None allows all."""
     limit = max(asked.query.candidates, asked.query.limit)
-    passages = np.concatenate([asked.words.top(limit, allowed), asked.nearest(limit, allowed)])
-    return look_at(asked, np.unique(asked.cache.directory.rows_of(passages)))
+    passages = np.sort(np.concatenate([asked.words.top(limit, allowed), asked.nearest(limit, allowed)]))
+    rows = asked.cache.directory.rows_of(passages)
+    return look_at(asked, rows[run_starts(rows)])
 
 
 def look_at(asked: Asked, rows: Rows) -> Found:
