@@ -53,7 +53,8 @@ def recall(index: VectorIndex, vectors: Vector, allowed: Rows | None = None, *, 
     rows = numbered(0, len(vectors)) if allowed is None else allowed
     rows = rows[~np.isnan(vectors[rows, 0])]
     shares = []
-    for query, found in zip(queries, index.search_many(queries, limit, allowed), strict=True):
+    for query in queries:
+        found = index.search(query, limit, allowed)
         wanted = rows[np.argsort(-(vectors[rows] @ query))[:limit]]
         assert len(found) == len(set(found.tolist())) == len(wanted)
         assert np.isin(found, rows).all()
@@ -253,17 +254,18 @@ def test_closing_in_the_middle_of_a_step() -> None:
     assert len(index) == 30_000
 
 
-def test_several_queries_are_searched_as_one_after_the_other() -> None:
-    queries = clustered(7, seed=3)
+def test_similarities_come_with_the_rows() -> None:
+    (query,) = clustered(1, seed=3)
     for config in (EXACT, APPROXIMATE):
         index, _ = filled(6000, config)
         index.settle()
         index.add(numbered(6000, 6100), clustered(100, seed=4))
         index.remove(numbered(10, 20))
-        for allowed in (None, numbered(0, 50), numbered(0, 5000)):
-            together = index.search_many(queries, 10, allowed)
-            apart = [index.search(query, 10, allowed) for query in queries]
-            assert [rows.tolist() for rows in together] == [rows.tolist() for rows in apart]
+        for allowed in (None, numbered(0, 50), numbered(0, 5000), numbered(10, 20)):
+            rows, near = index.nearest(query, 10, allowed)
+            assert rows.tolist() == index.search(query, 10, allowed).tolist()
+            np.testing.assert_allclose(near, index.similarities(query, rows), atol=1e-5)
+            assert (np.diff(near) <= 0).all()
 
 
 def test_restoring() -> None:

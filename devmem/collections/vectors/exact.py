@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.selecting import Positions, best_positions
+from devmem.collections.selecting import Positions
 from devmem.collections.vectors.threads import one_thread
 from devmem.items import Vector
 
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 Found = tuple[Positions, Vector]
 """Positions, and their similarity to the query, best first."""
-
-_PRODUCTS_AT_ONCE: Final = 1 << 24
-"""So many similarities of several queries are held at once (64 MB)."""
-_QUERIES_FOR_A_PRODUCT: Final = 3
-"""From so many queries on, one matrix product is faster than a scan for each."""
 
 
 def scan(index: faiss.Index, query: Vector, limit: int, mask: Mask | None) -> Found:
@@ -74,19 +69,6 @@ class ExactVectors:
         """Copy some of them, shape (n, dimension)."""
         return self.matrix()[positions]
 
-    def search(self, queries: Vector, limit: int, mask: Mask | None) -> list[Found]:
-        """Find the most similar ones for each query, shape (queries, dimension)."""
-        if len(queries) < _QUERIES_FOR_A_PRODUCT:
-            return [scan(self._flat, query, limit, mask) for query in queries]
-        step = max(1, _PRODUCTS_AT_ONCE // max(len(self), 1))
-        found: list[Found] = []
-        for start in range(0, len(queries), step):
-            found += self._product(queries[start : start + step], limit, mask)
-        return found
-
-    def _product(self, queries: Vector, limit: int, mask: Mask | None) -> list[Found]:
-        similarities = queries @ self.matrix().T
-        if mask is not None:
-            similarities[:, ~mask] = -np.inf
-        found = [best_positions(one, limit, above=-np.inf) for one in similarities]
-        return [(best, one[best]) for best, one in zip(found, similarities, strict=True)]
+    def search(self, query: Vector, limit: int, mask: Mask | None) -> Found:
+        """Find the vectors most similar to the query, shape (dimension,), among those that the mask lets through."""
+        return scan(self._flat, query, limit, mask)

@@ -108,25 +108,15 @@ class VectorIndex:
 
     def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:
         """Give what `search` gives, and the similarity of each."""
-        return self._search(query.reshape(1, -1), limit, allowed)[0]
-
-    def search_many(self, queries: Vector, limit: int, allowed: Rows | None = None) -> list[Rows]:
-        """Give the rows most similar to each of the queries (shape (queries, dimension)), best first.
-
-        Several queries at once cost less than one after the other.
-        """
-        return [rows for rows, _ in self._search(queries, limit, allowed)]
-
-    def _search(self, queries: Vector, limit: int, allowed: Rows | None) -> list[tuple[Rows, Vector]]:
         self._follow_build()
-        nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        found = [[nothing] for _ in queries]
+        found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))]
         if limit > 0:
-            for segment in self._segments():
-                if len(segment):
-                    for parts, part in zip(found, segment.search(queries, limit, allowed), strict=True):
-                        parts.append(part)
-        return [_merge(parts, limit) for parts in found]
+            found += [segment.search(query, limit, allowed) for segment in self._segments() if len(segment)]
+        rows, near = (np.concatenate(column) for column in zip(*found, strict=True))
+        if len(found) > 2:
+            best = np.argsort(-near, kind="stable")
+            rows, near = rows[best], near[best]
+        return rows[:limit], near[:limit]
 
     def gather(self, rows: Rows) -> Vector:
         """Give the vectors of some rows, shape (n, dimension); zeros for a row that has none."""
@@ -235,11 +225,3 @@ class VectorIndex:
         if len(rows):
             restored.add(rows, vectors)
         return restored
-
-
-def _merge(parts: list[tuple[Rows, Vector]], limit: int) -> tuple[Rows, Vector]:
-    rows, near = (np.concatenate(column) for column in zip(*parts, strict=True))
-    if len(parts) <= 2:
-        return rows[:limit], near[:limit]
-    best = np.argsort(-near, kind="stable")[:limit]
-    return rows[best], near[best]

@@ -117,20 +117,17 @@ class QuantizedVectors:
         kept: Any = self._full.codes
         return np.asarray(faiss.rev_swig_ptr(kept.data(), kept.size())).view(np.float16).reshape(-1, self._full.d)
 
-    def search(self, queries: Vector, limit: int, mask: Mask | None) -> list[Found]:
-        """Find the most similar ones for each query, shape (queries, dimension), comparing with all if need be."""
-        queries = _padded(queries, self._codes.d)
+    def search(self, query: Vector, limit: int, mask: Mask | None) -> Found:
+        """Find the vectors most similar to the query, shape (dimension,), comparing with all if need be."""
+        query = _padded(query.reshape(1, -1), self._codes.d)
         live = len(self) if mask is None else int(np.count_nonzero(mask))
         wanted = max(self.candidates, min(_CANDIDATES_EACH * limit, limit + _SPARE))
         asked = wanted if mask is None else math.ceil(1.25 * wanted * len(self) / max(live, 1))
         if not live or asked * _SCAN_BELOW > len(self) or live * _SCAN_BELOW < len(self):
-            return [scan(self._full, query, limit, mask) for query in queries]
+            return scan(self._full, query, limit, mask)
         with one_thread():
-            near, positions = self._compared.search(queries, asked)
-        return [
-            self._admitted(query, found, limit, wanted, mask)
-            for query, found in zip(queries, zip(positions, near, strict=True), strict=True)
-        ]
+            (near,), (positions,) = self._compared.search(query, asked)
+        return self._admitted(query, (positions, near), limit, wanted, mask)
 
     def _admitted(self, query: Vector, found: Found, limit: int, wanted: int, mask: Mask | None) -> Found:
         """Take what the mask lets through; when that is too little, it lies where the query is not."""

@@ -30,8 +30,8 @@ class Vectors(Protocol):
         """Copy some of them, shape (n, dimension)."""
         ...
 
-    def search(self, queries: Vector, limit: int, mask: Mask | None) -> list[Found]:
-        """Find the most similar ones for each query that the mask lets through."""
+    def search(self, query: Vector, limit: int, mask: Mask | None) -> Found:
+        """Find the most similar ones that the mask lets through."""
         ...
 
 
@@ -90,16 +90,17 @@ class Segment:
             found = self._order[np.minimum(np.searchsorted(used, rows, sorter=self._order), self._used - 1)]
         return np.where((used[found] == rows) & self._alive[found], found, -1)
 
-    def search(self, queries: Vector, limit: int, allowed: Rows | None) -> list[tuple[Rows, Vector]]:
-        """Give the most similar rows for each query, with their similarities, best first."""
+    def search(self, query: Vector, limit: int, allowed: Rows | None) -> tuple[Rows, Vector]:
+        """Give the most similar rows with their similarities, best first."""
         alive = self._alive[: self._used]
         mask = alive if self._dead else None
         if allowed is not None:
             if len(allowed) <= self.vectors.gathered_up_to:
                 positions = self.positions(allowed)
-                return self._gathered(queries, limit, positions[positions >= 0])
+                return self._gathered(query, limit, positions[positions >= 0])
             mask = alive & self._mask(allowed)
-        return [(self._rows[found], near) for found, near in self.vectors.search(queries, limit, mask)]
+        found, near = self.vectors.search(query, limit, mask)
+        return self._rows[found], near
 
     def _mask(self, allowed: Rows) -> Mask:
         if self._ascending:
@@ -109,10 +110,10 @@ class Segment:
         mask[positions[positions >= 0]] = True
         return mask
 
-    def _gathered(self, queries: Vector, limit: int, positions: Positions) -> list[tuple[Rows, Vector]]:
-        similarities = queries @ self.vectors.gather(positions).T
-        best = np.argsort(-similarities, axis=1, kind="stable")[:, :limit]
-        return [(self._rows[positions[row]], one[row]) for row, one in zip(best, similarities, strict=True)]
+    def _gathered(self, query: Vector, limit: int, positions: Positions) -> tuple[Rows, Vector]:
+        similarities = self.vectors.gather(positions) @ query
+        best = np.argsort(-similarities, kind="stable")[:limit]
+        return self._rows[positions[best]], similarities[best]
 
 
 class GrowingSegment(Segment):
