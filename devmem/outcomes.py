@@ -65,10 +65,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitGroup:
-    """What was found of one conversation."""
+    """What was found of one conversation, as one agent and one user have it."""
 
     conversation: str | None
     session: str | None
+    agent: str | None
+    user: str | None
     hits: tuple[Hit, ...]
     """Best first; there is at least one."""
     score: float
@@ -78,7 +80,14 @@ class HitGroup:
     def of(cls, hits: Sequence[Hit], score: float) -> HitGroup:
         """Make the group of some hits of one conversation, best first."""
         scope = hits[0].item.scope
-        return cls(conversation=scope.conversation, session=scope.session, hits=tuple(hits), score=score)
+        return cls(
+            conversation=scope.conversation,
+            session=scope.session,
+            agent=scope.agent,
+            user=scope.user,
+            hits=tuple(hits),
+            score=score,
+        )
 
 
 class CandidateCut(StrEnum):

@@ -118,8 +118,12 @@ class CollectionMemory(MemoryBase):
         return super()._explain(query) if self._ranks_itself() else self._report(query, explain=True)
 
     def _conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
-        if self._ranks_itself() or self._reranker is not None:
+        if self._ranks_itself():
             return super()._conversations(query, hits_each)
+        if self._reranker is not None:
+            # It reads no more than in a search: a model may be paid by the text.
+            read = self._search(replace(query, top_k=max(query.top_k, self._retrieval.reranker.depth)))
+            return self._grouped(read, query.top_k, hits_each)
         return self.collection.conversations(self._asked(query, query.top_k), hits_each=hits_each)
 
     def _ranks_itself(self) -> bool:

@@ -117,15 +117,20 @@ class MemoryBase(ABC):
     def search_conversations(self, query: MemoryQuery, *, hits_each: int = 3) -> list[HitGroup]:
         """Give the conversations that a query is about, best first: at most `query.top_k`, each with its best items.
 
-        What has the same conversation and session is one conversation; an item of none stands for itself.
+        What has the same conversation, session, agent and user is one conversation; an item of none stands for itself.
         """
         found = self._conversations(query, hits_each) if query.top_k > 0 and hits_each > 0 else []
         return [replace(group, hits=tuple(from_store(hit, self.name) for hit in group.hits)) for group in found]
 
     def _conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
-        """Rank conversations by their best item."""
         deep = self._search(replace(query, top_k=max(_LEAST_GROUPED, _GROUPED_EACH * query.top_k)))
-        groups = by_conversation(deep)[: query.top_k]
+        return self._grouped(deep, query.top_k, hits_each)
+
+    @staticmethod
+    def _grouped(hits: Sequence[Hit], limit: int, hits_each: int) -> list[HitGroup]:
+        """Rank conversations by their best item."""
+        # A store may order its hits otherwise, as by time.
+        groups = by_conversation(sorted(hits, key=lambda hit: -hit.score))[:limit]
         return [replace(group, hits=group.hits[:hits_each]) for group in groups]
 
     def retrieve(

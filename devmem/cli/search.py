@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -20,16 +21,21 @@ from devmem.config import Workflow
 from devmem.outcomes import Hit, HitGroup, SearchReport
 from devmem.runtime import DEFAULT_SESSION
 
+_OF: Final = ("conversation", "session", "agent", "user")
+"""What a conversation is named by."""
+
 
 def search(
     ctx: typer.Context,
     file: WorkflowFile,
     store: StoreName,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=10_000, help="At most so many items.")] = 5,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-k", min=1, max=10_000, help="At most so many items, or conversations.")
+    ] = 5,
     threshold: Annotated[float, typer.Option(min=-1.0, max=1.0, help="Least similarity; -1 lets all in.")] = -1.0,
     explain: Annotated[bool, typer.Option("--explain", help="Show every signal that ranked the items.")] = False,
-    grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
+    grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations, not items.")] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     user: User = None,
@@ -100,22 +106,22 @@ def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: b
 
 def _show_groups(terminal: Terminal, groups: list[HitGroup], *, as_json: bool) -> None:
     if as_json:
-        terminal.json([_group_json(group) for group in groups])
+        waiting = waiting_ids([hit for group in groups for hit in group.hits])
+        terminal.json([_group_json(group, waiting) for group in groups])
         return
     if not groups:
         terminal.report("note", "nothing was found")
     for group in groups:
-        name = " / ".join(part for part in (group.conversation, group.session) if part) or "of no conversation"
+        name = " / ".join(part for name in _OF if (part := getattr(group, name))) or "of no conversation"
         terminal.print(f"[{name}]  {group.score:.3f}", style="cyan")
         _list(terminal, list(group.hits))
 
 
-def _group_json(group: HitGroup) -> dict[str, Any]:
+def _group_json(group: HitGroup, waiting: AbstractSet[str]) -> dict[str, Any]:
     return {
-        "conversation": group.conversation,
-        "session": group.session,
+        **{part: getattr(group, part) for part in _OF},
         "score": group.score,
-        "hits": [hit_json(hit) for hit in group.hits],
+        "hits": [{**hit_json(hit), "waiting": hit.item.id in waiting} for hit in group.hits],
     }
 
 

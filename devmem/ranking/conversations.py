@@ -21,6 +21,8 @@ NEAR_IN_TIME: Final = 0.20
 STRETCH: Final = 0.45
 _AS_WELL: Final = 0.12
 """A conversation says a word as well as another whose match is better by less than this."""
+_COMPARED: Final = 256
+"""Conversations are compared with so many of the best."""
 _TOLD_WITHIN: Final = 7 * DAY
 """People tell of what happened for some time: after so long it counts a third."""
 
@@ -31,17 +33,17 @@ def first_mentions(matches: Scores, weights: Scores, times: Column) -> Column:
     Later ones that only come back to it match as well, word by word.
 
     Args:
-        matches: the best match of each of the query's tokens in each conversation, shape (tokens, conversations).
+        matches: the best match of each of the query's tokens in each conversation, the best conversation first; shape
+            (tokens, conversations).
         weights: what each token counts, shape (tokens,).
         times: when each conversation took place, in any unit, shape (conversations,).
     """
-    order = np.argsort(times, kind="stable")
-    ordered = matches[:, order]
-    known_before = np.zeros(ordered.shape, dtype=np.int64)
-    for at in range(1, len(order)):
-        known_before[:, at] = (ordered[:, :at] > ordered[:, at, np.newaxis] - _AS_WELL).sum(axis=1)
-    found = np.empty(len(order))
-    found[order] = weights @ (1 / (1 + known_before))
+    compared = slice(None, _COMPARED)
+    earlier = times[np.newaxis, compared] < times[:, np.newaxis]
+    found = np.zeros(len(times))
+    for match, weight in zip(matches, weights, strict=True):
+        as_well = match[np.newaxis, compared] > match[:, np.newaxis] - _AS_WELL
+        found += weight / (1 + np.count_nonzero(as_well & earlier, axis=1))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -13,6 +14,8 @@ from devmem.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
 from devmem.text.analysis import terms
 
 _DAY: Final = 86_400
+# A word goes on behind a hyphen, a dot or an apostrophe, as it does for full-text search.
+_INITIAL: Final = re.compile(r"(?<!\w)(?<!\w[.\-'])[b-su-zB-SU-Z0-9_]")
 _SMALL: Final = frozenset({"a", "an", "the"})
 """Not all stop words: "our tea" is not "their tea"."""
 
@@ -27,6 +30,16 @@ def sameness(item: MemoryItem) -> tuple[object, ...]:
     # A text without words, an emoji say, is the same as itself alone.
     day = None if item.event_time is None else item.event_time // _DAY
     return day, words or item.content_summary.strip(), _beside(item, item.input_snapshot, item.output_snapshot)
+
+
+def initials(item: MemoryItem) -> str | None:
+    """Give what items of the same `sameness` share too and what is found ten times as fast.
+
+    It is the first letters of the words, which no inflection changes, without those that an article begins with; None
+    where that cannot be told from the letters alone.
+    """
+    text = item.content_summary
+    return "".join(_INITIAL.findall(text)).lower() if text.isascii() else None
 
 
 @lru_cache(maxsize=1 << 12)

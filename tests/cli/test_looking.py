@@ -52,11 +52,12 @@ def test_search_gives_json(filled: Path, devmem: Devmem) -> None:
 def test_conversations_instead_of_items(filled: Path, devmem: Devmem) -> None:
     shown = devmem("search", filled, "notes", "When is the deadline?", "--by-conversation").stdout.splitlines()
     assert sum(line.startswith("[") for line in shown) == 2
-    assert any(line.startswith("[s1]  ") for line in shown)
+    assert any(line.startswith("[s1") for line in shown)
     groups = json.loads(devmem("search", filled, "notes", "deadline", "--by-conversation", "--json", "-k", "1").stdout)
     assert len(groups) == 1
-    assert groups[0].keys() == {"conversation", "session", "score", "hits"}
+    assert groups[0].keys() == {"conversation", "session", "agent", "user", "score", "hits"}
     assert groups[0]["hits"][0]["id"] in {"d1", "d2"}
+    assert groups[0]["hits"][0]["waiting"] is False
     assert "nothing was found" in devmem("search", filled, "notes", "zebra", "--by-conversation").stderr
 
 

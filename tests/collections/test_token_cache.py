@@ -97,6 +97,24 @@ def test_a_small_database_is_read_at_once(database: Database) -> None:
     check(database, found)
 
 
+def test_numbers_of_what_was_deleted_do_not_count(database: Database) -> None:
+    for passage in (90_000, 90_001, 90_002):
+        database.add(passage)
+    database.connection.execute("DELETE FROM tokens WHERE passage < 90000")
+    cache = TokenCache(ahead=3)
+    gathered(database, cache, [90_001])
+    database.forget()
+    assert sorted(gathered(database, cache, [90_000, 90_001, 90_002])) == [90_000, 90_001, 90_002]
+
+
+def test_codes_of_another_width_are_those_of_another_model(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, [1])
+    codes, counts = cache.gather(database.connection, [1], 5)
+    assert (len(codes), counts.tolist()) == (0, [0])
+    assert sorted(gathered(database, cache, [1])) == [1]
+
+
 def test_of_a_large_database_only_what_is_needed_is_read(database: Database) -> None:
     cache = TokenCache(ahead=1199)
     gathered(database, cache, [7])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from devmem.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.ranking.diversity import diversified, sameness
+from devmem.ranking.diversity import diversified, initials, sameness
 
 DAY = 86_400.0
 
@@ -39,6 +39,25 @@ def picture(name: str) -> MemoryContentSnapshot:
 )
 def test_the_same(one: str, other: str) -> None:
     assert sameness(item(one)) == sameness(item(other))
+
+
+WORDS = ["plan", "Plans", "skies", "sky", "dying", "die", "it's", "it", "the", "A", "an", "e-mail", "v1.2", "get_name"]
+MARKS = st.sampled_from([" ", ", ", ". ", "! ", " - ", '" ', " '", "\n", ": ("])
+
+
+@given(words=st.lists(st.tuples(st.sampled_from(WORDS), MARKS), max_size=4), other=st.data())
+def test_what_says_the_same_begins_with_the_same_letters(words: list[tuple[str, str]], other: st.DataObject) -> None:
+    texts = ["".join(word + mark for word, mark in words)]
+    texts.append("".join(other.draw(st.sampled_from([word, *WORDS])) + other.draw(MARKS) for word, _ in words))
+    texts.append("".join(word.upper() + other.draw(MARKS) for word, _ in words if word not in ("the", "A", "an")))
+    for one in texts:
+        for two in texts:
+            if sameness(item(one)) == sameness(item(two)):
+                assert initials(item(one)) == initials(item(two))
+
+
+def test_of_other_scripts_the_letters_say_nothing() -> None:
+    assert initials(item("会议改到星期五")) is initials(item("caf\u00e9")) is None
 
 
 @pytest.mark.parametrize(

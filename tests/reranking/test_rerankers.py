@@ -35,6 +35,21 @@ class Broken:
         raise RerankerError(f"no scores for {len(texts)} texts on {query!r}")
 
 
+read: list[int] = []
+
+
+class Counting:
+    """Notes how many texts it is given."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        read.append(len(texts))
+        return [float(len(text)) for text in texts]
+
+
+def counting(_config: RerankerConfig, _base_dir: Path) -> Reranker:
+    return Counting()
+
+
 def longest(_config: RerankerConfig, _base_dir: Path) -> Reranker:
     return Longest()
 
@@ -116,6 +131,7 @@ def test_a_cross_encoder_needs_a_folder(tmp_path: Path) -> None:
 def store(request: pytest.FixtureRequest) -> Iterator[SimpleMemory]:
     register_reranker("test_longest", longest)
     register_reranker("test_broken", broken)
+    register_reranker("test_counting", counting)
     retrieval = RetrievalConfig(reranker=RerankerConfig(type=request.param))
     made = SimpleMemory(StoreSetup(name="notes", store_type="simple", config=SimpleConfig(retrieval=retrieval)))
     made.add([MemoryItem(id=str(at), content_summary=text) for at, text in enumerate(NOTES)])
@@ -129,6 +145,14 @@ def test_a_store_gives_the_order_of_its_reranker(store: SimpleMemory) -> None:
     assert [(hit.item.id, hit.rerank) for hit in hits] == [("1", 38.0), ("2", 20.0)]
     assert [hit.score for hit in hits] == [38.0, 20.0]
     assert store.explain(MemoryQuery(text="tea", top_k=2)).reranked == 3
+
+
+@pytest.mark.parametrize("store", ["test_counting"], indirect=True)
+def test_for_conversations_it_reads_no_more_than_for_items(store: SimpleMemory) -> None:
+    store.add([MemoryItem(id=f"more {at}", content_summary=f"tea number {at}") for at in range(40)])
+    read.clear()
+    assert len(store.search_conversations(MemoryQuery(text="tea", top_k=3))) == 3
+    assert read == [20]
 
 
 @pytest.mark.parametrize("store", ["test_broken"], indirect=True)

@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from devmem import Filter, MemoryBase, MemoryContentSnapshot, MemoryQuery, MemoryWritePayload, Scope, WriteStatus
+from devmem import (
+    Filter,
+    MemoryBase,
+    MemoryContentSnapshot,
+    MemoryItem,
+    MemoryQuery,
+    MemoryWritePayload,
+    Scope,
+    WriteStatus,
+)
 from devmem.testing import ManualClock
 
 Make = Callable[..., MemoryBase]
@@ -33,6 +42,14 @@ def test_chronological_order(make_store: Make, exchange: Exchange) -> None:
     """The last ones, told as they happened."""
     store = written(make_store("blackboard", order="chronological"), exchange, 5)
     assert shown(store, 3) == ["entry 2", "entry 3", "entry 4"]
+
+
+@pytest.mark.parametrize("order", ["newest", "chronological"])
+def test_the_conversations_of_the_last_entries(make_store: Make, order: str) -> None:
+    store = make_store("blackboard", order=order)
+    store.add([MemoryItem(content_summary=f"entry {n}", scope=Scope(conversation=f"c{n}")) for n in range(5)])
+    groups = store.search_conversations(MemoryQuery(text="whatever", top_k=2))
+    assert [group.conversation for group in groups] == ["c4", "c3"]
 
 
 def test_the_oldest_are_pushed_out(make_store: Make, exchange: Exchange) -> None:

@@ -3,6 +3,5 @@
 from devmem.collections.postings.encoding import EncodedTerms, encode_terms
 from devmem.collections.postings.impacts import K1, B
 from devmem.collections.postings.index import PostingsIndex
-from devmem.collections.postings.query import WordQuery
 
-__all__ = ["K1", "B", "EncodedTerms", "PostingsIndex", "WordQuery", "encode_terms"]
+__all__ = ["K1", "B", "EncodedTerms", "PostingsIndex", "encode_terms"]

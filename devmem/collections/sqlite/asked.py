@@ -10,6 +10,7 @@ from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.vectors import Rows
 
 Column = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 
 class Asked:

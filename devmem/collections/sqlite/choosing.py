@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.protocol import SearchQuery
+from devmem.collections.sqlite.asked import Column
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.candidates import Found
 from devmem.collections.sqlite.rows import fetch_items
 from devmem.items import MemoryItem, Vector
 from devmem.outcomes import CandidateCut, CutCandidate, Hit
 from devmem.ranking import Evidence
-from devmem.ranking.diversity import diversified, sameness
+from devmem.ranking.diversity import diversified, initials, sameness
 from devmem.ranking.runs import run_starts
 
 _LEAST_READ: Final = 4
@@ -25,8 +26,6 @@ _DIVERSE_FROM: Final = 4
 """Diverse hits are chosen from so many times as many as asked for."""
 _SHOWN: Final = 10
 """So many of those beyond the limit are told of."""
-
-Column = NDArray[np.float64]
 
 
 class Choice:
@@ -61,8 +60,12 @@ class Choice:
         self._given = frozenset(chosen)
         return [self._hit(at) for at in chosen]
 
-    def best_of(self, places: Sequence[int], limit: int) -> list[Hit]:
-        """Give the best hits among some candidates, which come best first."""
+    def best_of_each(self, groups: Sequence[Sequence[int]], limit: int) -> list[list[Hit]]:
+        """Give the best hits of each group of candidates, which come best first."""
+        self._fetch([at for places in groups for at in places[:limit]])
+        return [self._best_of(places, limit) for places in groups]
+
+    def _best_of(self, places: Sequence[int], limit: int) -> list[Hit]:
         chosen = self._chosen(places, limit)
         self._fetch(chosen)
         return [self._hit(at) for at in chosen]
@@ -85,11 +88,11 @@ class Choice:
         twins = _Twins(self._item)
         read = 0
         while len(chosen) < wanted and read < len(order):
-            part = order[read : read + max(wanted - len(chosen), _LEAST_READ)]
+            part = order[read : read + max(wanted - len(chosen), _LEAST_READ if read else 0)]
             self._fetch(part)
             for at in part[: wanted - len(chosen)]:
                 read += 1
-                first = twins.first(at, float(self._found.lexical[at]))
+                first = twins.first(at)
                 if first == at:
                     chosen.append(at)
                 else:
@@ -141,23 +144,25 @@ class Choice:
 class _Twins:
     """Which candidate was the first to say what another says.
 
-    What has the same words has the same BM25, and only items that share it are compared: that takes time.
+    Only items whose words begin with the same letters are compared: to compare takes time.
     """
 
     def __init__(self, item: Callable[[int], MemoryItem]) -> None:
         self._item = item
-        self._alone: dict[float, int | None] = {}
-        self._said: dict[object, int] = {}
+        self._by_initials: dict[str | None, int | None] = {}
+        """The only candidate that has them; None when there were more, which `_by_words` knows."""
+        self._by_words: dict[object, int] = {}
 
-    def first(self, at: int, lexical: float) -> int:
+    def first(self, at: int) -> int:
         """Give the first candidate that says the same, which may be this one."""
-        if lexical not in self._alone:
-            self._alone[lexical] = at
+        letters = initials(self._item(at))
+        if letters not in self._by_initials:
+            self._by_initials[letters] = at
             return at
-        if (other := self._alone[lexical]) is not None:
-            self._alone[lexical] = None
-            self._said[sameness(self._item(other))] = other
-        return self._said.setdefault(sameness(self._item(at)), at)
+        if (other := self._by_initials[letters]) is not None:
+            self._by_initials[letters] = None
+            self._by_words[sameness(self._item(other))] = other
+        return self._by_words.setdefault(sameness(self._item(at)), at)
 
 
 def _known(value: float) -> float | None:

@@ -156,7 +156,7 @@ class SqliteCollection:
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
         """Give the conversations that the query is about, best first, each with its best items."""
         with self._searching(query) as search:
-            groups = search.conversations(hits_each) if search else []
+            groups = search.conversations(hits_each) if search and hits_each > 0 else []
         return [replace(group, hits=tuple(map(self._shown, group.hits))) for group in groups]
 
     def _search(self, query: SearchQuery, *, explain: bool) -> SearchReport:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from devmem.collections.sqlite.asked import Asked, Column
+from devmem.collections.sqlite.asked import Asked, Column, Places
 from devmem.collections.sqlite.candidates import Found
 from devmem.collections.sqlite.matching import TokenMatches
 from devmem.ranking import first_mentions, nearness, weigh_conversations
@@ -17,8 +16,6 @@ from devmem.text.times import Period
 
 _REACH: Final = 5
 """A stretch of talk is a turn with so many before and after it."""
-
-Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,29 +45,30 @@ def rank_conversations(
         matches: their token-by-token matches; None where there is no late interaction.
         period: the time that the query names.
     """
-    positions = asked.cache.ledger.positions(found.rows)
-    facts = asked.cache.ledger.facts(positions)
-    alone = np.where(facts["thread"] == 0, np.arange(len(positions)), -1)
-    # Candidates of one conversation follow each other, the best of them first.
-    order = np.lexsort((-found.rows, -scores, facts["thread"], alone))
-    starts = run_starts(_changes(facts["thread"][order], alone[order]))
-    times = np.minimum.reduceat(facts["time"][order], starts) if len(order) else np.empty(0)
-    first = np.zeros(len(starts))
-    if matches is not None and len(order):
-        together = np.maximum.reduceat(matches.of(found.rows[order]), starts, axis=1)
+    members = _grouped(asked, found, scores)
+    if not members:
+        return Conversations(members=[], scores=np.empty(0))
+    order, starts = np.concatenate(members), np.cumsum([0, *map(len, members[:-1])])
+    positions = asked.cache.ledger.positions(found.rows[order])
+    times = np.minimum.reduceat(asked.cache.ledger.facts(positions)["time"], starts)
+    first = near = np.zeros(len(members))
+    if matches is not None:
+        together = np.maximum.reduceat(matches.by_token(found.rows[order]), starts, axis=1)
         first = first_mentions(together, matches.weights, times)
-    near = nearness(times, (period.start, period.end)) if period is not None else np.zeros(len(starts))
-    stretch = np.maximum.reduceat(_stretches(asked, positions[order]), starts) if len(order) else np.empty(0)
-    return Conversations(
-        members=np.split(order, starts[1:]) if len(order) else [],
-        scores=weigh_conversations(scores[order[starts]], first, near, stretch),
-    )
+    if period is not None:
+        near = nearness(times, (period.start, period.end))
+    stretch = np.maximum.reduceat(_stretches(asked, positions), starts)
+    return Conversations(members=members, scores=weigh_conversations(scores[order[starts]], first, near, stretch))
 
 
-def _changes(thread: NDArray[np.int64], alone: Places) -> Places:
-    """Number the conversations in the order given, in which those of one follow each other."""
-    changed = (thread[1:] != thread[:-1]) | (alone[1:] != alone[:-1])
-    return np.cumsum(np.append(False, changed))[: len(thread)]
+def _grouped(asked: Asked, found: Found, scores: Column) -> list[Places]:
+    """Group the candidates by conversation: the best first in each, and the conversation of the best one first."""
+    threads = asked.cache.ledger.facts(asked.cache.ledger.positions(found.rows))["thread"]
+    groups: dict[object, list[int]] = {}
+    # The newer item comes first among equals.
+    for at in np.lexsort((-found.rows, -scores)).tolist():
+        groups.setdefault(int(threads[at]) or ("alone", at), []).append(at)
+    return [np.array(group, dtype=np.int64) for group in groups.values()]
 
 
 def _stretches(asked: Asked, positions: Places) -> Column:
@@ -91,4 +89,5 @@ def _stretches(asked: Asked, positions: Places) -> Column:
     for row in places:
         total += means[row]
     length = np.linalg.norm(total, axis=1)
-    return np.asarray(total @ vector / np.where(length > 0, length, 1), dtype=np.float64)
+    # Rounded, since a product of many rows is not the same to the last bit for equal ones.
+    return np.round((total @ vector / np.where(length > 0, length, 1)).astype(np.float64), 6)

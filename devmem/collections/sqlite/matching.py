@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from devmem.collections.sqlite.asked import Asked, Column
+from devmem.collections.sqlite.asked import Asked, Column, Places
 from devmem.collections.vectors import Rows
 from devmem.ranking import QueryTokens, Scores, Weights, fuse, weigh
 from devmem.ranking.runs import rank_in_run, run_starts
@@ -18,8 +17,6 @@ from devmem.text.analysis import terms
 _PASSAGES: Final = 3
 """So many of a long item's passages are looked at, the best by words and meaning."""
 _NOTHING: Final = np.float32(-1)
-
-Places = NDArray[np.int64]
 
 
 def query_tokens(asked: Asked) -> QueryTokens | None:
@@ -53,7 +50,7 @@ class TokenMatches:
         """What each of the query's tokens counts, shape (tokens,)."""
         return self._tokens.weights
 
-    def of(self, rows: Rows) -> Scores:
+    def by_token(self, rows: Rows) -> Scores:
         """Give the best match of each of the query's tokens in each row, shape (tokens, rows).
 
         A row without token codes has the least that another has.

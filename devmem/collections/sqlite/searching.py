@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from devmem.collections.protocol import SearchQuery
-from devmem.collections.sqlite.asked import Asked
+from devmem.collections.sqlite.asked import Asked, Column
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.candidates import Found, find
 from devmem.collections.sqlite.choosing import Choice
@@ -25,8 +24,6 @@ from devmem.collections.vectors import Rows
 from devmem.outcomes import CandidateCut, CutCandidate, HitGroup, SearchReport
 from devmem.ranking import Evidence, Weights
 from devmem.text.times import period_of
-
-Column = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,10 +77,9 @@ class Search:
         weighed = self._weighed(explain=False)
         ranked = rank_conversations(weighed.asked, weighed.found, weighed.scores, weighed.matches, self._period)
         choice = Choice(self._connection, self._query, weighed.found, weighed.scores, weighed.evidence)
-        return [
-            HitGroup.of(choice.best_of(ranked.members[number].tolist(), hits_each), float(ranked.scores[number]))
-            for number in ranked.best(self._query.limit)
-        ]
+        numbers = ranked.best(self._query.limit)
+        found = choice.best_of_each([ranked.members[number].tolist() for number in numbers], hits_each)
+        return [HitGroup.of(hits, float(ranked.scores[number])) for number, hits in zip(numbers, found, strict=True)]
 
     def _weighed(self, *, explain: bool) -> _Weighed:
         """Find candidates, look again at those that are worth it, and put together all that speaks for them."""

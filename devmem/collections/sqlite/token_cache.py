@@ -22,9 +22,10 @@ Found = Iterable[tuple[int, bytes]]
 
 
 class TokenCache:
-    """The codes that were asked for, up to 128 MB; then it starts again. Not thread-safe: its owner holds a lock.
+    """The codes that were asked for or read ahead, up to 128 MB; then it starts again.
 
-    A passage's number is never given again and its codes never change, so what is kept stays right.
+    Not thread-safe: its owner holds a lock. A passage's number is never given again and its codes never change, so what
+    is kept stays right.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES, ahead: int = _AHEAD) -> None:
@@ -35,6 +36,7 @@ class TokenCache:
             ahead: the codes of a database with so many passages are all read when the first are asked for.
         """
         self._most_bytes, self._ahead = most_bytes, ahead
+        self._width = 0
         self.clear()
 
     def clear(self) -> None:
@@ -60,6 +62,9 @@ class TokenCache:
             the codes of all of them in order, with zeros up to `code_width(width)` bytes, and how many each has: 0 for
             a passage that has none, or those of another model.
         """
+        if width != self._width:
+            self.clear()
+            self._width = width
         places = self._places_of(passages)
         if not all(places):
             self._read_missing(connection, passages, width)
@@ -76,7 +81,7 @@ class TokenCache:
 
     def _read_missing(self, connection: sqlite3.Connection, passages: Sequence[int], width: int) -> None:
         missing = [passage for passage in passages if passage not in self._places]
-        if missing and max(missing) > self._read_to:
+        if self._ahead and missing and max(missing) > self._read_to:
             self._read_ahead(connection, width)
             missing = [passage for passage in missing if passage not in self._places]
         found = _read(connection, missing)
@@ -89,8 +94,11 @@ class TokenCache:
 
     def _read_ahead(self, connection: sqlite3.Connection, width: int) -> None:
         """Read all there is, if it is not much."""
-        (last,) = connection.execute("SELECT COALESCE(max(passage), 0) FROM tokens").fetchone()
-        if last - self._read_to > self._ahead:
+        counted = "SELECT count(*), max(passage) FROM (SELECT passage FROM tokens WHERE passage > ? LIMIT ?)"
+        count, last = connection.execute(counted, (self._read_to, self._ahead + 1)).fetchone()
+        if count > self._ahead:
+            self._ahead = 0
+        if not 0 < count <= self._ahead:
             return
         cursor = connection.execute(
             "SELECT passage, codes FROM tokens WHERE passage > ? ORDER BY passage", (self._read_to,)

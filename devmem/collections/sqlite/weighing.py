@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.sqlite.asked import Asked, Column
+from devmem.collections.sqlite.asked import Asked, Column, Places
 from devmem.collections.sqlite.candidates import Found
 from devmem.collections.sqlite.matching import TokenMatches
 from devmem.ranking import Candidates, Evidence, weigh_evidence, with_surroundings
@@ -25,8 +25,6 @@ _REACH: Final = 2
 """So many turns before and after are looked at,"""
 _WITH_CONTEXT: Final = 50
 """for so many of the best."""
-
-Places = NDArray[np.int64]
 
 
 def weigh_found(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from devmem.collections import Collection, Filter, SearchQuery, Unique
-from devmem.items import Scope
+from devmem.items import Provenance, Scope, SourceKind
 from devmem.outcomes import CandidateCut
 from devmem.ranking import Ranking
 from devmem.testing.collection_suite.asking import PLAIN, add_encoded, asked, found, turn
@@ -31,6 +31,21 @@ class RankingChoice(Opening):
         assert {name for name in hits if name.startswith("other")} == {"other 0", "other 1"}
         everything = replace(query, ranking=replace(PLAIN, collapse=False), limit=10)
         assert len(found(collection, everything)) == 5
+
+    def test_near_duplicates_of_other_files_or_other_paragraphs_collapse(self, collection: Collection) -> None:
+        """Also where words or passages differ in what full-text search sees of them."""
+        story = [f"Sentence {n} tells of the weather in some town." for n in range(40)]
+        texts = [" ".join(story), "\n\n".join(story)]
+        stories = [item(text, id=f"story {n}") for n, text in enumerate(texts)]
+        places = ["notes.md", "notes-of-a-cat.md"]
+        files = [
+            item("The cat is black.", id=name, provenance=Provenance(kind=SourceKind.FILE, name=name))
+            for name in places
+        ]
+        collection.add([*stories, *files])
+        assert len(found(collection, asked("weather in town"))) == len({"story", "file"})
+        assert len([name for name in found(collection, asked("notes of the black cat")) if name in places]) == 1
+        assert len([name for name in found(collection, SearchQuery(text="is it the")) if name in places]) == 1
 
     def test_many_near_duplicates_take_no_places(self, collection: Collection) -> None:
         """However many there are, what else was found is given."""

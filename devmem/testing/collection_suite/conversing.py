@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from devmem.collections import Collection, Filter, SearchQuery
 from devmem.items import Scope
 from devmem.ranking import Weights
-from devmem.testing.collection_suite.asking import add_encoded, asked, turn
+from devmem.testing.collection_suite.asking import PLAIN, add_encoded, asked, found, turn
 from devmem.testing.collection_suite.opening import EMBEDDER, Opening
 
 _TALKS = {
@@ -54,6 +54,19 @@ class Conversing(Opening):
         """`limit` bounds the conversations, `hits_each` the items of each."""
         groups = _filled(collection).conversations(asked("soup and tomatoes", limit=2), hits_each=1)
         assert [len(group.hits) for group in groups] == [1, 1]
+
+    def test_no_items_are_asked_for(self, collection: Collection) -> None:
+        """A conversation has at least one, so none is given."""
+        assert _filled(collection).conversations(asked("soup"), hits_each=0) == []
+
+    def test_the_names_of_conversations_decide_nothing(self, collection: Collection) -> None:
+        """What is equally good comes in the order of a search, and what happened at once is first together."""
+        for at, name in enumerate("pqrstuvwxyz"):
+            add_encoded(collection, [turn(name, f"soup in town {at % 2}", conversation=name)])
+        query = asked("soup in town", limit=20, ranking=replace(PLAIN, collapse=False))
+        groups = collection.conversations(query)
+        assert [group.hits[0].item.id for group in groups] == found(collection, query)
+        assert len({round(group.score, 6) for group in groups[1:]}) <= 2
 
     def test_conversations_by_words_or_meaning_alone(self, collection: Collection) -> None:
         """What is not known of a query does not count."""
