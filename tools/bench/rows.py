@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.table import Table
 
 JsonFile: TypeAlias = Annotated[Path | None, typer.Option("--json", help="Write the rows to this file too.")]
 """The option that every benchmark has."""
+
+_MOST_CASES: Final = 6
+"""So many fit beside one another on a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +47,25 @@ def report(rows: Sequence[Row], json_file: Path | None) -> None:
 
 
 def print_table(rows: Iterable[Row], console: Console) -> None:
-    """Print a table a benchmark: metrics down, cases across."""
+    """Print a table a benchmark: metrics down, cases across; where there are many cases, a table for each `NAME:`."""
     by_bench: dict[str, list[Row]] = {}
     for row in rows:
         by_bench.setdefault(row.bench, []).append(row)
     for bench, found in by_bench.items():
-        cases = list(dict.fromkeys(row.case for row in found))
-        values = {(row.metric, row.case): row.value for row in found}
-        table = Table("metric", "unit", *cases, title=bench)
-        for metric, unit in dict.fromkeys((row.metric, row.unit) for row in found):
-            shown = [values.get((metric, case)) for case in cases]
-            table.add_row(metric, unit, *("" if value is None else f"{value:,.4g}" for value in shown))
-        console.print(table)
+        many = len({row.case for row in found}) > _MOST_CASES
+        parts: dict[str, list[Row]] = {}
+        for row in found:
+            name, colon, _ = row.case.partition(":")
+            parts.setdefault(name if many and colon else "", []).append(row)
+        for part in parts.values():
+            console.print(_table(bench, part))
+
+
+def _table(title: str, rows: Sequence[Row]) -> Table:
+    cases = list(dict.fromkeys(row.case for row in rows))
+    values = {(row.metric, row.case): row.value for row in rows}
+    table = Table("metric", "unit", *cases, title=title)
+    for metric, unit in dict.fromkeys((row.metric, row.unit) for row in rows):
+        shown = [values.get((metric, case)) for case in cases]
+        table.add_row(metric, unit, *("" if value is None else f"{value:,.4g}" for value in shown))
+    return table

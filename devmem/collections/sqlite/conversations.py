@@ -90,4 +90,4 @@ def _stretches(asked: Asked, positions: Places) -> Column:
         total += means[row]
     length = np.linalg.norm(total, axis=1)
     # Rounded, since a product of many rows is not the same to the last bit for equal ones.
-    return np.round((total @ vector / np.where(length > 0, length, 1)).astype(np.float64), 6)
+    return np.asarray(np.round(total @ vector / np.where(length > 0, length, 1), 6), dtype=np.float64)
