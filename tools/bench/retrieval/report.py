@@ -21,7 +21,7 @@ _SHOWN_BY_TYPE: Final = (("turn", "recall@10"), ("turn", "ndcg@10"), ("session",
 
 _IN_MARKDOWN: Final = (
     *(("turn", metric) for metric in ("any@5", "recall@5", "any@10", "recall@10", "ndcg@10", "mrr")),
-    *(("session", metric) for metric in ("any@5", "recall@5", "ndcg@10")),
+    *(("session", metric) for metric in ("any@5", "recall@5", "recall@10", "ndcg@10")),
     *((None, metric) for metric in ("query_ms", "search_ms", "index_bytes_per_item")),
 )
 
