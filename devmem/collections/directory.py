@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,12 @@ from devmem.collections.vectors import Rows
 class Directory:
     """Passages and their items' rows. Not thread-safe: its owner holds a lock.
 
-    Passages are numbered in the order of their items, so both columns ascend.
+    Passages are numbered in the order of their items, so both columns ascend. The room of removed ones is given back
+    when they are as many as the others.
     """
+
+    least_removed: ClassVar[int] = 1024
+    """For fewer it is not worth the work."""
 
     def __init__(self) -> None:
         self._passages: Rows = np.empty(0, dtype=np.int64)
@@ -23,6 +27,8 @@ class Directory:
         self._used = 0
         self._singles = True
         """Whether no item has more than one passage."""
+        self._removed: list[Rows] = []
+        self._passages_removed = 0
 
     def __len__(self) -> int:
         return self._used
@@ -42,6 +48,22 @@ class Directory:
         joined = self._rows[max(0, self._used - 1) : need]
         self._singles = self._singles and bool((joined[1:] > joined[:-1]).all())
         self._used = need
+
+    def remove(self, rows: Rows) -> None:
+        """Forget the passages of some rows, now or later; rows that are not there are passed over."""
+        _, owner = self.passages_of(rows)
+        self._removed.append(rows[np.unique(owner)])
+        self._passages_removed += len(owner)
+        if self._passages_removed <= max(self.least_removed, self._used // 2):
+            return
+        known = self._rows[: self._used]
+        kept = ~np.isin(known, np.concatenate(self._removed))
+        # By the last passage it is known what comes later.
+        kept[-1] = True
+        self._passages, self._rows = self._passages[: self._used][kept], known[kept]
+        self._used = len(self._rows)
+        self._singles = bool((self._rows[1:] > self._rows[:-1]).all())
+        self._removed, self._passages_removed = [], 0
 
     def rows_of(self, passages: Rows) -> Rows:
         """Give the row of each passage, all of which are there."""
@@ -68,7 +90,7 @@ class Directory:
         return {"passages": self._passages[: self._used], "rows": self._rows[: self._used]}
 
     @classmethod
-    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Directory:
+    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Self:
         """Make a directory from the parts that `parts` gave.
 
         Raises:

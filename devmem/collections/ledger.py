@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +63,16 @@ def _thread(conversation: str | None, session: str | None, agent: str | None, us
 class Ledger:
     """Facts of items that are known by their row in the database. Not thread-safe: its owner holds a lock.
 
-    It knows, too, what was stored before and after an item in the same conversation.
+    It knows, too, what was stored before and after an item in the same conversation. The room of removed items is given
+    back when they are as many as the others; positions change then.
     """
+
+    least_removed: ClassVar[int] = 1024
+    """For fewer it is not worth the work."""
 
     def __init__(self) -> None:
         self._table = np.empty(0, dtype=_COLUMNS)
-        self._used = 0
+        self._used = self._removed = 0
         self._last: dict[int, int] = {}
         self._speakers: dict[str, int] = {}
         self._names: list[str] = []
@@ -114,6 +118,9 @@ class Ledger:
             elif thread := int(self._table["thread"][at]):
                 self._last[thread] = before
             self._table["alive"][at] = False
+            self._removed += 1
+        if self._removed > max(self.least_removed, self._used // 2):
+            self._compact()
 
     def positions(self, rows: Rows) -> Positions:
         """Give the position of each row; -1 for one that is not there."""
@@ -155,7 +162,7 @@ class Ledger:
         return {"table": self._table[: self._used].view(np.uint8), "names": names}
 
     @classmethod
-    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Ledger:
+    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Self:
         """Make a ledger from the parts that `parts` gave.
 
         Raises:
@@ -164,12 +171,26 @@ class Ledger:
         ledger = cls()
         ledger._table = np.array(parts["table"]).view(_COLUMNS)
         ledger._used = len(ledger._table)
+        ledger._removed = ledger._used - int(np.count_nonzero(ledger._table["alive"]))
         ledger._names = json.loads(parts["names"].tobytes())
         ledger._speakers = {name: at for at, name in enumerate(ledger._names)}
         living = np.flatnonzero(ledger._table["alive"] & (ledger._table["thread"] != 0))
         # A later position takes an earlier one's place.
         ledger._last = dict(zip(ledger._table["thread"][living].tolist(), living.tolist(), strict=True))
         return ledger
+
+    def _compact(self) -> None:
+        """Drop what was removed, except the last item: by its row it is known what comes later."""
+        table = self._table[: self._used]
+        kept = table["alive"].copy()
+        kept[-1] = True
+        moved = np.cumsum(kept) - 1
+        self._table = table[kept]
+        for way in ("previous", "next"):
+            self._table[way] = np.where(self._table[way] >= 0, moved[self._table[way]], _NONE)
+        self._last = {thread: int(moved[at]) for thread, at in self._last.items() if at != _NONE}
+        self._used = len(self._table)
+        self._removed = self._used - int(np.count_nonzero(self._table["alive"]))
 
     def _step(self, way: str, positions: Positions) -> Positions:
         if not self._used:

@@ -59,6 +59,43 @@ def test_the_passages_of_rows(batches: list[list[int]], step: int, data: st.Data
     assert list(zip(passages.tolist(), owner.tolist(), strict=True)) == wanted
 
 
+class Thrifty(Directory):
+    """Gives room back at once."""
+
+    least_removed = 0
+
+
+@given(batches=BATCHES, step=STEPS, data=st.data())
+def test_what_is_left_after_removing(batches: list[list[int]], step: int, data: st.DataObject) -> None:
+    """Rows that were not removed keep their passages, whatever was given back; the last passage stays known."""
+    added = numbered(batches, step)
+    directory, last, highest, gone = Thrifty(), 0, 0, set[int]()
+    for pairs in added:
+        directory.add([passage for passage, _ in pairs], [row for _, row in pairs])
+        last = max([last, *(passage for passage, _ in pairs)])
+        rows = sorted(data.draw(st.sets(st.integers(0, 40), max_size=8)))
+        directory.remove(np.array(rows, dtype=np.int64))
+        highest = max([highest, *(row for _, row in pairs)])
+        gone |= {row for row in rows if row <= highest}
+        if data.draw(st.booleans()):
+            directory = Thrifty.restore(directory.parts())
+    assert directory.last == last
+    there = [pair for pairs in added for pair in pairs]
+    kept = sorted({row for _, row in there} - gone)
+    passages, owner = directory.passages_of(np.array(kept, dtype=np.int64))
+    wanted = [(passage, kept.index(row)) for passage, row in there if row in kept]
+    assert list(zip(passages.tolist(), owner.tolist(), strict=True)) == wanted
+
+
+def test_room_is_given_back() -> None:
+    directory = Directory()
+    for start in range(0, 100_000, 100):
+        directory.add(range(start + 1, start + 101), range(start + 1, start + 101))
+        directory.remove(np.arange(start - 99, start + 1))
+    assert directory.last == 100_000
+    assert len(directory) < 4000
+
+
 def test_parts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="2 passages of 1 rows"):
         Directory.restore({"passages": np.array([1, 2]), "rows": np.array([1])})

@@ -55,9 +55,15 @@ def conversation_of(entry: Entry) -> tuple[str | None, ...] | None:
     return entry.conversation, entry.session, entry.agent, entry.user
 
 
-def applied(operations: list[Add | Remove | Reopen]) -> tuple[Ledger, list[Entry], int]:
+class Thrifty(Ledger):
+    """Gives room back at once."""
+
+    least_removed = 0
+
+
+def applied(operations: list[Add | Remove | Reopen], kind: type[Ledger] = Thrifty) -> tuple[Ledger, list[Entry], int]:
     """Give the ledger, what a plain list has, and the highest row that was ever given."""
-    ledger, plain, last = Ledger(), list[Entry](), 0
+    ledger, plain, last = kind(), list[Entry](), 0
     for operation in operations:
         if isinstance(operation, Add):
             entries = []
@@ -70,13 +76,13 @@ def applied(operations: list[Add | Remove | Reopen]) -> tuple[Ledger, list[Entry
             ledger.remove(operation.rows)
             plain = [entry for entry in plain if entry.row not in operation.rows]
         else:
-            ledger = Ledger.restore(ledger.parts())
+            ledger = kind.restore(ledger.parts())
     return ledger, plain, last
 
 
-@given(operations=OPERATIONS)
-def test_the_facts_are_those_of_a_list(operations: list[Add | Remove | Reopen]) -> None:
-    ledger, plain, last = applied(operations)
+@given(operations=OPERATIONS, kind=st.sampled_from([Ledger, Thrifty]))
+def test_the_facts_are_those_of_a_list(operations: list[Add | Remove | Reopen], kind: type[Ledger]) -> None:
+    ledger, plain, last = applied(operations, kind)
     assert ledger.last_row == last
     places = ledger.positions(np.arange(27))
     assert [row for row in range(27) if places[row] >= 0] == [entry.row for entry in plain]
@@ -100,10 +106,10 @@ def test_conversations_are_told_apart(operations: list[Add | Remove | Reopen]) -
     assert all(number for name, number in by_name.items() if name is not None)
 
 
-@given(operations=OPERATIONS)
-def test_neighbours_are_those_of_a_list(operations: list[Add | Remove | Reopen]) -> None:
+@given(operations=OPERATIONS, kind=st.sampled_from([Ledger, Thrifty]))
+def test_neighbours_are_those_of_a_list(operations: list[Add | Remove | Reopen], kind: type[Ledger]) -> None:
     """What was around a deleted item becomes neighbours, also after the snapshot was read."""
-    ledger, plain, _ = applied(operations)
+    ledger, plain, _ = applied(operations, kind)
     rows = np.array([entry.row for entry in plain], dtype=np.int64)
     around = [
         [int(ledger.rows(step[at : at + 1])[0]) if step[at] >= 0 else None for at in range(len(rows))]
@@ -116,6 +122,18 @@ def test_neighbours_are_those_of_a_list(operations: list[Add | Remove | Reopen])
         padded = [None, None, *same, None, None]
         wanted = [padded[place + 1], padded[place], padded[place + 3], padded[place + 4]]
         assert [step[at] for step in around] == wanted
+
+
+def test_room_is_given_back() -> None:
+    ledger = Ledger()
+    for start in range(0, 100_000, 100):
+        ledger.add([Entry(row, "a", "u", "s", "c", None, 0, 1, 1.0, None) for row in range(start + 1, start + 101)])
+        ledger.remove(range(start - 99, start + 1))
+    assert ledger.last_row == 100_000
+    assert ledger.parts()["table"].nbytes < 200_000
+    newest = ledger.positions(np.array([99_901, 99_902]))
+    assert ledger.rows(ledger.around(newest, 1)[1]).tolist() == [99_902, 99_903]
+    assert ledger.around(newest, 1)[0].tolist() == [-1, newest[0]]
 
 
 def test_an_empty_ledger() -> None:

@@ -171,6 +171,7 @@ class SearchCache:
         self.postings.remove(passages)
         if self.vectors is not None:
             self.vectors.remove(passages)
+        self.directory.remove(deleted)
         self._add_embedded(connection, sorted({row for _, row, kind in changes if kind == "embedded"}))
         self._last_change = changes[-1][0]
 
