@@ -30,6 +30,8 @@ _LARGEST: Final = 3.0
 _CODE_BYTES: Final = 64
 """FAISS compares codes of 64 bytes four times as fast as those of 48."""
 _BLOCK: Final = 8192
+_LEAST_WEIGHT: Final = 0.12
+"""Tokens of words so common that they weigh less than this part of the heaviest tell texts apart no better."""
 _MOST_TOKENS: Final = 24
 """Of a long question so many tokens are compared, those of the rarest words."""
 
@@ -141,6 +143,7 @@ def weigh(vectors: Vector, frequencies: Sequence[int], texts: int) -> QueryToken
     weights = np.where(known >= 0, np.log1p(texts / (np.maximum(known, 0) + 1)), 0.0)
     if not weights.any():
         return None
+    weights = np.where(weights < _LEAST_WEIGHT * weights.max(), 0.0, weights)
     kept = np.sort(np.argsort(-weights, kind="stable")[:_MOST_TOKENS])
     kept = kept[weights[kept] > 0]
     return QueryTokens(vectors=vectors[kept], weights=(weights[kept] / weights[kept].sum()).astype(np.float32))

@@ -76,10 +76,20 @@ def test_a_text_does_not_depend_on_the_others() -> None:
 
 
 def test_rare_words_count_more() -> None:
-    found = weigh(np.eye(3, 8, dtype=np.float32), [0, 10, 900], 1000)
+    found = weigh(np.eye(3, 8, dtype=np.float32), [0, 10, 300], 1000)
     assert found is not None
     assert found.weights[0] > found.weights[1] > found.weights[2] > 0
     assert found.weights.sum() == pytest.approx(1)
+
+
+def test_words_that_are_almost_everywhere_are_left_out() -> None:
+    found = weigh(np.eye(3, 8, dtype=np.float32), [0, 900, 10], 1000)
+    assert found is not None
+    assert np.array_equal(found.vectors, np.eye(3, 8, dtype=np.float32)[[0, 2]])
+    assert found.weights.sum() == pytest.approx(1)
+    alone = weigh(np.eye(1, 8, dtype=np.float32), [900], 1000)
+    assert alone is not None
+    assert alone.weights.tolist() == [1]
 
 
 def test_what_is_no_word_counts_nothing() -> None:
