@@ -36,7 +36,9 @@ class TokenMatches:
 
     def __init__(self, connection: sqlite3.Connection, asked: Asked, tokens: QueryTokens) -> None:
         self._connection, self._asked, self._tokens = connection, asked, tokens
-        self._places: dict[int, int] = {}
+        # The rows that were looked at, ascending, and the place of each below.
+        self._rows: Rows = np.empty(0, dtype=np.int64)
+        self._places: Places = np.empty(0, dtype=np.int64)
         self._best = np.full((len(tokens.weights), 1), _NOTHING, dtype=np.float32)
         self._scores = np.full(1, np.nan)
 
@@ -78,11 +80,14 @@ class TokenMatches:
         return np.where(own[0] == _NOTHING, 0.0, found)
 
     def _places_of(self, rows: Rows) -> Places:
+        if not len(self._rows):
+            return np.zeros(len(rows), dtype=np.int64)
+        at = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
         # The first place holds nothing.
-        return np.array([self._places.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+        return np.where(self._rows[at] == rows, self._places[at], 0)
 
     def _look_at(self, rows: Rows) -> None:
-        new = np.array([row for row in rows.tolist() if row not in self._places and row >= 0], dtype=np.int64)
+        new = rows[(rows >= 0) & (self._places_of(rows) == 0)]
         passages, owner = _best_passages(self._asked, new)
         width = (self._tokens.vectors.shape[1] + 7) // 8
         codes, counts = self._asked.cache.tokens.gather(self._connection, passages.tolist(), width)
@@ -92,7 +97,10 @@ class TokenMatches:
         owner = owner[counts > 0]
         starts = run_starts(owner)
         first = self._best.shape[1]
-        self._places |= {row: first + at for at, row in enumerate(new[owner[starts]].tolist())}
+        seen = np.append(self._rows, new[owner[starts]])
+        places = np.append(self._places, np.arange(first, first + len(starts)))
+        order = np.argsort(seen)
+        self._rows, self._places = seen[order], places[order]
         self._best = np.hstack([self._best, np.maximum.reduceat(best, starts, axis=1)])
         self._scores = np.append(self._scores, np.maximum.reduceat(self._tokens.score(best), starts))
 
