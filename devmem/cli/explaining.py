@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from devmem.cli.describing import date_text, hit_json, item_date, number
@@ -31,7 +32,7 @@ def report_json(report: SearchReport) -> dict[str, Any]:
     """Give the report as plain data."""
     waiting = waiting_ids(report.hits)
     return {
-        "hits": [{**hit_json(hit), "waiting": hit.item.id in waiting, "parts": dict(hit.parts)} for hit in report.hits],
+        "hits": [{**found_json(hit, waiting), "parts": dict(hit.parts)} for hit in report.hits],
         "cut": [
             {"id": one.item_id, "reason": one.reason.value, "score": one.score, "similarity": one.similarity}
             | ({"like": one.like} if one.like else {})
@@ -44,6 +45,11 @@ def report_json(report: SearchReport) -> dict[str, Any]:
         "stage_ms": dict(report.stage_ms),
         "failure": report.failure or None,
     }
+
+
+def found_json(hit: Hit, waiting: AbstractSet[str]) -> dict[str, Any]:
+    """Give a hit, and whether its embedding is still to be made (`waiting_ids`)."""
+    return {**hit_json(hit), "waiting": hit.item.id in waiting}
 
 
 def waiting_ids(hits: Sequence[Hit]) -> set[str]:

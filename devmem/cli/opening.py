@@ -100,6 +100,19 @@ def location_of(store: MemoryBase) -> str | None:
     return store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
 
 
+@contextmanager
+def opened_if_written(
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
+) -> Iterator[MemoryBase | None]:
+    """Open one store as `opened` does; None, after a warning that says why, when it has nothing to look into."""
+    if (reason := why_empty(make(workflow, name, session))) is not None:
+        terminal.report("warning", reason)
+        yield None
+        return
+    with opened(workflow, name, session) as store:
+        yield store
+
+
 def why_empty(store: MemoryBase) -> str | None:
     """Say why a store that was not opened yet has nothing to look into; None when it may have."""
     if not isinstance(store.setup.config, PlaceConfig):

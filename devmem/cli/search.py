@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
 
 from devmem.base import MemoryBase, MemoryQuery
-from devmem.cli.describing import hit_json, item_date
-from devmem.cli.explaining import report_json, show_report, waiting_ids
+from devmem.cli.describing import item_date
+from devmem.cli.explaining import found_json, report_json, show_report, waiting_ids
 from devmem.cli.failing import CommandError
 from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
 from devmem.cli.inputs import well_formed
-from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, make, opened, why_empty
+from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
 from devmem.cli.terminal import Terminal
-from devmem.config import Workflow
 from devmem.outcomes import Hit, HitGroup, SearchReport
 from devmem.runtime import DEFAULT_SESSION
 
@@ -63,22 +60,11 @@ def search(
         raise CommandError("--explain tells of items: leave out --by-conversation.")
     asked = MemoryQuery(text=well_formed(query), top_k=top_k, similarity_threshold=threshold, where=restriction)
     workflow = load(terminal, file)
-    with _store_with_items(terminal, workflow, store, session) as memory:
+    with opened_if_written(terminal, workflow, store, session) as memory:
         if grouped:
             _show_groups(terminal, memory.search_conversations(asked) if memory else [], as_json=as_json)
         else:
             _show(terminal, _search(memory, asked, explain=explain), explain=explain, as_json=as_json)
-
-
-@contextmanager
-def _store_with_items(terminal: Terminal, workflow: Workflow, store: str, session: str) -> Iterator[MemoryBase | None]:
-    """Open the store; None, after a word why, when it has nothing yet."""
-    if (reason := why_empty(make(workflow, store, session))) is not None:
-        terminal.report("warning", reason)
-        yield None
-        return
-    with opened(workflow, store, session) as memory:
-        yield memory
 
 
 def _search(memory: MemoryBase | None, asked: MemoryQuery, *, explain: bool) -> SearchReport:
@@ -94,7 +80,7 @@ def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: b
         return
     if as_json:
         waiting = waiting_ids(hits)
-        terminal.json([{**hit_json(hit), "waiting": hit.item.id in waiting} for hit in hits])
+        terminal.json([found_json(hit, waiting) for hit in hits])
         return
     if not hits:
         terminal.report("note", "nothing was found")
@@ -121,7 +107,7 @@ def _group_json(group: HitGroup, waiting: AbstractSet[str]) -> dict[str, Any]:
     return {
         **{part: getattr(group, part) for part in _OF},
         "score": group.score,
-        "hits": [{**hit_json(hit), "waiting": hit.item.id in waiting} for hit in group.hits],
+        "hits": [found_json(hit, waiting) for hit in group.hits],
     }
 
 

@@ -10,7 +10,7 @@ import typer
 
 from devmem.cli.describing import date_text, item_date, item_json
 from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
-from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, make, opened, why_empty
+from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
 from devmem.cli.picking import check_all_there
 from devmem.cli.terminal import Terminal
 from devmem.items import MemoryItem, Scope
@@ -68,11 +68,9 @@ def show(
     )
     workflow = load(terminal, file)
     has_model = False
-    if (reason := why_empty(make(workflow, store, session))) is not None:
-        terminal.report("warning", reason)
-        items: list[MemoryItem] = []
-    else:
-        with opened(workflow, store, session) as memory:
+    items: list[MemoryItem] = []
+    with opened_if_written(terminal, workflow, store, session) as memory:
+        if memory is not None:
             items = memory.get(ids) if ids else memory.recent(limit, restriction)
             has_model = memory.info().embedding is not None
     if details and not as_json:

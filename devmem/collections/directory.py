@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.growing import with_room
 from devmem.collections.vectors import Rows
+from devmem.ranking.runs import ranges
 
 
 class Directory:
@@ -41,9 +43,7 @@ class Directory:
     def add(self, passages: Sequence[int], rows: Sequence[int]) -> None:
         """Append passages above those that are there."""
         need = self._used + len(passages)
-        if need > len(self._passages):
-            room = max(need, 2 * len(self._passages), 1024)
-            self._passages, self._rows = np.resize(self._passages, room), np.resize(self._rows, room)
+        self._passages, self._rows = with_room(self._passages, need), with_room(self._rows, need)
         self._passages[self._used : need], self._rows[self._used : need] = passages, rows
         joined = self._rows[max(0, self._used - 1) : need]
         self._singles = self._singles and bool((joined[1:] > joined[:-1]).all())
@@ -81,9 +81,7 @@ class Directory:
             return self._passages[at[there]], there
         starts, ends = np.searchsorted(known, rows), np.searchsorted(known, rows, side="right")
         counts = ends - starts
-        owner = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self._passages[starts[owner] + within], owner
+        return self._passages[ranges(starts, counts)], np.repeat(np.arange(len(rows)), counts)
 
     def parts(self) -> dict[str, NDArray[Any]]:
         """Give what `restore` takes."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.growing import with_room
 from devmem.collections.vectors import Rows
 
 Positions = NDArray[np.int64]
@@ -85,7 +86,8 @@ class Ledger:
     def add(self, entries: Sequence[Entry]) -> None:
         """Append items whose rows ascend, above those that are there."""
         start = self._used
-        self._grow(start + len(entries))
+        self._used = start + len(entries)
+        self._table = with_room(self._table, self._used)
         for at, entry in enumerate(entries, start):
             thread = _thread(entry.conversation, entry.session, entry.agent, entry.user)
             previous = self._last.get(thread, _NONE) if thread else _NONE
@@ -204,8 +206,3 @@ class Ledger:
             self._speakers[name] = len(self._names)
             self._names.append(name)
         return self._speakers[name]
-
-    def _grow(self, used: int) -> None:
-        if used > len(self._table):
-            self._table = np.resize(self._table, max(used, 2 * len(self._table), 1024))
-        self._used = used

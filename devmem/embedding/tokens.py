@@ -47,6 +47,11 @@ class TokenEmbedder(Protocol):
         ...
 
 
+def code_bytes(dimension: int) -> int:
+    """Give how many bytes the code of a token takes."""
+    return (dimension + 7) // 8
+
+
 def token_codes(embedded: TokenEmbedding) -> TokenCodes:
     """Give the codes of a text's content words; of all its words when it has no others."""
     kept = np.array([is_content(word) for word in embedded.words], dtype=np.bool_)

@@ -17,3 +17,8 @@ def rank_in_run(owner: Places) -> Places:
     """Give each element's place within its run, from 0."""
     starts = run_starts(owner)
     return np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))
+
+
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the numbers of some ranges, one range after the other: `counts` numbers from each of the starts on."""
+    return np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from devmem.errors import ChatModelError
 from devmem.llm.base import ChatReply, ChatRequest
+from devmem.testing.outage import Outage
 
 Line: TypeAlias = str | Exception | Callable[[ChatRequest], str]
 """One answer of a script: its text, what is raised in its place, or what makes it from the request."""
@@ -43,22 +44,8 @@ class ScriptedChat:
         return ChatReply(text=line if isinstance(line, str) else line(request))
 
 
-class FailingChat(ScriptedChat):
+class FailingChat(Outage, ScriptedChat):
     """A `ScriptedChat` whose service is down until `recover` is called."""
-
-    def __init__(self, *script: Line) -> None:
-        super().__init__(*script)
-        self._down = True
-        self.refused = 0
-        """How often it was asked while the service was down."""
-
-    def recover(self) -> None:
-        """Let the service answer from now on."""
-        self._down = False
-
-    def fail(self) -> None:
-        """Let the service be down from now on."""
-        self._down = True
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Answer as `ScriptedChat` does.
@@ -66,8 +53,7 @@ class FailingChat(ScriptedChat):
         Raises:
             ChatModelError: the service is down.
         """
-        if self._down:
-            self.refused += 1
+        if self._refuses():
             raise ChatModelError("the chat service of this test is down")
         return super().complete(request)
 

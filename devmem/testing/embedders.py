@@ -14,6 +14,7 @@ from devmem.embedding.base import ModelIdentity
 from devmem.embedding.tokens import TokenEmbedding
 from devmem.errors import EmbeddingUnavailableError
 from devmem.items import Vector
+from devmem.testing.outage import Outage
 
 # Words in ASCII; of other scripts each letter, so that texts without spaces share words too.
 _WORD: Final = re.compile(r"[a-z0-9]+|[^\W_]")
@@ -79,22 +80,8 @@ class HashTokenEmbedder(HashEmbedder):
         return TokenEmbedding(vector=vector, tokens=tokens / np.sqrt(np.float32(self._dimension)), words=words)
 
 
-class FailingEmbedder(HashEmbedder):
+class FailingEmbedder(Outage, HashEmbedder):
     """A `HashEmbedder` whose provider is down until `recover` is called."""
-
-    def __init__(self, dimension: int = 64, *, name: str = "") -> None:
-        super().__init__(dimension, name=name)
-        self._down = True
-        self.refused = 0
-        """How often `embed` was called while the provider was down."""
-
-    def recover(self) -> None:
-        """Let the provider answer from now on."""
-        self._down = False
-
-    def fail(self) -> None:
-        """Let the provider be down from now on."""
-        self._down = True
 
     def embed(self, texts: Sequence[str]) -> Vector:
         """Embed the texts as `HashEmbedder` does.
@@ -102,7 +89,6 @@ class FailingEmbedder(HashEmbedder):
         Raises:
             EmbeddingUnavailableError: the provider is down.
         """
-        if self._down:
-            self.refused += 1
+        if self._refuses():
             raise EmbeddingUnavailableError("the embedding provider of this test is down")
         return super().embed(texts)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.growing import with_room
 from devmem.collections.selecting import Positions, Scores, rows_mask
 from devmem.collections.vectors import Rows
-
-_LEAST_ROOM: Final = 1024
 
 Lengths = NDArray[np.float32]
 
@@ -53,10 +51,8 @@ class Texts:
     def add(self, rows: Sequence[int], lengths: Lengths) -> None:
         """Append texts whose rows are above those that are there."""
         need = self.used + len(rows)
-        if need > len(self._rows):
-            room = max(need, 2 * len(self._rows), _LEAST_ROOM)
-            self._rows, self._lengths = np.resize(self._rows, room), np.resize(self._lengths, room)
-            self._alive = np.resize(self._alive, room)
+        self._rows, self._lengths = with_room(self._rows, need), with_room(self._lengths, need)
+        self._alive = with_room(self._alive, need)
         new = slice(self.used, need)
         self._rows[new], self._lengths[new], self._alive[new] = rows, lengths, True
         self._total_length += float(lengths.sum(dtype=np.float64))

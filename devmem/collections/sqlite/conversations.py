@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from devmem.collections.sqlite.asked import Asked, Column, Places
 from devmem.collections.sqlite.candidates import Found
@@ -45,25 +46,25 @@ def rank_conversations(
         matches: their token-by-token matches; None where there is no late interaction.
         period: the time that the query names.
     """
-    members = _grouped(asked, found, scores)
+    positions = asked.cache.ledger.positions(found.rows)
+    facts = asked.cache.ledger.facts(positions)
+    members = _grouped(facts["thread"], found, scores)
     if not members:
         return Conversations(members=[], scores=np.empty(0))
     order, starts = np.concatenate(members), np.cumsum([0, *map(len, members[:-1])])
-    positions = asked.cache.ledger.positions(found.rows[order])
-    times = np.minimum.reduceat(asked.cache.ledger.facts(positions)["time"], starts)
+    times = np.minimum.reduceat(facts["time"][order], starts)
     first = near = np.zeros(len(members))
     if matches is not None:
         together = np.maximum.reduceat(matches.by_token(found.rows[order]), starts, axis=1)
         first = first_mentions(together, matches.weights, times)
     if period is not None:
         near = nearness(times, (period.start, period.end))
-    stretch = np.maximum.reduceat(_stretches(asked, positions), starts)
+    stretch = np.maximum.reduceat(_stretches(asked, positions[order]), starts)
     return Conversations(members=members, scores=weigh_conversations(scores[order[starts]], first, near, stretch))
 
 
-def _grouped(asked: Asked, found: Found, scores: Column) -> list[Places]:
+def _grouped(threads: NDArray[np.int64], found: Found, scores: Column) -> list[Places]:
     """Group the candidates by conversation: the best first in each, and the conversation of the best one first."""
-    threads = asked.cache.ledger.facts(asked.cache.ledger.positions(found.rows))["thread"]
     groups: dict[object, list[int]] = {}
     # The newer item comes first among equals.
     for at in np.lexsort((-found.rows, -scores)).tolist():

@@ -10,6 +10,7 @@ import numpy as np
 
 from devmem.collections.sqlite.asked import Asked, Column, Places
 from devmem.collections.vectors import Rows
+from devmem.embedding.tokens import code_bytes
 from devmem.ranking import QueryTokens, Scores, Weights, fuse, weigh
 from devmem.ranking.runs import rank_in_run, run_starts
 from devmem.text.analysis import terms
@@ -83,26 +84,27 @@ class TokenMatches:
         if not len(self._rows):
             return np.zeros(len(rows), dtype=np.int64)
         at = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
-        # The first place holds nothing.
         return np.where(self._rows[at] == rows, self._places[at], 0)
 
     def _look_at(self, rows: Rows) -> None:
-        new = rows[(rows >= 0) & (self._places_of(rows) == 0)]
-        passages, owner = _best_passages(self._asked, new)
-        width = (self._tokens.vectors.shape[1] + 7) // 8
-        codes, counts = self._asked.cache.tokens.gather(self._connection, passages.tolist(), width)
-        if not len(codes):
+        new = rows[(rows >= 0) & ~np.isin(rows, self._rows)]
+        if not len(new):
             return
-        best = self._tokens.best_matches(codes, counts[counts > 0])
-        owner = owner[counts > 0]
-        starts = run_starts(owner)
-        first = self._best.shape[1]
-        seen = np.append(self._rows, new[owner[starts]])
-        places = np.append(self._places, np.arange(first, first + len(starts)))
-        order = np.argsort(seen)
-        self._rows, self._places = seen[order], places[order]
-        self._best = np.hstack([self._best, np.maximum.reduceat(best, starts, axis=1)])
-        self._scores = np.append(self._scores, np.maximum.reduceat(self._tokens.score(best), starts))
+        passages, owner = _best_passages(self._asked, new)
+        width = code_bytes(self._tokens.vectors.shape[1])
+        codes, counts = self._asked.cache.tokens.gather(self._connection, passages.tolist(), width)
+        # The first place holds nothing.
+        places = np.zeros(len(new), dtype=np.int64)
+        if len(codes):
+            best = self._tokens.best_matches(codes, counts[counts > 0])
+            owner = owner[counts > 0]
+            starts = run_starts(owner)
+            places[owner[starts]] = self._best.shape[1] + np.arange(len(starts))
+            self._best = np.hstack([self._best, np.maximum.reduceat(best, starts, axis=1)])
+            self._scores = np.append(self._scores, np.maximum.reduceat(self._tokens.score(best), starts))
+        rows, places = np.append(self._rows, new), np.append(self._places, places)
+        order = np.argsort(rows)
+        self._rows, self._places = rows[order], places[order]
 
 
 def _best_passages(asked: Asked, rows: Rows) -> tuple[Rows, Places]:

@@ -14,6 +14,7 @@ from devmem.collections.passages import indexed_text, passages_of
 from devmem.collections.postings import encode_terms
 from devmem.collections.protocol import Filter
 from devmem.embedding import Encoding
+from devmem.embedding.tokens import code_bytes
 from devmem.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
 from devmem.text.cues import cues_of
 
@@ -102,7 +103,7 @@ def read_encoding(connection: sqlite3.Connection, item_id: str) -> Encoding | No
     if not found:
         return None
     vectors = np.stack([vector_from(vector) for vector, _ in found])
-    width = (vectors.shape[1] + 7) // 8
+    width = code_bytes(vectors.shape[1])
     codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw in found if raw is not None)
     return Encoding(vectors=vectors, tokens=codes if len(codes) == len(found) else None)
 

@@ -9,14 +9,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.growing import with_room
 from devmem.embedding import TokenCodes
 from devmem.ranking import code_width
+from devmem.ranking.runs import ranges
 
 _MOST_BYTES: Final = 128 << 20
 _AHEAD: Final = 20_000
 """So many passages are read in one go when one of them is asked for, in the time that a quarter takes one by one."""
 _AT_ONCE: Final = 500
-_FIRST_ROOM: Final = 1024
 
 Found = Iterable[tuple[int, bytes]]
 
@@ -45,7 +46,7 @@ class TokenCache:
         self._used = 0
         self._places: dict[int, int] = {}
         # The first place holds nothing.
-        self._ends = np.zeros(_FIRST_ROOM, dtype=np.int64)
+        self._ends = np.zeros(1, dtype=np.int64)
         self._read_to = 0
 
     def gather(
@@ -72,8 +73,7 @@ class TokenCache:
         at = np.array(places, dtype=np.int64)
         starts = self._ends[np.maximum(at - 1, 0)]
         counts = self._ends[at] - starts
-        within = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-        return self._codes.take(within, axis=0), counts
+        return self._codes.take(ranges(starts, counts), axis=0), counts
 
     def _places_of(self, passages: Sequence[int]) -> list[int]:
         known = self._places
@@ -131,8 +131,7 @@ class TokenCache:
         self._codes[self._used : need, :width] = joined
         first = len(self._places) + 1
         self._places |= {passage: place for place, (passage, _) in enumerate(right, first)}
-        if first + len(right) > len(self._ends):
-            self._ends = np.resize(self._ends, 2 * (first + len(right)))
+        self._ends = with_room(self._ends, first + len(right))
         self._ends[first : first + len(right)] = self._used + np.cumsum(counts)
         self._used = need
 

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.growing import with_room
 from devmem.collections.selecting import Positions, rows_mask
 from devmem.collections.vectors.exact import ExactVectors, Found, Mask
 from devmem.items import Vector
@@ -127,9 +128,7 @@ class GrowingSegment(Segment):
         """Append rows, with vectors of shape (n, dimension)."""
         self._exact.add(vectors)
         need = self._used + len(rows)
-        if need > len(self._rows):
-            room = max(need, 2 * len(self._rows), 1024)
-            self._rows, self._alive = np.resize(self._rows, room), np.resize(self._alive, room)
+        self._rows, self._alive = with_room(self._rows, need), with_room(self._alive, need)
         self._rows[self._used : need] = rows
         self._alive[self._used : need] = True
         joined = self._rows[max(0, self._used - 1) : need]
