@@ -76,18 +76,19 @@ class TokenMatches:
         together = own
         self._look_at(np.unique(np.concatenate(around)))
         for others in around:
-            together = np.maximum(together, self._best[:, self._places_of(others)])
+            together = np.maximum(together, self._best[:, np.maximum(self._places_of(others), 0)])
         found = self._tokens.score(together) - self._tokens.score(own)
         return np.where(own[0] == _NOTHING, 0.0, found)
 
     def _places_of(self, rows: Rows) -> Places:
+        """Give each row's place: 0, which holds nothing, for one without token codes; -1 for one not looked at."""
         if not len(self._rows):
-            return np.zeros(len(rows), dtype=np.int64)
+            return np.full(len(rows), -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
-        return np.where(self._rows[at] == rows, self._places[at], 0)
+        return np.where(self._rows[at] == rows, self._places[at], -1)
 
     def _look_at(self, rows: Rows) -> None:
-        new = rows[(rows >= 0) & ~np.isin(rows, self._rows)]
+        new = rows[(rows >= 0) & (self._places_of(rows) < 0)]
         if not len(new):
             return
         passages, owner = _best_passages(self._asked, new)
