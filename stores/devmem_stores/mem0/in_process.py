@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,14 @@ from devmem_stores.mem0.package import load_mem0
 
 _EVERYTHING: Final = 1_000_000
 """`Memory.get_all` knows no pages, only how many."""
+_PARTS_WITH_CLIENTS: Final = (
+    "llm",
+    "embedding_model",
+    "reranker",
+    "vector_store",
+    "_entity_store",
+    "_telemetry_vector_store",
+)
 _SECRET_NAMES: Final = ("key", "token", "password", "secret")
 
 
@@ -172,17 +180,26 @@ class InProcessMem0:
         return read_history(raw, "history")
 
     def close(self) -> None:
-        """Close mem0's files, so that another process can open them."""
+        """Close mem0's files, so that another process can open them, and the connections of its parts."""
         with self._lock:
             if self._opened is None:
                 return
             opened, self._opened = self._opened, None
-            try:
-                opened.close()
-            finally:
-                client = getattr(opened.vector_store, "client", None)
-                if client is not None and hasattr(client, "close"):
-                    client.close()
+            with ExitStack() as closing:
+                for client in _clients(opened):
+                    closing.callback(client.close)
+                closing.callback(opened.close)
+
+
+def _clients(memory: Any) -> Iterator[Any]:  # noqa: ANN401 - mem0's Memory
+    """Give the clients of mem0's parts: `Memory.close` closes none of them."""
+    seen: set[int] = set()
+    for name in _PARTS_WITH_CLIENTS:
+        client = getattr(getattr(memory, name, None), "client", None)
+        # Its vector stores share one.
+        if client is not None and callable(getattr(client, "close", None)) and id(client) not in seen:
+            seen.add(id(client))
+            yield client
 
 
 def _secrets(part: object, *, secret: bool = False) -> Iterator[str]:

@@ -82,6 +82,11 @@ class WatchedLlm:
         self._llm, self._watch = llm, watch
         self.config = llm.config
 
+    @property
+    def client(self) -> Any:  # noqa: ANN401 - of whatever package the model comes from
+        """Give what the model's connections belong to; None for a model without any."""
+        return getattr(self._llm, "client", None)
+
     def generate_response(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - passed through
         """Ask the model; what goes wrong is noted and raised."""
         try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from socket import SHUT_RDWR, socket
+from threading import Condition, Thread
 from typing import Any, Self
 
 
@@ -20,6 +22,8 @@ class LlmServer:
     def __init__(self) -> None:
         self.answer: Callable[[dict[str, Any]], str | int] = lambda _: facts()
         self.requests: list[dict[str, Any]] = []
+        self._open: set[socket] = set()
+        self._changed = Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
@@ -29,8 +33,17 @@ class LlmServer:
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
+        with self._changed:
+            for connection in self._open:
+                with suppress(OSError):  # the other end was faster
+                    connection.shutdown(SHUT_RDWR)
         self._server.server_close()
         self._thread.join()
+
+    def left_alone(self, timeout: float = 10.0) -> bool:
+        """Wait until nobody is connected, for at most `timeout` seconds; say whether it came to that."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._open, timeout)
 
     @property
     def port(self) -> int:
@@ -43,6 +56,19 @@ class LlmServer:
 
     def _handler(server: Self) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's, below
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                with server._changed:
+                    server._open.add(self.connection)
+
+            def finish(self) -> None:
+                super().finish()
+                with server._changed:
+                    server._open.remove(self.connection)
+                    server._changed.notify_all()
+
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 server.requests.append(body)

@@ -248,6 +248,14 @@ def test_mem0_s_own_embedding_model(make_oss: MakeOss, llm: LlmServer) -> None:
     assert llm.requests[0]["model"] == "m"
 
 
+def test_closing_ends_the_connections_of_mem0_s_models(make_oss: MakeOss, llm: LlmServer) -> None:
+    store = make_oss(infer=True, oss={"llm": llm.config(api_key=LLM_KEY)})
+    say(store, "I like tea.")
+    assert len(llm.requests) == 1
+    store.close()
+    assert llm.left_alone()
+
+
 class Shy(HashEmbedder):
     """Does not say how long its vectors are."""
 
