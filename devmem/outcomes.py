@@ -75,9 +75,11 @@ class HitGroup:
     """Best first; there is at least one."""
     score: float
     """What the groups are ordered by, larger is better."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """What each kind of evidence added to the score, by name; empty where the score is that of the best hit."""
 
     @classmethod
-    def of(cls, hits: Sequence[Hit], score: float) -> HitGroup:
+    def of(cls, hits: Sequence[Hit], score: float, parts: Mapping[str, float] | None = None) -> HitGroup:
         """Make the group of some hits of one conversation, best first."""
         scope = hits[0].item.scope
         return cls(
@@ -87,6 +89,7 @@ class HitGroup:
             user=scope.user,
             hits=tuple(hits),
             score=score,
+            parts=parts or {},
         )
 
 

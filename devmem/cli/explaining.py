@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -18,9 +18,7 @@ _NUMBERS = ("#", "score", "similarity", "lexical", "recency", "rerank")
 def show_report(terminal: Terminal, report: SearchReport) -> None:
     """Print a table of the hits with every signal, one of what was cut and why, and what the search did."""
     if report.hits:
-        waiting = waiting_ids(report.hits)
-        rows = [_hit_row(at, hit, hit.item.id in waiting) for at, hit in enumerate(report.hits, start=1)]
-        terminal.table(_HIT_COLUMNS, rows, numbers=_NUMBERS)
+        show_hits(terminal, report.hits, waiting_ids(report.hits))
     if report.cut:
         terminal.table(_CUT_COLUMNS, [_cut_row(one) for one in report.cut], numbers=_NUMBERS)
     terminal.print("; ".join(_told(report)), style="dim")
@@ -28,11 +26,17 @@ def show_report(terminal: Terminal, report: SearchReport) -> None:
         terminal.report("warning", report.failure)
 
 
+def show_hits(terminal: Terminal, hits: Sequence[Hit], waiting: AbstractSet[str]) -> None:
+    """Print a table of hits with every signal, and whether each one's embedding is still to be made (`waiting_ids`)."""
+    rows = [_hit_row(at, hit, hit.item.id in waiting) for at, hit in enumerate(hits, start=1)]
+    terminal.table(_HIT_COLUMNS, rows, numbers=_NUMBERS)
+
+
 def report_json(report: SearchReport) -> dict[str, Any]:
     """Give the report as plain data."""
     waiting = waiting_ids(report.hits)
     return {
-        "hits": [{**found_json(hit, waiting), "parts": dict(hit.parts)} for hit in report.hits],
+        "hits": [explained_json(hit, waiting) for hit in report.hits],
         "cut": [
             {"id": one.item_id, "reason": one.reason.value, "score": one.score, "similarity": one.similarity}
             | ({"like": one.like} if one.like else {})
@@ -52,6 +56,11 @@ def found_json(hit: Hit, waiting: AbstractSet[str]) -> dict[str, Any]:
     return {**hit_json(hit), "waiting": hit.item.id in waiting}
 
 
+def explained_json(hit: Hit, waiting: AbstractSet[str]) -> dict[str, Any]:
+    """Give what `found_json` gives, and what the score is the sum of."""
+    return {**found_json(hit, waiting), "parts": dict(hit.parts)}
+
+
 def waiting_ids(hits: Sequence[Hit]) -> set[str]:
     """Name the items whose embedding is still to be made."""
     # Only when the query has an embedding does a hit without a similarity tell of the item.
@@ -64,17 +73,17 @@ def _hit_row(at: int, hit: Hit, waiting: bool) -> list[str]:
         str(at),
         *(number(getattr(hit, name)) for name in _NUMBERS[1:]),
         "yes" if waiting else "",
-        _why(hit),
+        why(hit.parts),
         item_date(hit.item),
         hit.item.id,
         hit.item.content_summary,
     ]
 
 
-def _why(hit: Hit) -> str:
-    """Name what was added to the score, the largest part first."""
-    parts = sorted(hit.parts.items(), key=lambda part: -abs(part[1]))
-    return " ".join(f"{name} {value:+.3f}" for name, value in parts if abs(value) >= 0.0005)
+def why(parts: Mapping[str, float]) -> str:
+    """Name what was added to a score, the largest part first."""
+    ordered = sorted(parts.items(), key=lambda part: -abs(part[1]))
+    return " ".join(f"{name} {value:+.3f}" for name, value in ordered if abs(value) >= 0.0005)
 
 
 def _cut_row(one: CutCandidate) -> list[str]:

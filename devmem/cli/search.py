@@ -9,8 +9,7 @@ import typer
 
 from devmem.base import MemoryBase, MemoryQuery
 from devmem.cli.describing import item_date
-from devmem.cli.explaining import found_json, report_json, show_report, waiting_ids
-from devmem.cli.failing import CommandError
+from devmem.cli.explaining import explained_json, found_json, report_json, show_hits, show_report, waiting_ids, why
 from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
 from devmem.cli.inputs import well_formed
 from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
@@ -31,7 +30,7 @@ def search(
         int, typer.Option("--top-k", "-k", min=1, max=10_000, help="At most so many items, or conversations.")
     ] = 5,
     threshold: Annotated[float, typer.Option(min=-1.0, max=1.0, help="Least similarity; -1 lets all in.")] = -1.0,
-    explain: Annotated[bool, typer.Option("--explain", help="Show every signal that ranked the items.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show every signal that ranked what was found.")] = False,
     grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations, not items.")] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
@@ -48,7 +47,7 @@ def search(
     evidence added to its score, whether its embedding is still to be made, and what was left out and why.
 
     `--by-conversation` ranks conversations by all that speaks for them and lists the best items of each; `--top-k` is
-    the number of conversations then.
+    the number of conversations then. With `--explain`, each says what its score is made of.
 
     Example: `devmem search configs/demo/team.yaml notes "Where is the offsite?" --session demo --explain`
     """
@@ -56,13 +55,12 @@ def search(
     restriction = make_filter(
         where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
     )
-    if explain and grouped:
-        raise CommandError("--explain tells of items: leave out --by-conversation.")
     asked = MemoryQuery(text=well_formed(query), top_k=top_k, similarity_threshold=threshold, where=restriction)
     workflow = load(terminal, file)
     with opened_if_written(terminal, workflow, store, session) as memory:
         if grouped:
-            _show_groups(terminal, memory.search_conversations(asked) if memory else [], as_json=as_json)
+            groups = memory.search_conversations(asked) if memory else []
+            _show_groups(terminal, groups, explain=explain, as_json=as_json)
         else:
             _show(terminal, _search(memory, asked, explain=explain), explain=explain, as_json=as_json)
 
@@ -90,24 +88,30 @@ def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: b
         _list(terminal, hits)
 
 
-def _show_groups(terminal: Terminal, groups: list[HitGroup], *, as_json: bool) -> None:
+def _show_groups(terminal: Terminal, groups: list[HitGroup], *, explain: bool, as_json: bool) -> None:
+    waiting = waiting_ids([hit for group in groups for hit in group.hits])
     if as_json:
-        waiting = waiting_ids([hit for group in groups for hit in group.hits])
-        terminal.json([_group_json(group, waiting) for group in groups])
+        terminal.json([_group_json(group, waiting, explain=explain) for group in groups])
         return
     if not groups:
         terminal.report("note", "nothing was found")
     for group in groups:
         name = " / ".join(part for name in _OF if (part := getattr(group, name))) or "of no conversation"
         terminal.print(f"[{name}]  {group.score:.3f}", style="cyan")
-        _list(terminal, list(group.hits))
+        if explain:
+            terminal.print(why(group.parts) or "the score of its best item", style="dim")
+            show_hits(terminal, group.hits, waiting)
+        else:
+            _list(terminal, list(group.hits))
 
 
-def _group_json(group: HitGroup, waiting: AbstractSet[str]) -> dict[str, Any]:
+def _group_json(group: HitGroup, waiting: AbstractSet[str], *, explain: bool) -> dict[str, Any]:
+    hit_json = explained_json if explain else found_json
     return {
         **{part: getattr(group, part) for part in _OF},
         "score": group.score,
-        "hits": [found_json(hit, waiting) for hit in group.hits],
+        **({"parts": dict(group.parts)} if explain else {}),
+        "hits": [hit_json(hit, waiting) for hit in group.hits],
     }
 
 

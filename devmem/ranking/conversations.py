@@ -6,6 +6,7 @@ out (`tools.bench`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -58,8 +59,35 @@ def nearness(times: Column, period: tuple[float, float]) -> Column:
     return np.where(times < start, 0.0, np.exp(-np.maximum(times - end, 0.0) / _TOLD_WITHIN))
 
 
-def weigh_conversations(best: Column, first: Column, near: Column, stretch: Column) -> Column:
-    """Give each conversation's score; the one with the best item comes first, whatever speaks for others.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConversationEvidence:
+    """What speaks for each of n conversations, arrays of shape (n,)."""
+
+    best: Column
+    """Score of its best item."""
+    first_mention: Column
+    in_time: Column
+    stretch: Column
+    scores: Column
+    """What they are ordered by: the sum, or for the conversation of the best item more than all others have."""
+
+    def parts(self, at: int) -> dict[str, float]:
+        """Give what one conversation's score is the sum of, by name, without what is 0.
+
+        `leads` is what the conversation of the best item gets so that it comes first.
+        """
+        summed = {
+            "best": self.best[at],
+            "first_mention": self.first_mention[at],
+            "in_time": self.in_time[at],
+            "stretch": self.stretch[at],
+        }
+        summed["leads"] = self.scores[at] - sum(summed.values())
+        return {name: float(value) for name, value in summed.items() if value}
+
+
+def weigh_conversations(best: Column, first: Column, near: Column, stretch: Column) -> ConversationEvidence:
+    """Weigh what speaks for each conversation; the one with the best item comes first, whatever speaks for others.
 
     Args:
         best: score of its best item.
@@ -67,7 +95,8 @@ def weigh_conversations(best: Column, first: Column, near: Column, stretch: Colu
         near: as `nearness` gives it; 0 when no time is asked for.
         stretch: cosine of the query and the stretch of talk that is nearest to it.
     """
-    scores = best + FIRST_MENTION * first + NEAR_IN_TIME * near + STRETCH * stretch
-    if len(scores):
+    first_mention, in_time, talk = FIRST_MENTION * first, NEAR_IN_TIME * near, STRETCH * stretch
+    scores = best + first_mention + in_time + talk
+    if len(scores) and scores[np.argmax(best)] < scores.max():
         scores[np.argmax(best)] = np.nextafter(scores.max(), np.inf)
-    return scores
+    return ConversationEvidence(best=best, first_mention=first_mention, in_time=in_time, stretch=talk, scores=scores)

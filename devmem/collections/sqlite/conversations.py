@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from devmem.collections.sqlite.asked import Asked, Column, Places
 from devmem.collections.sqlite.candidates import Found
 from devmem.collections.sqlite.matching import TokenMatches
-from devmem.ranking import first_mentions, nearness, weigh_conversations
+from devmem.ranking import ConversationEvidence, first_mentions, nearness, weigh_conversations
 from devmem.ranking.runs import run_starts
 from devmem.text.times import Period
 
@@ -25,12 +25,12 @@ class Conversations:
 
     members: list[Places]
     """The places of each one's candidates, the best first."""
-    scores: Column
-    """Shape (n,)."""
+    evidence: ConversationEvidence
+    """What speaks for each."""
 
     def best(self, limit: int) -> list[int]:
         """Give the numbers of the best conversations, best first."""
-        order = np.argsort(-self.scores, kind="stable")
+        order = np.argsort(-self.evidence.scores, kind="stable")
         return [int(number) for number in order[:limit]]
 
 
@@ -50,7 +50,7 @@ def rank_conversations(
     facts = asked.cache.ledger.facts(positions)
     members = _grouped(facts["thread"], found, scores)
     if not members:
-        return Conversations(members=[], scores=np.empty(0))
+        return Conversations(members=[], evidence=weigh_conversations(*[np.empty(0)] * 4))
     order, starts = np.concatenate(members), np.cumsum([0, *map(len, members[:-1])])
     times = np.minimum.reduceat(facts["time"][order], starts)
     first = near = np.zeros(len(members))
@@ -60,7 +60,7 @@ def rank_conversations(
     if period is not None:
         near = nearness(times, (period.start, period.end))
     stretch = np.maximum.reduceat(_stretches(asked, positions[order]), starts)
-    return Conversations(members=members, scores=weigh_conversations(scores[order[starts]], first, near, stretch))
+    return Conversations(members=members, evidence=weigh_conversations(scores[order[starts]], first, near, stretch))
 
 
 def _grouped(threads: NDArray[np.int64], found: Found, scores: Column) -> list[Places]:

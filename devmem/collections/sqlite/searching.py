@@ -79,7 +79,11 @@ class Search:
         choice = Choice(self._connection, self._query, weighed.found, weighed.scores, weighed.evidence)
         numbers = ranked.best(self._query.limit)
         found = choice.best_of_each([ranked.members[number].tolist() for number in numbers], hits_each)
-        return [HitGroup.of(hits, float(ranked.scores[number])) for number, hits in zip(numbers, found, strict=True)]
+        evidence = ranked.evidence
+        return [
+            HitGroup.of(hits, float(evidence.scores[number]), evidence.parts(number))
+            for number, hits in zip(numbers, found, strict=True)
+        ]
 
     def _weighed(self, *, explain: bool) -> _Weighed:
         """Find candidates, look again at those that are worth it, and put together all that speaks for them."""

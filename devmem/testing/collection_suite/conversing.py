@@ -68,6 +68,14 @@ class Conversing(Opening):
         assert [group.hits[0].item.id for group in groups] == found(collection, query)
         assert len({round(group.score, 6) for group in groups[1:]}) <= 2
 
+    def test_what_speaks_for_a_conversation_adds_up(self, collection: Collection) -> None:
+        """One part is the score of its best item."""
+        groups = _filled(collection).conversations(asked("the hose leaks"))
+        assert groups
+        for group in groups:
+            assert abs(sum(group.parts.values()) - group.score) < 1e-9
+            assert abs(group.parts["best"] - group.hits[0].score) < 1e-9
+
     def test_conversations_by_words_or_meaning_alone(self, collection: Collection) -> None:
         """What is not known of a query does not count."""
         _filled(collection)
