@@ -17,6 +17,8 @@ from devmem.text.times import Period
 
 _REACH: Final = 5
 """A stretch of talk is a turn with so many before and after it."""
+_AT_ONCE: Final = 1024
+"""The stretches of so many turns are in memory at once, up to 17 MB for 384 dimensions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,7 +61,8 @@ def rank_conversations(
         first = first_mentions(together, matches.weights, times)
     if period is not None:
         near = nearness(times, (period.start, period.end))
-    stretch = np.maximum.reduceat(_stretches(asked, positions[order]), starts)
+    parts = np.split(positions[order], range(_AT_ONCE, len(order), _AT_ONCE))
+    stretch = np.maximum.reduceat(np.concatenate([_stretches(asked, part) for part in parts]), starts)
     return Conversations(members=members, evidence=weigh_conversations(scores[order[starts]], first, near, stretch))
 
 
