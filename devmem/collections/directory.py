@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.growing import with_room
+from devmem.collections.selecting import places_in
 from devmem.collections.vectors import Rows
 from devmem.ranking.runs import ranges
 
@@ -75,9 +76,9 @@ class Directory:
         A row that is not there has none.
         """
         known = self._rows[: self._used]
-        if self._singles and self._used:
-            at = np.minimum(np.searchsorted(known, rows), self._used - 1)
-            there = np.flatnonzero(known[at] == rows)
+        if self._singles:
+            at = places_in(known, rows)
+            there = np.flatnonzero(at >= 0)
             return self._passages[at[there]], there
         starts, ends = np.searchsorted(known, rows), np.searchsorted(known, rows, side="right")
         counts = ends - starts

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.growing import with_room
+from devmem.collections.selecting import Positions, places_in
 from devmem.collections.vectors import Rows
-
-Positions = NDArray[np.int64]
 
 _COLUMNS: Final = np.dtype(
     [
@@ -126,11 +125,8 @@ class Ledger:
 
     def positions(self, rows: Rows) -> Positions:
         """Give the position of each row; -1 for one that is not there."""
-        used = self._table["row"][: self._used]
-        if not len(used):
-            return np.full(len(rows), _NONE, dtype=np.int64)
-        at = np.minimum(np.searchsorted(used, rows), self._used - 1)
-        return np.where((used[at] == rows) & self._table["alive"][at], at, _NONE)
+        at = places_in(self._table["row"][: self._used], rows)
+        return np.where(self._table["alive"][at], at, _NONE) if self._used else at
 
     def rows(self, positions: Positions) -> Rows:
         """Give the rows at some positions."""

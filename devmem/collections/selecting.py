@@ -42,6 +42,14 @@ def reached_by(scores: Scores, limit: int, *, above: float = 0.0) -> float:
     return max(above, float(np.partition(highest, blocks - limit)[blocks - limit]))
 
 
+def places_in(ascending: Positions, wanted: Positions) -> Positions:
+    """Give the place of each wanted number in an ascending array; -1 for one that is not there."""
+    if not len(ascending):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+    return np.where(ascending[at] == wanted, at, -1)
+
+
 def rows_mask(rows: Positions, wanted: Positions) -> NDArray[np.bool_]:
     """Say for each row whether it is a wanted one.
 

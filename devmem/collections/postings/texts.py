@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.growing import with_room
-from devmem.collections.selecting import Positions, Scores, rows_mask
+from devmem.collections.selecting import Positions, Scores, places_in, rows_mask
 from devmem.collections.vectors import Rows
 
 Lengths = NDArray[np.float32]
@@ -66,10 +66,8 @@ class Texts:
 
     def positions(self, rows: Rows) -> Positions:
         """Give the position of each row; -1 for one that is not there."""
-        if not self.used:
-            return np.full(len(rows), -1, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self.rows, rows), self.used - 1)
-        return np.where((self.rows[at] == rows) & self._alive[at], at, -1)
+        at = places_in(self.rows, rows)
+        return np.where(self._alive[at], at, -1) if self.used else at
 
     def admitted(self, allowed: Rows | None) -> Scores:
         """Make scores to add to: 0, and -inf for what is deleted or not allowed."""

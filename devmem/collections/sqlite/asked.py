@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.protocol import SearchQuery
+from devmem.collections.selecting import places_in
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.vectors import Rows
 
@@ -35,11 +36,9 @@ class Asked:
     def similarities(self, passages: Rows) -> Column:
         """Give the cosine of some passages and the query; NaN where one of them has no vector."""
         found = np.full(len(passages), np.nan)
-        known = np.zeros(len(passages), dtype=np.bool_)
-        if len(self._near):
-            at = np.minimum(np.searchsorted(self._near, passages), len(self._near) - 1)
-            known = self._near[at] == passages
-            found[known] = self._similarities[at[known]]
+        at = places_in(self._near, passages)
+        known = at >= 0
+        found[known] = self._similarities[at[known]]
         if self.cache.vectors is not None and self.query.vector is not None and not known.all():
             found[~known] = self.cache.vectors.similarities(self.query.vector, passages[~known])
         return found

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.selecting import places_in
 from devmem.collections.sqlite.asked import Asked, Column
 from devmem.collections.vectors import Rows
 from devmem.ranking import Weights, fuse
 from devmem.ranking.runs import run_starts
+
+_SURROUNDED: Final = 20
+_REACH: Final = 2
+"""The turns up to so many before and after each of so many of the best are candidates too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,6 +33,16 @@ class Found:
         """Give some of them."""
         return Found(rows=self.rows[keep], similarity=self.similarity[keep], lexical=self.lexical[keep])
 
+    def joined(self, others: Found) -> Found:
+        """Give these and others, none of which is among these."""
+        rows = np.concatenate([self.rows, others.rows])
+        order = np.argsort(rows)
+        return Found(
+            rows=rows[order],
+            similarity=np.concatenate([self.similarity, others.similarity])[order],
+            lexical=np.concatenate([self.lexical, others.lexical])[order],
+        )
+
     def fused(self, weights: Weights) -> Column:
         """Put both signals into one score from 0 to 1."""
         return fuse(self.similarity, self.lexical, weights)
@@ -38,6 +54,27 @@ def find(asked: Asked, allowed: Rows | None) -> Found:
     passages = np.sort(np.concatenate([asked.words.top(limit, allowed), asked.nearest(limit, allowed)]))
     rows = asked.cache.directory.rows_of(passages)
     return look_at(asked, rows[run_starts(rows)])
+
+
+def turns_around(asked: Asked, found: Found, scores: Column, allowed: Rows | None) -> Found:
+    """Give the turns around the best candidates that are none themselves.
+
+    An answer may share neither words nor meaning with the question that it follows.
+
+    Args:
+        asked: the query, and the indexes.
+        found: the candidates.
+        scores: of the candidates.
+        allowed: passages that may be found, ascending; None allows all.
+    """
+    ledger, directory = asked.cache.ledger, asked.cache.directory
+    best = np.argsort(-scores, kind="stable")[:_SURROUNDED]
+    around = np.concatenate(ledger.around(ledger.positions(found.rows[best]), _REACH))
+    rows = np.setdiff1d(ledger.rows(around[around >= 0]), found.rows)
+    if allowed is not None:
+        passages, owner = directory.passages_of(rows)
+        rows = rows[np.unique(owner[places_in(allowed, passages) >= 0])]
+    return look_at(asked, rows)
 
 
 def look_at(asked: Asked, rows: Rows) -> Found:

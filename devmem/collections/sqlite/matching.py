@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from devmem.collections.selecting import places_in
 from devmem.collections.sqlite.asked import Asked, Column, Places
 from devmem.collections.vectors import Rows
 from devmem.embedding.tokens import code_bytes
@@ -82,10 +83,8 @@ class TokenMatches:
 
     def _places_of(self, rows: Rows) -> Places:
         """Give each row's place: 0, which holds nothing, for one without token codes; -1 for one not looked at."""
-        if not len(self._rows):
-            return np.full(len(rows), -1, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
-        return np.where(self._rows[at] == rows, self._places[at], -1)
+        at = places_in(self._rows, rows)
+        return np.where(at >= 0, self._places[at], -1) if len(self._rows) else at
 
     def _look_at(self, rows: Rows) -> None:
         new = rows[(rows >= 0) & (self._places_of(rows) < 0)]

@@ -13,7 +13,7 @@ import numpy as np
 from devmem.collections.protocol import SearchQuery
 from devmem.collections.sqlite.asked import Asked, Column
 from devmem.collections.sqlite.cache import SearchCache
-from devmem.collections.sqlite.candidates import Found, find
+from devmem.collections.sqlite.candidates import Found, find, turns_around
 from devmem.collections.sqlite.choosing import Choice
 from devmem.collections.sqlite.conversations import rank_conversations
 from devmem.collections.sqlite.matching import TokenMatches, query_tokens
@@ -95,12 +95,11 @@ class Search:
             found = find(asked, allowed)
             looked_at = len(found.rows)
             found = self._within(found, explain=explain)
+            if query.weights is None:
+                found = self._shortlist(asked, found, allowed)
+            first = found.fused(query.weights or Weights())
         if query.weights is not None:
-            scores = found.fused(query.weights)
-            return _Weighed(asked=asked, allowed=allowed, looked_at=looked_at, found=found, scores=scores)
-        first = found.fused(Weights())
-        best = np.sort(np.lexsort((-found.rows, -first))[: max(query.ranking.depth, query.limit)])
-        found, first = found.where(best), first[best]
+            return _Weighed(asked=asked, allowed=allowed, looked_at=looked_at, found=found, scores=first)
         with self._stage("late interaction"):
             tokens = query_tokens(asked)
             matches = TokenMatches(self._connection, asked, tokens) if tokens is not None else None
@@ -117,6 +116,16 @@ class Search:
             evidence=evidence,
             matches=matches,
         )
+
+    def _shortlist(self, asked: Asked, found: Found, allowed: Rows | None) -> Found:
+        """Keep the best by words and meaning together, and take what was said around the very best with them."""
+        ranking = self._query.ranking
+        scores = found.fused(Weights())
+        best = np.sort(np.lexsort((-found.rows, -scores))[: max(ranking.depth, self._query.limit)])
+        found = found.where(best)
+        if not ranking.context:
+            return found
+        return found.joined(self._within(turns_around(asked, found, scores[best], allowed), explain=False))
 
     def _allowed(self) -> Rows | None:
         """Give the passages that the filter lets through; None when all are."""

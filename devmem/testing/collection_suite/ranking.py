@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from devmem.collections import Collection, SearchQuery, passages_of
+from devmem.collections import Collection, Filter, SearchQuery, passages_of
 from devmem.items import MemoryItem
 from devmem.ranking import Ranking
 from devmem.testing.collection_suite.asking import NOW, PLAIN, add_encoded, asked, encoded, found, turn
@@ -86,6 +86,17 @@ class RankingEvidence(Opening):
         without = replace(query, ranking=replace(query.ranking, context=False))
         scores = [hit.score for hit in collection.search(without) if hit.item.content_summary == text]
         assert scores == pytest.approx([scores[0]] * 4)
+
+    def test_an_answer_that_shares_nothing_with_the_question_is_found(self, collection: Collection) -> None:
+        """What was said around the best is a candidate too, unless a filter or the threshold leaves it out."""
+        talk = [turn("asks", "Which colour is your bicycle?"), turn("answers", "Turquoise.", trust=0.5)]
+        noise = [turn(f"{n}", f"something about number {n}", conversation=f"{n}") for n in range(10)]
+        add_encoded(collection, [*noise, *talk])
+        query = asked("Which colour is your bicycle?", candidates=2, limit=2)
+        assert found(collection, query) == ["asks", "answers"]
+        assert "answers" not in found(collection, replace(query, ranking=replace(PLAIN, context=False)))
+        assert "answers" not in found(collection, replace(query, where=Filter(min_trust=0.6)))
+        assert found(collection, replace(query, min_similarity=0.5)) == ["asks"]
 
     def test_deleted_turns_are_no_neighbours(self, collection: Collection) -> None:
         """They lend nothing any more, and those around them become neighbours."""
