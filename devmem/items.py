@@ -269,10 +269,19 @@ def dump_item(item: MemoryItem) -> dict[str, Any]:
 
 
 def dump_item_json(item: MemoryItem) -> bytes:
-    """Give the item's JSON form as UTF-8 text, without its embedding and without defaults."""
+    """Give the item's JSON form as UTF-8 text, without its embedding and without defaults.
+
+    Raises:
+        ValueError: a value is of another type than its field, and could not be read again.
+    """
+    options: dict[str, Any] = {"by_alias": True, "exclude": {"embedding"}, "exclude_defaults": True}
+    options["warnings"] = "error"
     try:
-        return _adapter().dump_json(item, by_alias=True, exclude={"embedding"}, exclude_defaults=True)
+        return _adapter().dump_json(item, **options)
     except PydanticSerializationError:
-        raw = _adapter().dump_python(item, mode="json", by_alias=True, exclude={"embedding"}, exclude_defaults=True)
+        try:
+            raw = _adapter().dump_python(item, mode="json", **options)
+        except PydanticSerializationError as error:
+            raise ValueError(f"item {item.id!r} cannot be kept: {error}") from error
         # UTF-8 cannot hold half a surrogate pair; written as a backslash escape it is JSON.
         return json.dumps(raw, ensure_ascii=False).encode("utf-8", "backslashreplace")

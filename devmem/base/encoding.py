@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from devmem.items import MemoryItem, Vector
 
 
 def encode_items(embedder: Embedder, items: Sequence[MemoryItem], *, tokens: bool = True) -> dict[str, Encoding]:
-    """Embed the passages of some items in one call; gives the encodings by the items' ids.
+    """Embed the passages of some items in one call; gives the encodings by the items' ids, of the last one of each.
 
     Args:
         embedder: the model.
@@ -23,11 +24,14 @@ def encode_items(embedder: Embedder, items: Sequence[MemoryItem], *, tokens: boo
     Raises:
         EmbeddingError: the model failed; nothing was embedded.
     """
-    passages = {item.id: passages_of(item) or [item.content_summary] for item in items}
-    made = _encoded(embedder, [text for texts in passages.values() for text in texts], tokens=tokens)
-    ends = list(itertools.accumulate(map(len, passages.values())))
+    passages = [passages_of(item) or [item.content_summary] for item in items]
+    made = _encoded(embedder, [text for texts in passages for text in texts], tokens=tokens)
+    ends = list(itertools.accumulate(map(len, passages)))
     spans = zip([0, *ends], ends, strict=False)
-    return {name: _joined(made[start:end]) for name, (start, end) in zip(passages, spans, strict=True)}
+    return {
+        item.id: replace(_joined(made[start:end]), content_hash=item.content_hash)
+        for item, (start, end) in zip(items, spans, strict=True)
+    }
 
 
 def _encoded(embedder: Embedder, texts: Sequence[str], *, tokens: bool) -> list[tuple[Vector, TokenCodes | None]]:

@@ -55,8 +55,11 @@ class Directory:
         _, owner = self.passages_of(rows)
         self._removed.append(rows[np.unique(owner)])
         self._passages_removed += len(owner)
-        if self._passages_removed <= max(self.least_removed, self._used // 2):
-            return
+        if self._passages_removed > max(self.least_removed, self._used // 2):
+            self._compact()
+
+    def _compact(self) -> None:
+        """Give back the room of what was removed."""
         known = self._rows[: self._used]
         kept = ~np.isin(known, np.concatenate(self._removed))
         # By the last passage it is known what comes later.
@@ -86,6 +89,8 @@ class Directory:
 
     def parts(self) -> dict[str, NDArray[Any]]:
         """Give what `restore` takes."""
+        if self._passages_removed:
+            self._compact()
         return {"passages": self._passages[: self._used], "rows": self._rows[: self._used]}
 
     @classmethod

@@ -6,21 +6,18 @@ exchange with DevAll; larger ones belong into SQLite. Searching works on a copy 
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-import numpy as np
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
+from devmem.collections.json_items import dump_json_item, read_json_items
 from devmem.collections.protocol import Collection, CollectionInfo, Filter, SearchQuery, Unique
 from devmem.collections.replacing import replace_file
 from devmem.collections.sqlite.collection import SqliteCollection
@@ -29,20 +26,15 @@ from devmem.embedding import Encoding, ModelIdentity
 from devmem.errors import (
     CollectionBusyError,
     CollectionClosedError,
-    CollectionDamagedError,
     CollectionUnwritableError,
-    EmbeddingMismatchError,
 )
-from devmem.items import MemoryItem, dump_item, load_item
+from devmem.items import MemoryItem
 from devmem.outcomes import Hit, HitGroup, SearchReport, WriteOutcome
-
-_MODEL_KEY: Final = "embedding_model"
-"""Our addition to an item in the file; DevAll ignores keys that it does not know."""
-
-_UNIT_ERROR: Final = 1e-5
 
 T = TypeVar("T")
 Stamp = tuple[int, int, int]
+_UNKNOWN: Final[Stamp] = (-1, -1, -1)
+"""No file has it."""
 
 
 class JsonCollection:
@@ -100,17 +92,26 @@ class JsonCollection:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with self._file_lock:
                     self._refresh()
-                    result = operation(self._memory)
-                    self._write()
+                    with self._going_back():
+                        result = operation(self._memory)
+                        self._write()
             except Timeout as error:
                 raise CollectionBusyError(
                     self.location, "another process held the lock file for too long; nothing was written."
                 ) from error
             except OSError as error:
-                # What is in memory now is not in the file: go back to what is.
-                self._stamp = None
                 raise CollectionUnwritableError(self.location, f"cannot be written: {error}") from error
             return result
+
+    @contextmanager
+    def _going_back(self) -> Iterator[None]:
+        """Go back to what is in the file when what is in memory does not get there."""
+        model = self._model
+        try:
+            yield
+        except BaseException:
+            self._model, self._stamp = model, _UNKNOWN
+            raise
 
     def _check_open(self) -> None:
         if self._closed:
@@ -130,11 +131,12 @@ class JsonCollection:
         if stamp == self._stamp:
             return
         memory = self._empty()
-        memory.add(_read_items(self._path, self._model))
+        memory.add(read_json_items(self._path, self._model))
         self._memory, self._stamp = memory, stamp
 
     def _write(self) -> None:
-        content = json.dumps([_dump(item, self._model) for item in self._memory.scan()], indent=2, ensure_ascii=False)
+        items = [dump_json_item(item, self._model) for item in self._memory.scan()]
+        content = json.dumps(items, indent=2, ensure_ascii=False)
         # Half a surrogate pair, which UTF-8 cannot hold, becomes a backslash escape, which is JSON.
         replace_file(self._path, [content.encode("utf-8", "backslashreplace")])
         found = self._path.stat()
@@ -215,8 +217,12 @@ class JsonCollection:
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Forget every embedding and name the model of the new ones."""
-        self._model = ModelIdentity(name=model, dimension=dimension)
-        return self._change(lambda memory: memory.replace_model(model, dimension))
+
+        def replaced(memory: Collection) -> int:
+            self._model = ModelIdentity(name=model, dimension=dimension)
+            return memory.replace_model(model, dimension)
+
+        return self._change(replaced)
 
     def info(self) -> CollectionInfo:
         """Say what the collection is and how much it holds."""
@@ -229,71 +235,3 @@ class JsonCollection:
         with self._lock:
             self._closed = True
             self._memory.close()
-
-
-def _dump(item: MemoryItem, model: ModelIdentity | None) -> dict[str, Any]:
-    raw = dump_item(item)
-    return raw | {_MODEL_KEY: model.name} if model and item.embedding is not None else raw
-
-
-def _read_items(path: Path, model: ModelIdentity | None) -> list[MemoryItem]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig", errors="strict"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CollectionDamagedError(
-            path, f"is not JSON ({error}) and was left as it is: repair it, or move it away to start anew."
-        ) from error
-    except OSError as error:
-        raise CollectionUnwritableError(path, f"cannot be read: {error}") from error
-    if not isinstance(content, list):
-        raise CollectionDamagedError(
-            path, f"holds {type(content).__name__}, not a list of items; it was left as it is."
-        )
-    items = [_read_item(path, at, raw, model) for at, raw in enumerate(content)]
-    return _with_usable_embeddings(list(_with_own_ids(items)), model)
-
-
-def _with_own_ids(items: Sequence[MemoryItem]) -> Iterator[MemoryItem]:
-    """Rename the later ones of items that share an id, so that none takes another's place."""
-    taken = {item.id for item in items}
-    given: set[str] = set()
-    for item in items:
-        name = item.id
-        if name in given:
-            name = next(other for n in itertools.count(2) if (other := f"{item.id}#{n}") not in taken | given)
-        given.add(name)
-        yield item if name == item.id else replace(item, id=name)
-
-
-def _read_item(path: Path, at: int, raw: object, model: ModelIdentity | None) -> MemoryItem:
-    if not isinstance(raw, Mapping):
-        raise CollectionDamagedError(path, f"entry [{at}] is {type(raw).__name__}, not an item; it was left as it is.")
-    made_by = raw.get(_MODEL_KEY)
-    if model and made_by and made_by != model.name:
-        raise EmbeddingMismatchError(path, recorded=str(made_by), wanted=model.name)
-    try:
-        return load_item({key: value for key, value in raw.items() if key != _MODEL_KEY})
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise CollectionDamagedError(path, f"entry [{at}].{place}: {first['msg']}; it was left as it is.") from error
-
-
-def _with_usable_embeddings(items: list[MemoryItem], model: ModelIdentity | None) -> list[MemoryItem]:
-    """Normalise the embeddings, and drop those that cannot be of this model: their items are embedded again.
-
-    DevAll records no model, and it stored zeros where an embedding failed.
-    """
-    lengths = Counter(len(item.embedding) for item in items if item.embedding is not None)
-    wanted = model.dimension if model and model.dimension else next(iter(dict(lengths.most_common(1))), None)
-    usable = []
-    for item in items:
-        vector = item.embedding
-        if vector is not None:
-            norm = float(np.linalg.norm(vector))
-            good = len(vector) == wanted and np.isfinite(norm) and norm > 0
-            # What is of unit length already is left as it is, bit for bit.
-            unit = vector if abs(norm - 1) < _UNIT_ERROR else vector / np.float32(norm or 1)
-            item = replace(item, embedding=unit if good else None)
-        usable.append(item)
-    return usable

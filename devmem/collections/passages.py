@@ -31,8 +31,9 @@ def passages_of(item: MemoryItem) -> list[str]:
     if any(_starts_with(text, summary) for text in texts):
         summary = ""
     said = [summary]
+    own = frozenset(part.strip() for part in _PARAGRAPH.split(summary))
     for text in texts:
-        known = frozenset(said)
+        known = own.union(said)
         parts = (part.strip() for part in _PARAGRAPH.split(text))
         said += [part for part in parts if part not in known and not _holds(summary, part)]
     return split_passages("\n\n".join(part for part in said if part))

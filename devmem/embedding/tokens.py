@@ -67,6 +67,12 @@ class Encoding:
     """Rows of unit length, shape (passages, dimension)."""
     tokens: tuple[TokenCodes, ...] | None = None
     """One a passage; None when the model gives none."""
+    content_hash: str | None = None
+    """`MemoryItem.content_hash` of what it was made of; None when that is not known."""
+
+    def is_of(self, content_hash: str) -> bool:
+        """Say whether it may be kept with an item: by now the item of that id may say something else."""
+        return self.content_hash in (None, content_hash)
 
     @classmethod
     def of(cls, vector: Vector) -> Self:

@@ -154,18 +154,33 @@ class MemoryManager:
         """Write what is unsaved, then the payload; what fails is kept, in order."""
         pending = [*self._unsaved.take(name), payload]
         try:
-            return self._drain(name, pending)[-1]
+            return self._drain(name, pending)
         finally:
             self._unsaved.put_back(name, pending)
 
-    def _drain(self, name: str, pending: list[MemoryWritePayload]) -> list[WriteOutcome]:
-        """Write the payloads in order; those that are written leave the list."""
-        outcomes: list[WriteOutcome] = []
-        while pending:
-            outcome: WriteOutcome | None = self._stores[name].update(pending[0])
-            outcomes.append(outcome or _UNSAID)
-            del pending[0]
-        return outcomes
+    def _drain(self, name: str, pending: list[MemoryWritePayload]) -> WriteOutcome:
+        """Write the payloads in order, and give what became of the last; those that are written leave the list.
+
+        What the store refuses for what it is does not hold back what comes after it. Raises what the store failed with,
+        or refused the last one with.
+        """
+        outcome: WriteOutcome | None = None
+        refusal: Exception | None = None
+        refused: list[MemoryWritePayload] = []
+        try:
+            while pending:
+                refusal = None
+                try:
+                    outcome = self._stores[name].update(pending[0])
+                except _OF_THE_PAYLOAD as error:
+                    refused.append(pending[0])
+                    refusal = error
+                del pending[0]
+        finally:
+            pending[:0] = refused
+        if refusal is not None:
+            raise refusal
+        return outcome or _UNSAID
 
     def _reading(self, stage: Stage) -> list[Attachment]:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
@@ -227,6 +242,9 @@ class MemoryManager:
 _ECHO: Final = WriteOutcome(
     status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
 )
+
+_OF_THE_PAYLOAD: Final = (ValueError, TypeError, LookupError)
+"""What a store raises that cannot work with a payload; that it cannot work at all is another error."""
 
 _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
 

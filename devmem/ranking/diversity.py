@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -16,36 +17,58 @@ from devmem.text.analysis import terms
 _DAY: Final = 86_400
 # A word goes on behind a hyphen, a dot or an apostrophe, as it does for full-text search.
 _INITIAL: Final = re.compile(r"(?<!\w)(?<!\w[.\-'])[b-su-zB-SU-Z0-9_]")
+_PLAIN: Final = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "..."})
+_NEGATED: Final = re.compile(r"n't\b", re.IGNORECASE)
+_FOREIGN_MARK: Final = re.compile(r"[^\w\x00-\x7f]")
+_SIGN: Final = re.compile(r"['’](?:d|ll|ve|re)\b|(?<![\w-])-(?=\d)|(?<=\w )A\b|[#%+<=>$€£]|[^\w\s\x00-\x7f]")
+"""What full-text search passes over and what makes a difference all the same."""
 _SMALL: Final = frozenset({"a", "an", "the"})
 """Not all stop words: "our tea" is not "their tea"."""
 
 
 def sameness(item: MemoryItem) -> tuple[object, ...]:
-    """Give what two items share that say the same: the day of what they tell of, and every word but articles.
+    """Give what two items share that say the same: who says it, the day of what they tell of, every word but articles.
 
-    Punctuation, capitals and inflection of the summary do not count; numbers, names, pronouns, negations and the order
-    of words do, and so does all that the snapshots say or show beside it: a summary may be only the start.
+    Punctuation, capitals and inflection of the summary do not count; numbers, names, pronouns, negations, symbols and
+    the order of words do, and so does all that the snapshots say or show beside it: a summary may be only the start.
     """
-    words = _words(item.content_summary)
-    # A text without words, an emoji say, is the same as itself alone.
+    words, signs = _words(item.content_summary)
     day = None if item.event_time is None else item.event_time // _DAY
-    return day, words or item.content_summary.strip(), _beside(item, item.input_snapshot, item.output_snapshot)
+    speaker = item.metadata.get("speaker")
+    who = (item.scope.user, item.scope.agent, speaker if isinstance(speaker, str) else None)
+    # A text without words, an emoji say, is the same as itself alone.
+    said = words or item.content_summary.strip()
+    return who, day, said, signs, _beside(item, item.input_snapshot, item.output_snapshot)
 
 
 def initials(item: MemoryItem) -> str | None:
     """Give what items of the same `sameness` share too and what is found ten times as fast.
 
     It is the first letters of the words, which no inflection changes, without those that an article begins with; None
-    where that cannot be told from the letters alone.
+    for words of another alphabet.
     """
-    text = item.content_summary
+    text = _plain(item.content_summary)
+    if not text.isascii():
+        text = _FOREIGN_MARK.sub(" ", unicodedata.normalize("NFKC", text))
     return "".join(_INITIAL.findall(text)).lower() if text.isascii() else None
 
 
+def _plain(summary: str) -> str:
+    """Write marks as a typewriter does, and negations out: full-text search drops the end of "isn't"."""
+    return _NEGATED.sub(" not", summary.translate(_PLAIN))
+
+
 @lru_cache(maxsize=1 << 12)
-def _words(summary: str) -> tuple[str, ...]:
-    said = tuple(terms(summary))
-    return tuple(term for term in said if term not in _SMALL) or said
+def _words(summary: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Give the words that count, and the signs."""
+    plain = _plain(summary)
+    said = tuple(terms(plain))
+    signs = tuple(sign.lower() for sign in _SIGN.findall(plain) if not _is_punctuation(sign))
+    return tuple(term for term in said if term not in _SMALL) or said, signs
+
+
+def _is_punctuation(sign: str) -> bool:
+    return len(sign) == 1 and not sign.isascii() and unicodedata.category(sign).startswith(("P", "C", "Z", "M"))
 
 
 def _beside(item: MemoryItem, *snapshots: MemoryContentSnapshot | None) -> tuple[str, ...]:

@@ -3,39 +3,62 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from devmem.text.sentences import split_sentences
 
 _ECHO_SHARE: Final = 0.8
-_NOISE: Final = re.compile(r"\[\d{4}-\d\d-\d\d\]|\W+")
+_DATE: Final = re.compile(r"\[\d{4}-\d\d-\d\d\]")
+_CLAUSE_END: Final = re.compile(r"(?<=[;；\n])")
+_NUMBER: Final = re.compile(r"^\W*\d+[.)]\s+")
+_LABEL: Final = re.compile(r"^\W*(\w[\w ]{0,30})[:：]")
+"""Who says it, or what it is: `Ann:`, `Output:`."""
 
 
-def _words(text: str) -> str:
-    return " ".join(_NOISE.sub(" ", text.casefold()).split())
+class _Known:
+    """What was recalled, clause by clause: within a clause, "do not deploy" holds "deploy" too."""
 
+    def __init__(self, recalled: Iterable[str]) -> None:
+        self._labels: set[str] = set()
+        self._clauses: set[str] = set()
+        for clause in (clause for text in recalled for clause in _clauses(text)):
+            self._clauses.add(_words(clause))
+            if label := _LABEL.match(clause):
+                self._labels.add(_words(label[1]))
+                self._clauses.add(_words(clause[label.end() :]))
 
-def _known(recalled: Iterable[str]) -> str:
-    # Between blanks, so that "yes" does not stand in "yesterday".
-    return "".join(f" {_words(text)} \n" for text in recalled)
+    def holds(self, clause: str) -> bool:
+        """Say whether a clause was recalled as it is, perhaps with another number, or without its label."""
+        plain = _NUMBER.sub("", clause)
+        label = _LABEL.match(plain)
+        if label and _words(label[1]) in self._labels:
+            plain = plain[label.end() :]
+        return _words(clause) in self._clauses or _words(plain) in self._clauses
 
 
 def is_echo(answer: str, recalled: Iterable[str]) -> bool:
-    """Say whether four fifths of the answer's sentences, by length, stand in the recalled texts word for word."""
-    known = _known(recalled)
+    """Say whether four fifths of the answer's clauses, by length, were recalled word for word."""
+    known = _Known(recalled)
     total = repeated = 0
-    for words in map(_words, split_sentences(answer)):
-        total += len(words)
-        repeated += len(words) if f" {words} " in known else 0
+    for clause in _clauses(answer):
+        length = len(_words(clause))
+        total += length
+        repeated += length if length and known.holds(clause) else 0
     return total > 0 and repeated >= _ECHO_SHARE * total
 
 
 def says_nothing_new(text: str, recalled: Iterable[str]) -> bool:
-    """Say whether each of the text's sentences is a question, or stands in the recalled texts word for word."""
-    known = _known(recalled)
-    for sentence in split_sentences(text):
-        words = _words(sentence)
-        if words and not sentence.rstrip().endswith(("?", "？")) and f" {words} " not in known:
-            return False
-    return True
+    """Say whether each of the text's sentences is a question, or was recalled word for word."""
+    known = _Known(recalled)
+    told = (sentence for sentence in split_sentences(text) if not sentence.rstrip().endswith(("?", "？")))
+    return all(known.holds(clause) for sentence in told for clause in _clauses(sentence) if _words(clause))
+
+
+def _clauses(text: str) -> Iterator[str]:
+    for sentence in split_sentences(_DATE.sub(" ", text)):
+        yield from _CLAUSE_END.split(sentence)
+
+
+def _words(text: str) -> str:
+    return " ".join(re.sub(r"\W+", " ", text.casefold()).split())

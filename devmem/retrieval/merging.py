@@ -67,9 +67,9 @@ def _without_twins(hits: Iterator[Hit]) -> tuple[list[Hit], list[CutHit]]:
 
 
 def _content_keys(hit: Hit) -> set[str]:
-    """Give what makes two stores' items the same: the item, its text, or the exchange that both were made of."""
+    """Give what makes two hits the same: the item, what it says of which day, or the exchange both were made of."""
     item = hit.item
-    keys = {f"text {' '.join(item.content_summary.casefold().split())}", f"id {item.id}"}
+    keys = {f"text {' '.join(item.dated_summary().casefold().split())}", f"id {item.id}"}
     asked, answered = (snapshot.text if snapshot else "" for snapshot in (item.input_snapshot, item.output_snapshot))
     if asked and answered:
         keys.add(f"exchange {asked}\x00{answered}")

@@ -25,7 +25,8 @@ _UNSPACED: Final = (
 )
 _TOKEN: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+(?:[.\-'’](?:(?![{_UNSPACED}])\w)+)*")
 _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
-_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]*(?![{_UNSPACED}])\w[^\s{_UNSPACED}]*")
+_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
+_LETTER: Final = re.compile(rf"[\w{_UNSPACED}]")
 # A part of an identifier: an acronym, or a word of a camel-cased name; digits stay with the word before them.
 _PART: Final = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z]|[\W_]|$)|[A-Z]?[^\W_A-Z]+|[A-Z]+")
 _CLITIC: Final = re.compile(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m)?)$", re.IGNORECASE)
@@ -90,7 +91,7 @@ def term_weight(term: str) -> float:
 
 def words(text: str) -> Iterator[int]:
     """Give where each word ends, as people count them; a character of a script without spaces is one."""
-    return (found.end() for found in _WORD.finditer(text))
+    return (found.end() for found in _WORD.finditer(text) if _LETTER.search(found[0]))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from devmem.collections import SqliteCollection
 from devmem.collections.attachments import INLINE_LIMIT
+from devmem.embedding import Encoding
 from devmem.errors import CollectionBusyError
 from devmem.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
@@ -118,9 +120,10 @@ def test_a_deletion_that_fails_deletes_no_file(collection: SqliteCollection, pat
 def test_a_batch_that_fails_deletes_no_file(collection: SqliteCollection, path: Path) -> None:
     """An item that was superseded in it is back, with its picture."""
     collection.add([pictured("one")])
-    broken = MemoryItem(id="\ud800", content_summary="an id that cannot be written")
-    with pytest.raises(ValueError, match="surrogates"):
-        collection.add([MemoryItem(id="one", content_summary="replaced"), broken])
+    broken = MemoryItem(id="broken", content_summary="one passage")
+    three = {"broken": Encoding(vectors=np.eye(3, dtype=np.float32))}
+    with pytest.raises(ValueError, match="3 embeddings"):
+        collection.add([MemoryItem(id="one", content_summary="replaced"), broken], encodings=three)
     (file,) = files(path)
     assert attachment(collection.get(["one"])[0]).local_path == str(file)
     collection.add([MemoryItem(content_summary="unrelated")])

@@ -96,6 +96,16 @@ def test_room_is_given_back() -> None:
     assert len(directory) < 4000
 
 
+def test_room_is_given_back_by_reopening() -> None:
+    directory = Directory()
+    for start in range(0, 5000, 500):
+        directory.add(range(start + 1, start + 501), range(start + 1, start + 501))
+        directory.remove(np.arange(start - 499, start + 1))
+        directory = Directory.restore(directory.parts())
+    assert directory.last == 5000
+    assert len(directory) == 500
+
+
 def test_parts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="2 passages of 1 rows"):
         Directory.restore({"passages": np.array([1, 2]), "rows": np.array([1])})

@@ -6,10 +6,12 @@ import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from devmem.collections import SearchQuery, SqliteCollection
+from devmem.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -92,3 +94,19 @@ def test_writers_that_are_killed(tmp_path: Path, start_script: Start, workers: P
     per_writer = [sum(name.startswith(f"writer {kill} ") for name in ids) for kill in range(KILLS)]
     assert all(count % batch == 0 for count in per_writer), "a batch is stored whole or not at all"
     assert len(ids) <= len(acknowledged) + KILLS * batch, "only what was being written when the kill came may be more"
+
+
+def test_a_file_that_is_opened_twice_in_one_process(
+    tmp_path: Path, operator: Callable[[Path], Any], embedder: HashEmbedder
+) -> None:
+    """The second opening takes no lock from the first: another process would throw the log away under it."""
+    path = tmp_path / "store.db"
+    first = SqliteCollection(path, model=embedder.identity)
+    first.add([MemoryItem(id="1", content_summary="tea")])
+    second = SqliteCollection(path, model=embedder.identity)
+    assert operator(path).finish() == 0
+    first.add([MemoryItem(id="2", content_summary="more tea")])
+    second.add([MemoryItem(id="3", content_summary="tea again")])
+    other = operator(path)
+    assert sorted(other("search", text="tea")) == ["1", "2", "3"]
+    assert other.finish() == 0

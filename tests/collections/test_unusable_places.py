@@ -233,3 +233,18 @@ def test_opening_chooses_by_the_name(tmp_path: Path) -> None:
     assert [type(one).__name__ for one in opened] == ["SqliteCollection", "JsonCollection", "SqliteCollection"]
     for one in opened:
         one.close()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_goes_away_while_it_is_open(store: Path, tmp_path: Path, replaced: bool) -> None:
+    """Nothing is written into a file that nobody will find, or into a log that belongs to another one."""
+    backup = tmp_path / "backup.db"
+    shutil.copy(store, backup)
+    collection = SqliteCollection(store)
+    if replaced:
+        backup.replace(store)
+    else:
+        store.unlink()
+    with pytest.raises(CollectionUnwritableError, match="while it was open"):
+        collection.add([MemoryItem(content_summary="lost?")])
+    collection.close()

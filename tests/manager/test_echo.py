@@ -45,12 +45,21 @@ def test_an_answer_that_only_repeats_is_not_stored_when_the_input_only_asks(answ
         pytest.param("The deadline is May 6.", id="contradicts"),
         pytest.param("Yes.", id="a word that stands inside a known one"),
         pytest.param("B.", id="a letter that stands inside a known word"),
+        pytest.param("5", id="a number that stands inside a known sentence"),
+        pytest.param("Ann owns.", id="the start of a known sentence"),
+        pytest.param("No: the deadline is May 5.", id="a label that nobody had"),
     ],
 )
 def test_an_answer_that_says_more_is_stored(answer: str) -> None:
     manager, store, _ = recalling("Still?", KNOWN + " It was agreed yesterday.")
     manager.update(said("Still?", answer))
     assert [payload.output_text() for payload in store.payloads] == [answer]
+
+
+def test_the_opposite_of_what_is_known_is_stored() -> None:
+    manager, store, _ = recalling("What shall we do with the app?", "Do not deploy the app on Friday.")
+    manager.update(said("What shall we do with the app?", "Deploy the app on Friday."))
+    assert len(store.payloads) == 1
 
 
 def test_an_input_that_states_something_is_stored_without_the_repeated_answer() -> None:

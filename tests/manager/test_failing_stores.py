@@ -125,6 +125,28 @@ def test_a_store_that_fails_again_halfway_keeps_the_order() -> None:
     assert [payload.inputs_text for payload in store.payloads] == [f"input {number}" for number in range(4)]
 
 
+def test_what_a_store_refuses_for_what_it_is_holds_nothing_back() -> None:
+    """It is tried again with every write, and put aside at the end."""
+    store = ScriptedStore("picky")
+    manager = manager_of(store)
+    refused = ValueError("no such words here")
+    store.failing["update"] = refused
+    assert [failure.error for failure in manager.update(said("bad", "x")).failures] == [refused]
+
+    def refuse_first() -> None:
+        if store.tried % 2 == 0:
+            store.failing["update"] = refused
+        else:
+            store.failing.clear()
+
+    store.tried = 0
+    store.before_update = refuse_first
+    for number in range(3):
+        assert manager.update(said(f"good {number}", "x")).failures == ()
+    assert [payload.inputs_text for payload in store.payloads] == [f"good {number}" for number in range(3)]
+    assert manager.unsaved == 1
+
+
 def test_an_interrupted_write_is_kept_too(tmp_path: Path) -> None:
     store = broken("update", KeyboardInterrupt())
     manager = manager_of(store, rescue_dir=tmp_path)

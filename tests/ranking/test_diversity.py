@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
+from devmem.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.ranking.diversity import diversified, initials, sameness
 
@@ -34,15 +34,22 @@ def picture(name: str) -> MemoryContentSnapshot:
         ("a plan for the house", "plan for house"),
         ("ＡＢＣ", "abc"),
         ("会议改到星期五。", "会议改到星期五"),
+        ("Ann's dog is called Rex.", "Ann’s dog is called Rex…"),
+        ("It isn't allowed.", "it is not allowed"),
+        ("caf\u00e9", "cafe\u0301"),
         ("\U0001f44d", "\U0001f44d "),
     ],
 )
 def test_the_same(one: str, other: str) -> None:
     assert sameness(item(one)) == sameness(item(other))
+    assert initials(item(one)) == initials(item(other))
 
 
-WORDS = ["plan", "Plans", "skies", "sky", "dying", "die", "it's", "it", "the", "A", "an", "e-mail", "v1.2", "get_name"]
-MARKS = st.sampled_from([" ", ", ", ". ", "! ", " - ", '" ', " '", "\n", ": ("])
+WORDS = [
+    *("plan", "Plans", "skies", "sky", "dying", "die", "e-mail", "v1.2", "get_name", "the", "A", "an"),
+    *("it's", "it’s", "it", "isn't", "isn’t", "is", "not"),
+]
+MARKS = st.sampled_from([" ", ", ", ". ", "! ", " - ", '" ', " '", "\n", ": (", " – ", "… ", " \N{THUMBS UP SIGN} "])
 
 
 @given(words=st.lists(st.tuples(st.sampled_from(WORDS), MARKS), max_size=4), other=st.data())
@@ -64,6 +71,14 @@ def test_of_other_scripts_the_letters_say_nothing() -> None:
     ("one", "other"),
     [
         ("I like tea", "I do not like tea"),
+        ("It is allowed.", "It isn't allowed."),
+        ("The parcel was delivered.", "The parcel wasn’t delivered."),
+        ("She'd go", "She'll go"),
+        ("deploy \N{WHITE HEAVY CHECK MARK}", "deploy \N{CROSS MARK}"),
+        ("it is -5 outside", "it is 5 outside"),
+        ("x > 5", "x < 5"),
+        ("we use C++", "we use C#"),
+        ("vitamin A helps", "vitamin helps"),
         ("it costs 5", "it costs 6"),
         ("Anna met Bob", "Bob met Anna"),
         ("Anna is here", "Bob is here"),
@@ -76,6 +91,13 @@ def test_of_other_scripts_the_letters_say_nothing() -> None:
 )
 def test_not_the_same(one: str, other: str) -> None:
     assert sameness(item(one)) != sameness(item(other))
+
+
+def test_the_same_of_another_person_is_something_else() -> None:
+    ann, bob = (item("I voted yes", metadata={"speaker": name}) for name in ("Ann", "Bob"))
+    assert sameness(ann) != sameness(bob)
+    assert sameness(item("I swam", scope=Scope(user="u"))) != sameness(item("I swam", scope=Scope(user="v")))
+    assert sameness(item("I swam", metadata={"speaker": ["odd"]})) == sameness(item("I swam"))
 
 
 def test_the_same_on_another_day_is_something_else() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -17,10 +18,9 @@ import numpy as np
 from devmem.collections.directory import Directory
 from devmem.collections.ledger import Entry, Ledger
 from devmem.collections.postings import EncodedTerms, PostingsIndex
-from devmem.collections.sqlite.database import read_meta, transaction
+from devmem.collections.sqlite.database import read_meta, set_meta, transaction
 from devmem.collections.sqlite.snapshot import Indexes, SnapshotState, load_snapshot, save_snapshot
 from devmem.collections.sqlite.token_cache import TokenCache
-from devmem.collections.sqlite.writing import set_meta
 from devmem.collections.vectors import Rows, VectorIndex
 from devmem.config import IndexConfig
 
@@ -37,6 +37,8 @@ class SearchCache:
         self._snapshot_path = snapshot_path
         self._index = index or IndexConfig()
         self.vectors: VectorIndex | None = None
+        self.model: str | int | None = None
+        """Name of the model that made the embeddings."""
         self._token: str | int | None = None
         self._generation = -1
         self._version: tuple[int, int] | None = None
@@ -67,19 +69,28 @@ class SearchCache:
             return
         self._version = None
         meta = read_meta(connection)
-        self._token = meta.get("snapshot")
-        if meta["generation"] != self._generation or self._last_change < int(meta["changes_floor"] or 0):
-            first = self._generation == -1
-            self._reset()
-            self._generation = int(meta["generation"] or 0)
-            self._last_change = self._newest_change(connection)
-            if first:
-                self._restore(int(meta["changes_floor"] or 0))
-        self._follow_items(connection)
-        self._follow_passages(connection)
-        self._follow_vectors(connection)
-        self._follow_changes(connection)
+        self._token, self.model = meta.get("snapshot"), meta.get("model")
+        try:
+            if meta["generation"] != self._generation or self._last_change < int(meta["changes_floor"] or 0):
+                self._begin(connection, meta)
+            self._follow_items(connection)
+            self._follow_passages(connection)
+            self._follow_vectors(connection)
+            self._follow_changes(connection)
+        except BaseException:
+            # What was taken in by half would be taken in twice: the next call begins anew.
+            self._generation = -1
+            raise
         self._version = version
+
+    def _begin(self, connection: sqlite3.Connection, meta: Mapping[str, str | int | None]) -> None:
+        """Begin anew, with the snapshot if nothing was taken in yet."""
+        first = self._generation == -1
+        self._reset()
+        self._generation = int(meta["generation"] or 0)
+        self._last_change = self._newest_change(connection)
+        if first:
+            self._restore(int(meta["changes_floor"] or 0))
 
     def save(self, writer: sqlite3.Connection) -> None:
         """Write the snapshot of the indexes, if it would save the next start some work."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,8 @@ from devmem.collections.vectors import Rows
 from devmem.ranking import Weights, fuse
 from devmem.ranking.runs import run_starts
 
+_MORE: Final = 8
+"""So many times as many passages are asked for when they are of too few items."""
 _SURROUNDED: Final = 20
 _REACH: Final = 2
 """The turns up to so many before and after each of so many of the best are candidates too."""
@@ -50,10 +53,22 @@ class Found:
 
 def find(asked: Asked, allowed: Rows | None) -> Found:
     """Give the best items by each signal, every one with both; `allowed` are passages, None allows all."""
-    limit = max(asked.query.candidates, asked.query.limit)
-    passages = np.sort(np.concatenate([asked.words.top(limit, allowed), asked.nearest(limit, allowed)]))
-    rows = asked.cache.directory.rows_of(passages)
-    return look_at(asked, rows[run_starts(rows)])
+    wanted = max(asked.query.candidates, asked.query.limit)
+    by_words = _best_rows(asked, wanted, lambda limit: np.sort(asked.words.top(limit, allowed)))
+    by_meaning = _best_rows(asked, wanted, lambda limit: asked.nearest(limit, allowed))
+    return look_at(asked, np.union1d(by_words, by_meaning))
+
+
+def _best_rows(asked: Asked, wanted: int, best_passages: Callable[[int], Rows]) -> Rows:
+    """Give so many items, if there are as many: the passages of a few long ones may be better than all others."""
+    limit = wanted
+    while True:
+        passages = best_passages(limit)
+        rows = asked.cache.directory.rows_of(passages)
+        rows = rows[run_starts(rows)]
+        if len(rows) >= wanted or len(passages) < limit:
+            return rows
+        limit *= _MORE
 
 
 def turns_around(asked: Asked, found: Found, scores: Column, allowed: Rows | None) -> Found:

@@ -16,13 +16,14 @@ from typing import Final
 
 from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.protocol import CollectionInfo, Filter, SearchQuery, Unique
-from devmem.collections.sqlite import database, rows, writing
+from devmem.collections.sqlite import database, models, rows, writing
 from devmem.collections.sqlite.cache import SearchCache
+from devmem.collections.sqlite.claiming import claim_file
 from devmem.collections.sqlite.database import MEMORY, Durability
 from devmem.collections.sqlite.searching import Search
 from devmem.config import IndexConfig
 from devmem.embedding import Encoding, ModelIdentity
-from devmem.errors import CollectionClosedError, CollectionInUseError
+from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.items import MemoryItem, Vector
 from devmem.outcomes import Hit, HitGroup, SearchReport, WriteOutcome
 
@@ -64,9 +65,10 @@ class SqliteCollection:
         """
         self.location = str(location)
         self._clock, self._closed = clock, False
+        self._model = model.name if model else None
         self._in_file = self.location != MEMORY
         if self._in_file:
-            database.check_place(self.location)
+            database.make_place(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
         self._cache = SearchCache(Path(self.location + ".faiss") if self._in_file else None, index)
         self._write_lock = threading.RLock()
@@ -75,6 +77,7 @@ class SqliteCollection:
             self._writer, self._reader = self._connect(
                 lambda: database.open_connection(self.location, durability, busy_timeout), model, store_type
             )
+        self._file = database.file_identity(self.location)
 
     def _connect(
         self, connect: Callable[[], sqlite3.Connection], model: ModelIdentity | None, store_type: str | None
@@ -83,38 +86,23 @@ class SqliteCollection:
         writer = connect()
         try:
             database.prepare(writer, self.location, store_type)
-            self._has_model = self._claim(writer, model, store_type)
+            self._has_model = claim_file(writer, self.location, model, store_type)
             return writer, connect() if self._in_file else writer
         except BaseException:
             writer.close()
             raise
-
-    def _claim(self, writer: sqlite3.Connection, model: ModelIdentity | None, store_type: str | None) -> bool:
-        """Check that file, store type and model belong together, and record what was not known yet.
-
-        Says whether the collection has a model.
-        """
-        meta = database.read_meta(writer)
-        owner = meta["store_type"]
-        if store_type and owner and owner != store_type:
-            raise CollectionInUseError(
-                self.location,
-                f"holds the items of a {owner!r} store; give the {store_type!r} store another path.",
-            )
-        if writing.is_settled(meta, model, store_type):
-            # Opening takes no write lock then: it does not wait for another process.
-            return writing.claim_model(writer, self.location, model)
-        with database.transaction(writer):
-            if store_type and not owner:
-                writing.set_meta(writer, "store_type", store_type)
-            writing.refresh_terms(writer)
-            return writing.claim_model(writer, self.location, model)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._write_lock:
             self._check_open()
             with database.worded(self.location), writing.letting_go(self._writer, self._attachments):
+                if database.file_identity(self.location) != self._file:
+                    raise CollectionUnwritableError(
+                        self.location,
+                        "the file was moved, deleted or replaced while it was open; nothing was written: "
+                        "open the store again.",
+                    )
                 yield self._writer
 
     @contextmanager
@@ -141,7 +129,8 @@ class SqliteCollection:
         with self._writing() as connection:
             writing.purge_expired(connection, self._attachments, self._clock())
             known = encodings or {}
-            writing.check_dimensions(connection, self.location, (writing.encoding_of(item, known) for item in items))
+            made = (writing.encoding_of(item, known) for item in items)
+            models.check_encodings(connection, self.location, self._model, made)
             batch = writing.Batch(connection, has_model=self._has_model, attachments=self._attachments, encodings=known)
             return [batch.add(item, unique) for item in items]
 
@@ -181,8 +170,9 @@ class SqliteCollection:
         return hit if item is hit.item else replace(hit, item=item)
 
     def _check_query(self, vector: Vector) -> None:
+        models.check_name(self.location, made=self._cache.model, given=self._model)
         if self._cache.vectors is not None:
-            writing.check_length(self.location, made=self._cache.vectors.dimension, given=len(vector))
+            models.check_length(self.location, made=self._cache.vectors.dimension, given=len(vector))
 
     def _brought_back(self, item: MemoryItem) -> MemoryItem:
         return self._attachments.bring_back(item) if self._attachments else item
@@ -192,7 +182,7 @@ class SqliteCollection:
         found: dict[str, MemoryItem] = {}
         with self._reading() as connection:
             for wanted in ids:
-                row = connection.execute(f"{rows.SELECT_WHOLE} WHERE id = ?", (wanted,)).fetchone()
+                row = connection.execute(f"{rows.SELECT_WHOLE} WHERE id = ?", (rows.kept_text(wanted),)).fetchone()
                 if row is not None:
                     found[wanted] = self._brought_back(rows.from_row(*row[1:]))
         return [found[wanted] for wanted in ids if wanted in found]
@@ -261,14 +251,14 @@ class SqliteCollection:
     def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
         """Give waiting items their embeddings."""
         with self._writing() as connection:
-            writing.check_dimensions(connection, self.location, encodings.values())
+            models.check_encodings(connection, self.location, self._model, encodings.values())
             return writing.set_embeddings(connection, encodings)
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Forget every embedding and name the model of the new ones."""
         with self._writing() as connection:
             waiting = writing.replace_model(connection, model, dimension)
-        self._has_model = True
+        self._model, self._has_model = model, True
         return waiting
 
     def info(self) -> CollectionInfo:
@@ -298,7 +288,9 @@ class SqliteCollection:
             if self._closed:
                 return
             self._closed = True
-            self._cache.close()
-            self._cache.save(self._writer)
-            self._reader.close()
-            self._writer.close()
+            try:
+                self._cache.close()
+                self._cache.save(self._writer)
+            finally:
+                self._reader.close()
+                self._writer.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -31,32 +30,25 @@ Durability = Literal["full", "normal"]
 """`full` survives power loss; `normal` may lose the last commits then, but never when only the process dies."""
 
 
-def check_place(location: str) -> None:
-    """Make the folder that the file will be in, and refuse a file that was cut off.
+def make_place(location: str) -> None:
+    """Make the folder that the file will be in.
 
-    SQLite itself would notice the missing end only where it reads, and write until then.
+    The file itself is never opened but by SQLite: closing it would let go of the locks that this process has on it
+    (https://www.sqlite.org/howtocorrupt.html, 2.2).
     """
-    _make_parent(location)
-    # Twice: in the moment in which another process finishes a checkpoint the file looks too short.
-    if _is_cut_off(Path(location)) and _is_cut_off(Path(location)):
-        raise CollectionDamagedError(
-            location, "the file was cut off and was left as it is: restore a backup, or move it away to start anew."
-        )
+    try:
+        Path(location).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CollectionUnwritableError(location, f"its folder cannot be made: {error}") from error
 
 
-def _is_cut_off(path: Path) -> bool:
-    if not path.is_file() or not os.access(path, os.R_OK):
-        return False
-    with path.open("rb") as file:
-        header = file.read(100)
-        size = file.seek(0, os.SEEK_END)
-    if not header.startswith(b"SQLite format 3\x00"):
-        return False
-    # https://www.sqlite.org/fileformat.html: the page size (1 means 65536), and the pages that there should be.
-    page_size, pages = int.from_bytes(header[16:18]), int.from_bytes(header[28:32])
-    there = size // (65536 if page_size == 1 else max(page_size, 512))
-    # The missing pages may still be in the log.
-    return there < pages and not Path(f"{path}-wal").exists()
+def file_identity(location: str) -> tuple[int, int] | None:
+    """Say which file is at a place: another one is there after it was replaced, and none after it was deleted."""
+    try:
+        found = Path(location).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def open_connection(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:
@@ -64,9 +56,13 @@ def open_connection(location: str, durability: Durability, busy_timeout: float) 
     connection = sqlite3.connect(
         location, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
     )
-    connection.execute(f"PRAGMA synchronous = {durability.upper()}")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    try:
+        connection.execute(f"PRAGMA synchronous = {durability.upper()}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -79,6 +75,10 @@ def prepare(connection: sqlite3.Connection, location: str, store_type: str | Non
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if found not in (0, APPLICATION_ID) or (found == 0 and tables):
         raise CollectionDamagedError(location, "this SQLite file was not made by devmem; give the store another path.")
+    if location != MEMORY and _is_cut_off(connection, Path(location)):
+        raise CollectionDamagedError(
+            location, "the file was cut off and was left as it is: restore a backup, or move it away to start anew."
+        )
     if version > SCHEMA_VERSION:
         raise CollectionError(
             location,
@@ -107,6 +107,12 @@ def prepare(connection: sqlite3.Connection, location: str, store_type: str | Non
             "changes_floor": 0,
         }
         connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(facts.items()))
+
+
+def _is_cut_off(connection: sqlite3.Connection, path: Path) -> bool:
+    # SQLite itself refuses a file that lacks whole pages, but not one that ends within a page.
+    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    return bool(path.stat().st_size % page_size)
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:
@@ -183,11 +189,9 @@ def _reword(location: str, error: sqlite3.Error) -> CollectionError:
     return CollectionError(location, f"SQLite says: {text}")
 
 
-def _make_parent(location: str) -> None:
-    try:
-        Path(location).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CollectionUnwritableError(location, f"its folder cannot be made: {error}") from error
+def set_meta(connection: sqlite3.Connection, key: str, value: str | int | None) -> None:
+    """Record a fact about the collection."""
+    connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (key, value))
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:

@@ -47,21 +47,21 @@ def insert_item(
     scope, cues = item.scope, cues_of(item.content_summary)
     values = (
         row,
-        item.id,
+        kept_text(item.id),
         item.content_hash,
         item.created_at,
         item.event_time,
         item.expires_at,
         item.trust,
         _importance(item),
-        scope.agent,
-        scope.user,
-        scope.session,
-        scope.conversation,
-        scope.trace,
-        scope.run,
+        kept_text(scope.agent),
+        kept_text(scope.user),
+        kept_text(scope.session),
+        kept_text(scope.conversation),
+        kept_text(scope.trace),
+        kept_text(scope.run),
         item.provenance.kind.value,
-        item.provenance.name,
+        kept_text(item.provenance.name),
         _speaker(item),
         int(cues),
         sum(map(len, passages)),
@@ -70,6 +70,25 @@ def insert_item(
     )
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
     return [_insert_passage(connection, number, indexed_text(text, item)) for text in passages or [""]]
+
+
+def check_item(item: MemoryItem) -> None:
+    """Refuse what could not be kept in its columns, or not be read again; `dump_item_json` refuses the rest.
+
+    Raises:
+        ValueError: it names the item and the field.
+    """
+    named = {"id": item.id, **{part.name: getattr(item.scope, part.name) for part in fields(Scope)}}
+    for name, value in named.items():
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"item {item.id!r} cannot be kept: its `{name}` is {value!r}, not a text")
+    for name in ("created_at", "event_time", "expires_at", "trust"):
+        if _is_endless(value := getattr(item, name)):
+            raise ValueError(f"item {item.id!r} cannot be kept: its `{name}` is {value}")
+
+
+def _is_endless(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _insert_passage(connection: sqlite3.Connection, row: int, text: str) -> int:
@@ -96,27 +115,34 @@ def insert_encoding(connection: sqlite3.Connection, passages: Sequence[int], enc
 def read_encoding(connection: sqlite3.Connection, item_id: str) -> Encoding | None:
     """Read what `insert_encoding` kept; None for an item that is not there or not embedded."""
     found = connection.execute(
-        "SELECT vector, codes FROM items JOIN passages USING (row) JOIN vectors USING (passage) "
+        "SELECT vector, codes, content_hash FROM items JOIN passages USING (row) JOIN vectors USING (passage) "
         "LEFT JOIN tokens USING (passage) WHERE id = ? ORDER BY passage",
-        (item_id,),
+        (kept_text(item_id),),
     ).fetchall()
     if not found:
         return None
-    vectors = np.stack([vector_from(vector) for vector, _ in found])
+    vectors = np.stack([vector_from(vector) for vector, *_ in found])
     width = code_bytes(vectors.shape[1])
-    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw in found if raw is not None)
-    return Encoding(vectors=vectors, tokens=codes if len(codes) == len(found) else None)
+    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw, _ in found if raw is not None)
+    return Encoding(vectors=vectors, tokens=codes if len(codes) == len(found) else None, content_hash=str(found[0][2]))
 
 
 def _speaker(item: MemoryItem) -> str | None:
     found = item.metadata.get("speaker")
-    return found if isinstance(found, str) and found else None
+    return kept_text(found) if isinstance(found, str) and found else None
+
+
+def kept_text(text: str | None) -> str | None:
+    """Give a name as its column has it: with half a surrogate pair, which UTF-8 cannot hold, as a backslash escape."""
+    return text and text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _importance(item: MemoryItem) -> float | None:
     found = item.metadata.get("importance")
-    known = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
-    return min(max(float(found), 0.0), 1.0) if known else None  # type: ignore[arg-type]
+    if isinstance(found, bool) or not isinstance(found, int | float) or _is_endless(found):
+        return None
+    # An integer may be too large for a float.
+    return float(min(max(found, 0), 1))
 
 
 def vector_bytes(vector: Vector) -> bytes:
@@ -159,14 +185,14 @@ def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
     for clause, value in clauses:
         if value is not None:
             conditions.append(clause)
-            values.append(value)
+            values.append(kept_text(value) if isinstance(value, str) else value)
     for key, value in where.metadata.items():
         # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
         conditions.append(
             "EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
             f"WHERE entry.key = ? AND entry.type IN {_json_types(value)} AND entry.atom = ?)"
         )
-        values += [key, _comparable(value)]
+        values += [kept_text(key), _comparable(value)]
     return " AND ".join(conditions), values
 
 
@@ -179,6 +205,8 @@ def _json_types(value: str | float) -> str:
 
 def _comparable(value: str | float) -> str | float:
     """Give the value as SQLite reads it from JSON: an integer of more than 64 bits is a float there."""
+    if isinstance(value, str):
+        return kept_text(value) or ""
     return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 

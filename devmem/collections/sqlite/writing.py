@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -13,8 +13,7 @@ from devmem.collections.passages import indexed_text, passages_of
 from devmem.collections.postings import encode_terms
 from devmem.collections.protocol import Filter, Unique
 from devmem.collections.sqlite import database, rows
-from devmem.embedding import Encoding, ModelIdentity
-from devmem.errors import EmbeddingMismatchError
+from devmem.embedding import Encoding
 from devmem.items import MemoryItem
 from devmem.outcomes import WriteOutcome, WriteStatus
 from devmem.text.analysis import ANALYSIS_VERSION
@@ -24,68 +23,13 @@ _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this many is built anew."""
 
 
-def set_meta(connection: sqlite3.Connection, key: str, value: str | int | None) -> None:
-    """Record a fact about the collection."""
-    connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (key, value))
-
-
-def is_settled(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
-    """Say whether nothing about the collection is left to record."""
-    return (
-        meta["analysis"] == ANALYSIS_VERSION
-        and (store_type is None or meta["store_type"] is not None)
-        and (model is None or meta.get("model") is not None)
-    )
-
-
-def claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
-    """Record the model of a collection that has none, or compare; say whether there is a model now."""
-    meta = database.read_meta(connection)
-    recorded = meta.get("model")
-    if model is None:
-        return recorded is not None
-    if recorded is None:
-        set_meta(connection, "model", model.name)
-        set_meta(connection, "dimension", model.dimension)
-        return True
-    dimension = meta.get("dimension")
-    if recorded != model.name or (model.dimension and dimension and model.dimension != dimension):
-        raise EmbeddingMismatchError(
-            location,
-            recorded=f"{recorded} ({dimension or 'unknown'} dimensions)",
-            wanted=f"{model.name} ({model.dimension or 'unknown'} dimensions)",
-        )
-    return True
-
-
-def check_dimensions(connection: sqlite3.Connection, location: str, encodings: Iterable[Encoding | None]) -> None:
-    """Compare the embeddings' length with the recorded one; the first embedding of all sets it."""
-    lengths = {encoding.vectors.shape[1] for encoding in encodings if encoding is not None}
-    if not lengths:
-        return
-    recorded = database.read_meta(connection).get("dimension")
-    if recorded is None:
-        recorded = min(lengths)
-        set_meta(connection, "dimension", recorded)
-    for length in lengths:
-        check_length(location, made=int(recorded), given=length)
-
-
-def check_length(location: str, *, made: int, given: int) -> None:
-    """Refuse an embedding that is not as long as those in the collection."""
-    if given != made:
-        raise EmbeddingMismatchError(
-            location, recorded=f"a model of {made} dimensions", wanted=f"one of {given} dimensions"
-        )
-
-
 def refresh_terms(connection: sqlite3.Connection) -> None:
     """Analyse every text again when another version of the analysis made the terms."""
     if database.read_meta(connection)["analysis"] == ANALYSIS_VERSION:
         return
     for row, body in connection.execute("SELECT row, body FROM items").fetchall():
         _refresh_passages(connection, row, rows.from_row(body))
-    set_meta(connection, "analysis", ANALYSIS_VERSION)
+    database.set_meta(connection, "analysis", ANALYSIS_VERSION)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
 
 
@@ -115,7 +59,10 @@ class Batch:
 
     def add(self, item: MemoryItem, unique: Unique) -> WriteOutcome:
         """Store one item, unless it is there already."""
-        older = self._connection.execute("SELECT row, content_hash FROM items WHERE id = ?", (item.id,)).fetchone()
+        rows.check_item(item)
+        older = self._connection.execute(
+            "SELECT row, content_hash FROM items WHERE id = ?", (rows.kept_text(item.id),)
+        ).fetchone()
         if older is not None and older[1] == item.content_hash:
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
         if unique is Unique.CONTENT and (twin := self._twin(item)):
@@ -145,15 +92,16 @@ class Batch:
         # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
         found = self._connection.execute(
             "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ?",
-            (item.content_hash, item.scope.agent, item.scope.user),
+            (item.content_hash, rows.kept_text(item.scope.agent), rows.kept_text(item.scope.user)),
         ).fetchone()
         return found[0] if found else None
 
 
 def encoding_of(item: MemoryItem, encodings: Mapping[str, Encoding]) -> Encoding | None:
     """Give what a model made of the item; its own embedding alone where nothing else is known."""
-    if item.id in encodings:
-        return encodings[item.id]
+    known = encodings.get(item.id)
+    if known is not None and known.is_of(item.content_hash):
+        return known
     return None if item.embedding is None else Encoding.of(item.embedding)
 
 
@@ -197,7 +145,8 @@ def delete(
     condition, values = rows.where_sql(where, now) if where is not None else ("1", [])
     if ids is None:
         return delete_rows(connection, attachments, condition, values)
-    return sum(delete_rows(connection, attachments, f"id = ? AND {condition}", [one, *values]) for one in ids)
+    named = map(rows.kept_text, ids)
+    return sum(delete_rows(connection, attachments, f"id = ? AND {condition}", [one, *values]) for one in named)
 
 
 def delete_rows(
@@ -228,7 +177,7 @@ def _prune_changes(connection: sqlite3.Connection) -> None:
         return
     floor = newest - _CHANGES_KEPT // 2
     connection.execute("DELETE FROM changes WHERE number <= ?", (floor,))
-    set_meta(connection, "changes_floor", floor)
+    database.set_meta(connection, "changes_floor", floor)
 
 
 def any_expired(connection: sqlite3.Connection, now: float) -> bool:
@@ -264,13 +213,16 @@ def set_embeddings(connection: sqlite3.Connection, encodings: Mapping[str, Encod
     """Give waiting items their embeddings."""
     done = 0
     for item_id, encoding in encodings.items():
-        found = connection.execute("SELECT row FROM items WHERE id = ? AND waiting", (item_id,)).fetchone()
-        if found is None:
+        found = connection.execute(
+            "SELECT row, content_hash FROM items WHERE id = ? AND waiting", (rows.kept_text(item_id),)
+        ).fetchone()
+        if found is None or not encoding.is_of(found[1]):
             continue
-        passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", found).fetchall()
+        row = found[:1]
+        passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", row).fetchall()
         rows.insert_encoding(connection, [number for (number,) in passages], encoding)
-        connection.execute("UPDATE items SET waiting = 0 WHERE row = ?", found)
-        connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", found)
+        connection.execute("UPDATE items SET waiting = 0 WHERE row = ?", row)
+        connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", row)
         done += 1
     if done:
         _prune_changes(connection)
@@ -284,7 +236,7 @@ def replace_model(connection: sqlite3.Connection, model: str, dimension: int | N
     done = connection.execute("SELECT row, body FROM items WHERE NOT waiting")
     with_text = [(row,) for row, body in done if rows.from_row(body).content_summary.strip()]
     connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
-    set_meta(connection, "model", model)
-    set_meta(connection, "dimension", dimension)
+    database.set_meta(connection, "model", model)
+    database.set_meta(connection, "dimension", dimension)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
     return int(connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()[0])

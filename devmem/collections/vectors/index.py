@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.vectors.building import Build, BuildCancelledError
+from devmem.collections.vectors.building import Build
 from devmem.collections.vectors.quantized import QuantizedVectors
 from devmem.collections.vectors.segment import GrowingSegment, Rows, Segment
 from devmem.config import IndexConfig
@@ -22,7 +22,7 @@ from devmem.items import Vector
 
 _LOG: Final = logging.getLogger(__name__)
 _GROWTH: Final = 16
-"""An approximate index is made anew when one part in so many was added to it."""
+"""An approximate index is made anew when one part in so many was added, and as many as the first one is made from."""
 _MOST_DEAD: Final = 4
 """Deleted rows are dropped when they are more than one in so many."""
 _FEW: Final = 1024
@@ -81,11 +81,6 @@ class VectorIndex:
             self._growing = self._growing.compacted()
         if self._build is None and len(self) < (self._threshold or 0) and self._has_many_dead():
             self._become_exact()
-
-    def compact(self) -> None:
-        """Give back the room of removed rows; an approximate index does so when it is made anew."""
-        if self._growing.dead:
-            self._growing = self._growing.compacted()
 
     def _become_exact(self) -> None:
         """Search what little is left exactly."""
@@ -177,8 +172,6 @@ class VectorIndex:
         self._build = None
         try:
             self._finished = [build.result()]
-        except BuildCancelledError:
-            return
         except (ValueError, RuntimeError, MemoryError) as error:
             # RuntimeError is what FAISS raises. With twice as many vectors it is tried again.
             self._not_below = 2 * len(self)

@@ -26,7 +26,7 @@ def encoded(items: list[MemoryItem]) -> dict[str, Encoding]:
     for one in items:
         made = TOKENS.embed_tokens(passages_of(one))
         vectors = TOKENS.embed([*passages_of(one)])
-        found[one.id] = Encoding(vectors=vectors, tokens=tuple(map(token_codes, made)))
+        found[one.id] = Encoding(vectors=vectors, tokens=tuple(map(token_codes, made)), content_hash=one.content_hash)
     return found
 
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from devmem.collections import Collection, SearchQuery
-from devmem.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
+from devmem.collections import Collection, Filter, SearchQuery
+from devmem.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.testing.collection_suite.opening import MODEL, OpenCollection, Opening, item
 
@@ -60,6 +62,41 @@ class Content(Opening):
         if self.persists:
             first.close()
             assert list(opened(model=MODEL).scan()) == [stored]
+
+    def test_any_name_is_kept(self, collection: Collection) -> None:
+        """Half a surrogate pair too, in the id and wherever an item says whose it is."""
+        stored = [
+            item(f"note {name!r}", id=name, scope=Scope(user=name, agent=name), metadata={"speaker": name})
+            for name in ("\ud83d", "\ud83e", "plain")
+        ]
+        collection.add(stored)
+        assert collection.get([one.id for one in stored]) == stored
+        assert list(collection.scan(Filter(scope=Scope(user="\ud83e")))) == [stored[1]]
+        assert len(collection.search(SearchQuery(text="note", limit=5))) == 3
+        assert collection.delete(ids=["\ud83d"]) == 1
+        assert collection.count() == 2
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"scope": Scope(user=5)},  # type: ignore[arg-type]
+            {"metadata": {"key": object()}},
+            {"event_time": float("inf")},
+            {"expires_at": float("nan")},
+        ],
+    )
+    def test_what_could_not_be_read_again_is_refused(self, collection: Collection, fields: dict[str, Any]) -> None:
+        """With the item's id, and the items beside it stay searchable."""
+        collection.add([item("a good note", id="good")])
+        with pytest.raises(ValueError, match="bad"):
+            collection.add([replace(item("a bad note", id="bad"), **fields)])
+        assert [hit.item.id for hit in collection.search(SearchQuery(text="note"))] == ["good"]
+
+    def test_any_importance(self, collection: Collection) -> None:
+        """Numbers that are out of range, or none, are kept like any metadata."""
+        stored = [item(f"note {n}", metadata={"importance": n}) for n in (10**400, -1, 0.5, True, "high")]
+        collection.add(stored)
+        assert len(collection.search(SearchQuery(text="note", limit=9))) == len(stored)
 
     @pytest.mark.parametrize(
         ("text", "query"),

@@ -3,6 +3,8 @@
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,9 @@ from devmem.collections import Collection, SearchQuery
 from devmem.embedding import Encoding
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import EmbeddingMismatchError
+from devmem.outcomes import WriteStatus
 from devmem.testing.abilities import needs
+from devmem.testing.collection_suite.asking import encoded
 from devmem.testing.collection_suite.opening import (
     EMBEDDER,
     MODEL,
@@ -57,6 +61,24 @@ class Embedding(Opening):
         (kept,) = collection.get(["1"])
         assert kept.embedding is not None
         assert np.array_equal(kept.embedding, EMBEDDER.vector("has one"))
+
+    def test_an_embedding_of_another_text_is_refused(self, collection: Collection) -> None:
+        """While it was made the item was replaced by one that says something else, which goes on waiting."""
+        collection.add([waiting_item("about tea", id="1")])
+        (before,) = collection.waiting(1)
+        made = replace(Encoding.of(EMBEDDER.vector("about tea")), content_hash=before.content_hash)
+        collection.add([waiting_item("about coffee", id="1")])
+        assert collection.set_embeddings({"1": made}) == 0
+        (now,) = collection.waiting(5)
+        assert (now.content_summary, now.embedding) == ("about coffee", None)
+
+    def test_two_texts_of_one_id_in_a_batch(self, collection: Collection) -> None:
+        """The later one is kept, with what was made of it."""
+        short, long = waiting_item("about tea", id="1"), waiting_item("Tea is a drink of leaves. " * 80, id="1")
+        outcomes = collection.add([short, long], encodings=encoded([short, long]))
+        assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED, WriteStatus.SUPERSEDED]
+        assert collection.waiting(5) == []
+        assert collection.encodings(["1"])["1"].is_of(long.content_hash)
 
     def test_an_embedding_of_another_length_is_refused(self, collection: Collection) -> None:
         """Neither a new item nor a waiting one takes a vector of another model."""

@@ -18,6 +18,17 @@ from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollect
 class RankingEvidence(Opening):
     """Passages, token vectors, conversations, speakers, times."""
 
+    def test_a_long_item_takes_no_places_of_others(self, collection: Collection) -> None:
+        """Its passages are many, and each of them would be among the best candidates."""
+        long = MemoryItem(id="long", content_summary="The lake is cold and deep. " * 1500)
+        notes = [MemoryItem(id=f"{n}", content_summary=f"The lake is cold, note {n}.") for n in range(12)]
+        assert len(passages_of(long)) > 40
+        add_encoded(collection, [long, *notes])
+        for limit in (3, 10):
+            query = asked("the cold lake", candidates=10, limit=limit)
+            assert len(found(collection, query)) == limit
+            assert len(found(collection, SearchQuery(text=query.text, candidates=10, limit=limit))) == limit
+
     def test_a_long_item_is_found_by_its_last_passage(self, collection: Collection) -> None:
         """By words and by meaning, and its similarity is that of the passage."""
         story = " ".join(f"Part {n} of the report is about taxes and rain." for n in range(80))

@@ -183,7 +183,7 @@ class Indexer:
         known = self._encodings_of([*there, *had, *(self._manifest.ids(twin) if twin and twin != name else ())])
         for digest, item in stale:
             if (encoding := known.get(digest) or self._known_encodings.get(digest)) is not None:
-                self._encodings[item.id] = encoding
+                self._encodings[item.id] = replace(encoding, content_hash=item.content_hash)
             yield item
 
     def _encodings_of(self, ids: Sequence[str]) -> dict[str, Encoding]:

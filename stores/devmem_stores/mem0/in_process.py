@@ -51,6 +51,7 @@ class InProcessMem0:
         self._watch = Watch()
         self._lock = threading.RLock()
         self._opened: Any = None
+        self._closed = False
 
     @property
     def location(self) -> str:
@@ -61,6 +62,9 @@ class InProcessMem0:
         return f"{store.get('provider')}: {place or 'its usual place'}"
 
     def _memory(self, operation: str) -> Any:  # noqa: ANN401 - mem0 is imported when it is needed
+        if self._closed:
+            # Another thread was between two calls: mem0 opened again would keep the folder from everybody else.
+            raise Mem0SetupError(operation, f"memory store {self._setup.name!r} was closed")
         if self._opened is None:
             mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=self._secrets)
             register_parts()
@@ -182,6 +186,7 @@ class InProcessMem0:
     def close(self) -> None:
         """Close mem0's files, so that another process can open them, and the connections of its parts."""
         with self._lock:
+            self._closed = True
             if self._opened is None:
                 return
             opened, self._opened = self._opened, None
