@@ -1,7 +1,7 @@
 """The plain methods that a store is compared with: BM25 alone and one vector an item alone, both exact.
 
-They see the same texts by the same analysis and the same model as a store does, and share no code with its search, so
-that what they give stays the same while the store's search changes.
+They see what a store indexes, but whole items instead of passages, by the same analysis and the same model. Every item
+is scored, by no code of the store's search or index, so that what they give stays the same while that changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem import EmbeddingConfig, MemoryItem, Progress, QueryEmbedding
-from devmem.text.analysis import query_terms, terms
+from devmem.collections.passages import indexed_text, passages_of
+from devmem.text.analysis import STOP_WORDS, query_terms, term_weight, terms
 from tools.bench.retrieval.memo import EmbeddingMemo
 
 _K1: Final = 0.9
@@ -24,15 +25,19 @@ _BATCH: Final = 256
 
 
 class Bm25:
-    """Okapi BM25 (Robertson and Zaragoza 2009) over an item's full text, stemmed, stop words not searched for."""
+    """Okapi BM25 (Robertson and Zaragoza 2009) over all that an item says, the day of what it tells of with it.
+
+    As in a store, stop words are neither searched for nor counted in lengths, and a single character of a script
+    without spaces counts less than a word.
+    """
 
     def __init__(self, items: Sequence[MemoryItem], progress: Progress) -> None:
         self._ids = [item.id for item in items]
         lengths = np.zeros(len(items))
         found: dict[str, list[tuple[int, int]]] = {}
         for at, item in enumerate(items):
-            counts = Counter(terms(item.full_text()))
-            lengths[at] = counts.total()
+            counts = Counter(terms(indexed_text("\n".join(passages_of(item)), item)))
+            lengths[at] = sum(count for term, count in counts.items() if term not in STOP_WORDS)
             for term, count in counts.items():
                 found.setdefault(term, []).append((at, count))
             progress(at + 1)
@@ -48,7 +53,7 @@ class Bm25:
                 continue
             at, counts = entries[:, 0], entries[:, 1]
             idf = np.log1p((len(self._ids) - len(at) + 0.5) / (len(at) + 0.5))
-            scores[at] += idf * counts * (_K1 + 1) / (counts + self._norm[at])
+            scores[at] += term_weight(term) * idf * counts * (_K1 + 1) / (counts + self._norm[at])
         return [self._ids[at] for at in _best(scores, top_k) if scores[at] > 0]
 
     def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:  # noqa: ARG002
