@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tools.bench.__main__ import app
+from tools.bench.speed.processes import ROOT
+from tools.bench.store import run
 
 
 def test_every_benchmark_is_listed() -> None:
@@ -32,3 +36,24 @@ def test_rows_leave_out_what_does_not_apply(tmp_path: Path, monkeypatch: pytest.
     rows = json.loads(file.read_text(encoding="utf-8"))
     assert {tuple(row) for row in rows} == {("bench", "case", "metric", "value", "unit")}
     assert {row["case"] for row in rows} >= {"first", "no_change", "one_changed", "one_deleted", "one_renamed"}
+
+
+def test_the_store_benchmark_opens_its_file_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.bench.store._SIZES", {"1k": 20, "10k": 30})
+    monkeypatch.setattr("tools.bench.store._UPDATES", 10)
+    monkeypatch.setattr("tools.bench.store._QUERIES", 5)
+    rows = list(run())
+    assert {row.case for row in rows if row.metric == "cold_open"} == {"1k", "10k"}
+    assert all(row.value > 0 for row in rows)
+
+
+@pytest.mark.parametrize("module", ["tools.bench.simple_store", "tools.bench.speed.measured.devmem_store"])
+def test_faiss_is_loaded_after_the_clock_of_cold_open_was_started(module: str) -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"import sys, {module}; print('faiss' in sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert loaded.stdout.strip() == "False"

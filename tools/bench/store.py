@@ -12,19 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from devmem import (
-    CollectionMemory,
-    EmbeddingConfig,
-    MemoryItem,
-    MemoryQuery,
-    MemoryWritePayload,
-    StoreSetup,
-    Vector,
-)
-from devmem_stores.simple import SimpleConfig, SimpleMemory
+from devmem import CollectionMemory, MemoryItem, MemoryQuery, MemoryWritePayload, Vector
 from tools.bench.json_baseline import WholeFileJson
-from tools.bench.precomputed import PrecomputedEmbedder
 from tools.bench.rows import JsonFile, Row, report
+from tools.bench.simple_store import open_simple
 from tools.bench.synthetic import Corpus, make_corpus
 
 _UPDATES = 300
@@ -93,15 +84,7 @@ def _open(corpus: Corpus, folder: Path) -> CollectionMemory:
     # An update writes "Input: ..." before the text; its vector is the text's own.
     known = dict(zip(corpus.texts, corpus.vectors, strict=True))
     known |= {f"Input: {text}": vector for text, vector in known.items()}
-    embedder = PrecomputedEmbedder(known, corpus.vectors.shape[1])
-    setup = StoreSetup(
-        name="bench",
-        store_type="simple",
-        config=SimpleConfig(memory_path="bench.db", embedding=EmbeddingConfig(provider="openai")),
-        base_dir=folder,
-        open_embedder=lambda _: embedder,
-    )
-    store = SimpleMemory(setup)
+    store = open_simple(folder, known, corpus.vectors.shape[1])
     store.load()
     return store
 
@@ -147,21 +130,27 @@ def _faiss(corpus: Corpus, size: int) -> Iterator[tuple[str, float]]:
 
 _COLD = """
 import json, sys, time
+from pathlib import Path
 import numpy as np
-import devmem
-asked = np.load(sys.argv[2])
+from devmem import MemoryQuery
+from tools.bench.simple_store import open_simple
+folder, text = Path(sys.argv[1]), sys.argv[2]
+vector = np.load(folder / "asked.npy")
 started = time.perf_counter()
-collection = devmem.open_collection(sys.argv[1])
-hits = collection.search(devmem.SearchQuery(text=sys.argv[3], vector=asked, limit=5))
+store = open_simple(folder, {}, len(vector))
+query = MemoryQuery(text=text, top_k=5)
+query.embedding.known("bench:precomputed", vector)
+hits = store.search(query)
 print(json.dumps({"ms": (time.perf_counter() - started) * 1000, "hits": len(hits)}))
 """
+_ROOT = Path(__file__).parents[2]
 
 
 def _cold_open(corpus: Corpus, folder: Path) -> float:
     """Open the file in a new process and answer once: ms, after the imports of devmem; FAISS is loaded within."""
     np.save(folder / "asked.npy", corpus.vectors[0])
-    command = [sys.executable, "-c", _COLD, str(folder / "bench.db"), str(folder / "asked.npy"), corpus.texts[0]]
-    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, "-c", _COLD, str(folder), corpus.texts[0]]
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, cwd=_ROOT).stdout)
     if answer["hits"] != 5:
         raise RuntimeError(f"the reopened store gave {answer['hits']} hits instead of 5")
     return float(answer["ms"])

@@ -1,4 +1,7 @@
-"""A `simple` store with its defaults in a SQLite file, on vectors that are known beforehand."""
+"""A `simple` store with its defaults in a SQLite file, on vectors that are known beforehand.
+
+FAISS is not imported here: devmem loads it at the first search, which a user's process pays for as well.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 
-from devmem import EmbeddingConfig, MemoryBase, MemoryItem, MemoryQuery, QueryEmbedding, StoreSetup
-from devmem_stores.simple import SimpleConfig, SimpleMemory
-from tools.bench.precomputed import PrecomputedEmbedder
+from devmem import MemoryBase, MemoryItem, MemoryQuery, QueryEmbedding
+from tools.bench.simple_store import open_simple
 from tools.bench.speed.measured.measuring import (
     TOP_K,
     answer,
@@ -35,7 +36,6 @@ _PAUSE, _LONGEST_SETTLING = 0.05, 3_600.0
 def main() -> None:
     """Build the file, open it, or ask it."""
     phase, corpus, size, folder = arguments()
-    faiss.omp_set_num_threads(1)
     match phase:
         case "build":
             _build(corpus, size, folder)
@@ -45,20 +45,9 @@ def main() -> None:
             _ask(corpus, size, folder)
 
 
-def _store(folder: Path, dimension: int) -> SimpleMemory:
-    setup = StoreSetup(
-        name="bench",
-        store_type="simple",
-        config=SimpleConfig(memory_path="bench.db", embedding=EmbeddingConfig(provider="openai")),
-        base_dir=folder,
-        open_embedder=lambda _: PrecomputedEmbedder({}, dimension),
-    )
-    return SimpleMemory(setup)
-
-
 def _build(corpus: Path, size: int, folder: Path) -> None:
     vectors = np.load(corpus / "vectors.npy", mmap_mode="r")
-    store = _store(folder, vectors.shape[1])
+    store = open_simple(folder, {}, vectors.shape[1])
     started = time.perf_counter()
     with (corpus / "texts.txt").open(encoding="utf-8") as texts:
         for start in range(0, size, _BATCH):
@@ -97,9 +86,10 @@ def _query(queries: Any, at: int, *, words: bool = True, meaning: bool = True) -
 
 
 def _open_and_ask_once(corpus: Path, size: int, folder: Path) -> None:
+    """Time from opening the file to the first answer, after the imports of devmem; FAISS is loaded within."""
     queries = read_queries(corpus, size)
     started = time.perf_counter()
-    store = _store(folder, queries["vectors"].shape[1])
+    store = open_simple(folder, {}, queries["vectors"].shape[1])
     hits = store.search(_query(queries, 0))
     answer({"cold_open": (time.perf_counter() - started) * 1000})
     if len(hits) != TOP_K:
@@ -110,7 +100,7 @@ def _ask(corpus: Path, size: int, folder: Path) -> None:
     queries = read_queries(corpus, size)
     count = len(queries["texts"])
     before = resident_bytes()
-    store = _store(folder, queries["vectors"].shape[1])
+    store = open_simple(folder, {}, queries["vectors"].shape[1])
     stages: dict[str, list[float]] = defaultdict(list)
 
     _settle(store, _query(queries, 0))
