@@ -104,6 +104,14 @@ def test_a_text_is_embedded_once_a_run(tmp_path: Path) -> None:
     assert sorted(text for text in embedder.texts if text in texts) == sorted(texts)
 
 
+def test_each_backend_of_a_model_embeds_for_itself() -> None:
+    opened: dict[str, HashEmbedder] = {}
+    memo = EmbeddingMemo(lambda config: opened.setdefault(config.params.backend, HashEmbedder(8)))
+    for backend in ("onnx", "numpy", "onnx"):
+        memo.open(EmbeddingConfig.model_validate({"params": {"backend": backend}})).embed(["a"])
+    assert {name: embedder.texts for name, embedder in opened.items()} == {"onnx": ["a"], "numpy": ["a"]}
+
+
 @runtime_checkable
 class EmbedsTokens(Protocol):
     """A further ability, as stores ask for one."""

@@ -60,16 +60,20 @@ def _not_in(known: Container[str], texts: Sequence[str]) -> list[str]:
 
 
 class EmbeddingMemo:
-    """The embedders of one run, by model; give `open` to whatever opens embedders."""
+    """The embedders of one run, by configuration; give `open` to whatever opens embedders.
+
+    One model on another backend gives nearly the same vectors, but takes another time: it is another embedder.
+    """
 
     def __init__(self, open_inner: Callable[[EmbeddingConfig], Embedder] = open_embedder) -> None:
         self._open_inner = open_inner
-        self._embedders: dict[str, RememberingEmbedder] = {}
+        self._embedders: dict[EmbeddingConfig, RememberingEmbedder] = {}
 
     def open(self, config: EmbeddingConfig) -> Embedder:
-        """Open the model that the configuration names."""
-        inner = self._open_inner(config)
-        return self._embedders.setdefault(inner.identity.name, _with_abilities(inner))
+        """Give the embedder of a configuration, the same one for equal ones."""
+        if config not in self._embedders:
+            self._embedders[config] = _with_abilities(self._open_inner(config))
+        return self._embedders[config]
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
