@@ -89,6 +89,15 @@ def test_the_query_of_a_long_dialogue_is_its_end(tmp_path: Path) -> None:
         ("nothing", "the file is not JSON"),
         ('[{"id": "x", "units": [{"id": "a", "text": "t"}]}]', "without a question whose evidence is there"),
         ('[{"id": "x", "units": [], "queries": [{"text": "?"}]}]', "are not as units has them: KeyError('id')"),
+        (
+            '[{"id": "x", "units": [], "queries": [{"id": "q", "text": " "}]}]',
+            "[0]: question 'q': expected text, found ' '",
+        ),
+        ('[{"id": "x", "units": [], "queries": [{"id": "q", "text": 5}]}]', "not as units has them: AttributeError"),
+        (
+            '[{"id": 1, "units": []}, {"id": "2", "units": []}, {"id": "1", "units": []}]',
+            "[2]: 'id': '1' is that of [0] too",
+        ),
     ],
 )
 def test_what_is_no_data_set_is_refused(tmp_path: Path, content: str, said: str) -> None:
@@ -106,6 +115,13 @@ def test_a_dialogue_that_is_not_one_is_named(tmp_path: Path, changed: dict[str, 
     dialogues = write_lines(tmp_path / "dialogue.json", [DIALOGUES[0], {**DIALOGUES[0], **changed}])
     with pytest.raises(DataFileError, match=r"dialogue\.json:2: not a dialogue"):
         read_datasets([memories, dialogues])
+
+
+def test_a_dialogue_that_asks_nothing_is_named(tmp_path: Path) -> None:
+    write_lines(tmp_path / "memory.json", MEMORIES)
+    silent = {**DIALOGUES[0], "dialogue": ["<BOD>\n", "<EOD>\n"]}
+    with pytest.raises(DataFileError, match=r"dialogue\.json:2: nothing is said before"):
+        read_datasets([write_lines(tmp_path / "dialogue.json", [DIALOGUES[0], silent])])
 
 
 def test_dialogues_without_memories_say_what_is_missing(tmp_path: Path) -> None:

@@ -240,6 +240,8 @@ def test_a_variant_may_ask_by_meaning_or_by_words_alone() -> None:
         ("a={search: {words: 5}}", "search.words: expected a bool"),
         ("a={search: {similarity_threshold: true}}", "expected a float"),
         ("a={config: 5}", "config: expected a mapping"),
+        ("a={config: {memory_path: mine.db}}", "config.memory_path: leave it out; each haystack gets an empty store"),
+        ("a={type: brain, config: {redis: {url: 'redis://here'}}}", "config.redis: leave it out"),
     ],
 )
 def test_a_wrong_variant_says_what_is_right(given: str, said: str) -> None:

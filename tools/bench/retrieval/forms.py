@@ -28,7 +28,11 @@ Ask = Callable[[Group, Mapping[str, MemoryItem]], Iterator[Question]]
 
 
 def read_conversations(path: Path, name: str) -> Dataset:
-    """Read a file of conversations that bring their own questions; raises `DataFileError` when it is none."""
+    """Read a file of conversations that bring their own questions.
+
+    Raises:
+        DataFileError: it is none, a question has no text, or two conversations have one id.
+    """
     data = open_data(path)
     ask, key = _asked(path, data.format)
     items = [record for record in data.records if isinstance(record, MemoryItem)]
@@ -37,11 +41,13 @@ def read_conversations(path: Path, name: str) -> Dataset:
         by_conversation.setdefault(str(item.scope.conversation), []).append(item)
     document = read_document(path)
     groups: Sequence[Group] = document if isinstance(document, list) else [document]  # type: ignore[list-item]
+    _check_ids(path, groups, key)
     haystacks, asked = [], 0
-    for group in groups:
+    for at, group in enumerate(groups):
         found = by_conversation.get(str(group[key]), [])
         try:
             questions = list(ask(group, {item.id: item for item in found}))
+            _check_texts(path, f"[{at}]", questions)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataFileError(
                 path, f"the questions of {group[key]!r} are not as {data.format} has them: {error!r}"
@@ -55,6 +61,21 @@ def read_conversations(path: Path, name: str) -> Dataset:
     return Dataset(
         name=name, haystacks=tuple(haystacks), not_counted=asked - sum(len(one.questions) for one in haystacks)
     )
+
+
+def _check_ids(path: Path, groups: Sequence[Group], key: str) -> None:
+    """Refuse two conversations of one id: their items could not be told apart."""
+    first: dict[str, int] = {}
+    for at, group in enumerate(groups):
+        earlier = first.setdefault(str(group[key]), at)
+        if earlier != at:
+            raise DataFileError(path, f"[{at}]: {key!r}: {group[key]!r} is that of [{earlier}] too; give it its own")
+
+
+def _check_texts(path: Path, entry: str, questions: Sequence[Question]) -> None:
+    for question in questions:
+        if not question.text.strip():
+            raise DataFileError(path, f"{entry}: question {question.id!r}: expected text, found {question.text!r}")
 
 
 def _asked(path: Path, found: FileFormat) -> tuple[Ask, str]:

@@ -63,9 +63,12 @@ def _questions(path: Path, items: Mapping[str, MemoryItem]) -> Iterator[Question
             turn = min(raw["test-turn"])
             said = "\n".join(filter(None, map(_utterance, raw["dialogue"][:turn])))
             gold = frozenset(one for named in raw["relevant-id"] if (one := f"madial/{named}") in items)
-            yield Question(id=str(raw["id"]), text=said[-_SAID:], type="dialogue", gold=gold)
+            question = Question(id=str(raw["id"]), text=said[-_SAID:], type="dialogue", gold=gold)
         except (KeyError, TypeError, ValueError) as error:
             raise DataFileError(path, f"not a dialogue of MADial-Bench: {error!r}", line=number) from error
+        if not question.text.strip():
+            raise DataFileError(path, "nothing is said before `test-turn`, so there is nothing to ask", line=number)
+        yield question
 
 
 def _utterance(line: str) -> str:

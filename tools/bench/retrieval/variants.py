@@ -15,6 +15,8 @@ from tools.bench.retrieval.memo import EmbeddingMemo
 
 _STORE: Final = "bench"
 _DEFAULTS: Final = {"memory_path": "bench.db", "embedding": {"provider": "minilm"}}
+_PLACES: Final = ("memory_path", "index_path", "outbox", "redis")
+"""Keys of `config:` that say where a store is; each haystack needs an empty one."""
 _SEARCH_KEYS: Final = {"similarity_threshold": float, "agent_role": str, "words": bool, "meaning": bool}
 
 
@@ -25,7 +27,7 @@ class Variant:
     name: str
     type: str = "simple"
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of the store's `config:` that differ from a SQLite file with `minilm`."""
+    """Keys of the store's `config:` that differ from a SQLite file with `minilm`; where it is, is not among them."""
     search: Mapping[str, Any] = field(default_factory=dict)
     """`similarity_threshold` and `agent_role` of the query; `words: false` leaves its text out of the full-text search,
     `meaning: false` its embedding."""
@@ -72,6 +74,11 @@ def parse_variant(given: str) -> Variant:
         raise ValueError(f"--variant {given!r}: expected NAME={{config: {{...}}, search: {{...}}}}")
     _check_keys(name, raw, ("type", "config", "search"))
     config, search = _mapping(name, raw, "config"), _mapping(name, raw, "search")
+    if (place := next((key for key in _PLACES if key in config), None)) is not None:
+        raise ValueError(
+            f"--variant {name}: config.{place}: leave it out; each haystack gets an empty store of its own, in a "
+            "temporary file"
+        )
     _check_keys(name, search, tuple(_SEARCH_KEYS))
     for key, value in search.items():
         wanted = _SEARCH_KEYS[key]
