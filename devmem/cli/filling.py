@@ -15,6 +15,7 @@ from devmem.manager import dump_payload
 from devmem.outcomes import MemoryWritePayload, WriteOutcome, WriteStatus
 
 _BATCH: Final = 128
+_REASONS_SHOWN: Final = 3
 _MARK: Final = "payload_id"
 """Metadata key by which a rescued write is known when it comes again."""
 
@@ -26,6 +27,7 @@ class Filler:
         self._store = store
         self._items: list[MemoryItem] = []
         self.counts: Counter[str] = Counter()
+        self._reasons: Counter[tuple[str, str]] = Counter()
 
     def put(self, record: Record) -> None:
         """Take a record; it is durable after `flush`."""
@@ -47,6 +49,12 @@ class Filler:
         for outcome in self._store.add(fresh):
             self._count(outcome)
 
+    def reasons(self) -> list[str]:
+        """Say why records were not stored, the most frequent reasons with their counts: `48 skipped: ...`."""
+        shown = [f"{count:,} {status}: {reason}" for (status, reason), count in self._reasons.most_common()]
+        more = shown[_REASONS_SHOWN:]
+        return shown[:_REASONS_SHOWN] + ([f"and {len(more):,} more reasons"] if more else [])
+
     def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
         mark = hashlib.sha256(dump_payload(payload).encode()).hexdigest()[:32]
         if self._store.count_memories(Filter(metadata={_MARK: mark})):
@@ -55,5 +63,7 @@ class Filler:
 
     def _count(self, outcome: WriteOutcome) -> None:
         self.counts[outcome.status.value] += 1
+        if outcome.reason and outcome.status in (WriteStatus.SKIPPED, WriteStatus.QUEUED):
+            self._reasons[outcome.status.value, outcome.reason] += 1
         if outcome.waiting:
             self.counts["waiting for their embedding"] += 1

@@ -55,6 +55,8 @@ def import_data(
             _fill(terminal, filler, path, data_format)
         total = target.count_memories()
     terminal.print(f"{store}: {_counted(filler.counts)}; the store has {total:,} items now")
+    for reason in filler.reasons():
+        terminal.report("warning", reason)
 
 
 def _fill(terminal: Terminal, filler: Filler, path: Path, data_format: FileFormat) -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from devmem import MemoryContentSnapshot, MemoryWritePayload
+from devmem import (
+    MemoryContentSnapshot,
+    MemoryItem,
+    MemoryWritePayload,
+    Progress,
+    StoreSetup,
+    WriteOutcome,
+    WriteStatus,
+)
+from devmem.cli.filling import Filler
 from devmem.manager import dump_payload
+from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 from .conftest import Devmem, one_paragraph, unreachable_store
 
@@ -80,10 +90,41 @@ def test_rescued_writes_go_through_the_store_once(workflow: Path, devmem: Devmem
     assert "Output: It is at the lakehouse." in shown(devmem, workflow)[0]["content_summary"]
 
 
-def test_what_a_store_skips_is_counted(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+def test_what_a_store_skips_is_counted_with_the_reasons(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     data = tmp_path / "unsaved.jsonl"
-    data.write_text(dump_payload(MemoryWritePayload(inputs_text="Hm.")) + "\n", encoding="utf-8")
-    assert "notes: 1 skipped; the store has 0 items now" in devmem("import", workflow, "notes", data).stdout
+    payloads = [MemoryWritePayload(inputs_text=text) for text in ("Hm.", " ", "Ha.")]
+    data.write_text("".join(dump_payload(payload) + "\n" for payload in payloads), encoding="utf-8")
+    result = devmem("import", workflow, "notes", data)
+    assert "notes: 3 skipped; the store has 0 items now" in result.stdout
+    assert result.stderr.splitlines() == [
+        "warning: 2 skipped: shorter than min_content_length = 20 characters",
+        "warning: 1 skipped: neither the input nor the output has a text",
+    ]
+
+
+def test_a_store_that_takes_no_writes_says_so(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"text": "one"}\n{"text": "two"}\n', encoding="utf-8")
+    store = "memory: [{name: manual, type: file, config: {index_path: m.db, file_sources: [{path: data.jsonl}]}}]\n"
+    workflow.write_text(store, encoding="utf-8")
+    result = devmem("import", workflow, "manual", data)
+    assert "manual: 2 skipped" in result.stdout
+    assert "warning: 2 skipped: read-only: a file store holds what its files say" in result.stderr
+
+
+class Refusing(SimpleMemory):
+    """Takes nothing, and says of each item why."""
+
+    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
+        return [WriteOutcome(status=WriteStatus.SKIPPED, reason=f"no {item.content_summary}") for item in items]
+
+
+def test_of_many_reasons_the_most_frequent_are_told() -> None:
+    filler = Filler(Refusing(StoreSetup(name="notes", store_type="simple", config=SimpleConfig())))
+    for text in ("tea", "rain", "rain", "rain", "snow", "tea", "ice", "fog"):
+        filler.put(MemoryItem(content_summary=text))
+    filler.flush()
+    assert filler.reasons() == ["3 skipped: no rain", "2 skipped: no tea", "1 skipped: no snow", "and 2 more reasons"]
 
 
 def test_a_store_of_one_process_is_not_filled(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
