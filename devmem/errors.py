@@ -5,7 +5,8 @@
     ├── StoreTypeError
     │   ├── UnknownStoreTypeError
     │   ├── StoreTypeClashError
-    │   └── StoreTypeLoadError
+    │   ├── StoreTypeLoadError
+    │   └── PluginLoadError          a module that `plugins:` names
     ├── CollectionError              knows the collection's location
     │   ├── CollectionDamagedError
     │   ├── CollectionBusyError
@@ -99,6 +100,14 @@ class StoreTypeLoadError(StoreTypeError):
     def __init__(self, name: str, owner: str, reason: str) -> None:
         self.name, self.owner, self.reason = name, owner, reason
         super().__init__(f"store type {name!r} of {owner} cannot be loaded: {reason}")
+
+
+class PluginLoadError(StoreTypeError):
+    """A module that `plugins:` names cannot be imported; it may register store types, rerankers or both."""
+
+    def __init__(self, module: str, reason: str) -> None:
+        self.module, self.reason = module, reason
+        super().__init__(f"module {module!r} cannot be imported: {reason}")
 
 
 class CollectionError(DevmemError):

@@ -11,7 +11,7 @@ from typing import Final, TypeVar, overload
 
 from devmem.base import MemoryBase
 from devmem.config import ConfigModel
-from devmem.errors import StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
+from devmem.errors import PluginLoadError, StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
 from devmem.registry.types import StoreFactory, StoreType
 
 ENTRY_POINT_GROUP: Final = "devmem.stores"
@@ -100,18 +100,18 @@ class StoreRegistry:
             return " and ".join(_owner(claim) for claim in self._entry_points().get(name, []))
 
     def load_plugin(self, module: str) -> None:
-        """Import a module that registers store types.
+        """Import a module that registers store types, or rerankers.
 
         Raises:
-            StoreTypeLoadError: it cannot be imported.
+            PluginLoadError: it cannot be imported.
         """
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             reason = f"there is no module {error.name!r} on the Python path (install it, or set PYTHONPATH)"
-            raise StoreTypeLoadError(module, "`plugins:`", reason) from error
+            raise PluginLoadError(module, reason) from error
         except Exception as error:  # a stranger's module may raise anything while it is imported
-            raise StoreTypeLoadError(module, "`plugins:`", f"{type(error).__name__}: {error}") from error
+            raise PluginLoadError(module, f"{type(error).__name__}: {error}") from error
 
     def _entry_points(self) -> dict[str, list[EntryPoint]]:
         if self._found is None:
