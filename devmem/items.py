@@ -168,7 +168,7 @@ class MemoryItem:
     """One remembered thing."""
 
     content_summary: str
-    """The short text that is shown to an agent and that the embedding is made of."""
+    """The short text that is shown to an agent; what is searched are the snapshots too."""
     id: str = field(default_factory=lambda: uuid4().hex)
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     embedding: JsonVector = field(default=None, compare=False, repr=False)
@@ -206,7 +206,10 @@ class MemoryItem:
         return ("" if self.event_time is None else _dated(self.event_time)) + self.content_summary.strip()
 
     def full_text(self) -> str:
-        """Join the summary and those snapshot texts that it does not hold already: what full-text search sees."""
+        """Join the summary and those snapshot texts that it does not hold already: all that the item says.
+
+        A search sees its passages instead, without what is said twice and with the day of what the item tells of.
+        """
         snapshots = (self.input_snapshot, self.output_snapshot)
         texts = [snapshot.text for snapshot in snapshots if snapshot is not None]
         parts = [self.content_summary, *(text for text in texts if text and text not in self.content_summary)]

@@ -49,7 +49,7 @@ def search(
     `--by-conversation` ranks conversations by all that speaks for them and lists the best items of each; `--top-k` is
     the number of conversations then. With `--explain`, each says what its score is made of.
 
-    Example: `devmem search configs/demo/team.yaml notes "Where is the offsite?" --session demo --explain`
+    Example: `devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain`
     """
     terminal: Terminal = ctx.obj
     restriction = make_filter(

@@ -2,7 +2,7 @@
 
 Late interaction is from Khattab and Zaharia, "ColBERT: Efficient and Effective Passage Search via Contextualized Late
 Interaction over BERT" (SIGIR 2020). Of each component only the sign is kept, 48 bytes a token for 384 dimensions;
-the query's vectors stay as they are, so a comparison is asymmetric.
+the query's are rounded to 4 bits a component when they are compared, so a comparison is asymmetric.
 """
 
 from __future__ import annotations

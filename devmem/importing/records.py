@@ -20,7 +20,7 @@ Record: TypeAlias = MemoryItem | MemoryWritePayload
 """An item to add as it is, or what a node wrote, which the store makes an item of."""
 
 _SUMMARY_LENGTH: Final = 1000
-"""Characters of a text that are shown and embedded; a longer one is kept whole beside them."""
+"""Characters of a text that are shown; a longer one is kept whole beside them, and searched."""
 _TEXT_KEYS: Final = ("text", "content", "content_summary")
 _SPEAKER_KEYS: Final = ("speaker", "role")
 _TIME_KEYS: Final = ("event_time", "timestamp", "time", "date")

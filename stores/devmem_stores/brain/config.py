@@ -58,7 +58,7 @@ class BrainConfig(CollectionConfig):
     window: int = Field(default=1480, ge=100, json_schema_extra={"advanced": True})
     """Characters that the model summarizes at once; a longer text goes through in overlapping windows."""
     max_content_length: int = Field(default=500, ge=50)
-    """Characters of an item's summary that is shown and embedded; the whole text is kept, searched by words."""
+    """Characters of an item's summary that is shown; all of the text is kept, and found by words and meaning."""
 
     @property
     def llm_model(self) -> ChatConfig | None:

@@ -31,7 +31,8 @@ class LongTermConfig(CollectionConfig):
     ttl_days: float | None = Field(default=None, gt=0)
     """Days that a message is kept; absent keeps it until it is deleted."""
     max_content_length: int = Field(default=1000, ge=50)
-    """Characters of a message that are shown to an agent and embedded; the whole text is kept, searched by words."""
+    """Characters of a message that are shown to an agent; all of the text is kept, and found by words and meaning. A
+    longer message is news unless its very words are known."""
 
     @model_validator(mode="after")
     def _say_it_once(self) -> Self:

@@ -56,7 +56,7 @@ def item_of(
         scope: whose it is.
         stored_at: seconds since the epoch.
         lifetime: seconds that it is kept; None for ever.
-        max_length: characters that are shown and embedded.
+        max_length: characters that are shown.
         by_content: what was said makes the item the same as another, not every part of the message.
 
     Raises:

@@ -150,7 +150,7 @@ class LongTermMemory(CollectionMemory):
         return found
 
     def _compared_by_meaning(self, text: str) -> bool:
-        # What is embedded in part may go on in another way.
+        # Of a long text only passages have embeddings: one that is alike says nothing of the others.
         return bool(text.strip()) and len(text) <= self.config.max_content_length
 
     def _embedded(self, texts: Sequence[str]) -> dict[str, Vector]:

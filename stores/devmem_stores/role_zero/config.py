@@ -55,7 +55,7 @@ class RoleZeroConfig(CollectionConfig):
     shared: bool = False
     """Nodes recall what nodes of other roles wrote too, not only their own and what belongs to no role."""
     max_content_length: int = Field(default=1000, ge=50)
-    """Characters of a message that are shown by searches and embedded; the whole text is kept, searched by words."""
+    """Characters of a message that searches show; all of the text is kept, and found by words and meaning."""
     llm_ranker: RankerConfig | None = None
     """A chat model that picks the related messages among the candidates; absent leaves the search's own order."""
     outbox: str | None = Field(default="auto", json_schema_extra={"advanced": True})

@@ -13,7 +13,7 @@ class SimpleConfig(CollectionConfig):
     """Configuration of a `simple` store."""
 
     max_content_length: int = Field(default=500, ge=50)
-    """Characters of the summary that is shown to an agent and embedded; the whole text is kept, searched by words."""
+    """Characters of the summary that is shown to an agent; all of the text is kept, and found by words and meaning."""
     min_content_length: int = Field(default=20, ge=0)
     """A shorter exchange, written as `Input: ... Output: ...`, is not stored."""
     max_items: int | None = Field(default=None, ge=1)
