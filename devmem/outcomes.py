@@ -59,8 +59,15 @@ class Hit:
     """Score of the second look that a ranking took at the best candidates."""
     parts: Mapping[str, float] = field(default_factory=dict)
     """What each kind of evidence added to the score, by name; empty where the score is not a sum."""
+    passage: str | None = None
+    """The passage of a long item that was found, where the summary does not have it."""
     store: str = ""
     """Name of the store that found it."""
+
+    def text(self) -> str:
+        """Give what is shown of the item: its summary, led by the day, and the passage that was found."""
+        shown = self.item.dated_summary()
+        return shown if self.passage is None else f"{shown}\n… {self.passage}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,8 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     """Give a hit: its item, its store and every signal."""
     signals = {name: getattr(hit, name) for name in ("score", "similarity", "lexical", "recency", "rerank")}
     item = item_json(hit.item)
-    return {"store": hit.store, "id": item.pop("id"), "text": item.pop("content_summary"), **signals, **item}
+    passage = {} if hit.passage is None else {"passage": hit.passage}
+    return {"store": hit.store, "id": item.pop("id"), "text": item.pop("content_summary"), **passage, **signals, **item}
 
 
 def outcome_json(write: StoreWrite) -> dict[str, Any]:

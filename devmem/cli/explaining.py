@@ -76,7 +76,7 @@ def _hit_row(at: int, hit: Hit, waiting: bool) -> list[str]:
         why(hit.parts),
         item_date(hit.item),
         hit.item.id,
-        hit.item.content_summary,
+        hit.item.content_summary if hit.passage is None else f"{hit.item.content_summary}\n… {hit.passage}",
     ]
 
 

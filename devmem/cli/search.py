@@ -120,3 +120,5 @@ def _list(terminal: Terminal, hits: list[Hit]) -> None:
         terminal.print(f"{at}. {hit.score:.3f}  {item_date(hit.item)}  {hit.item.id}", style="bold")
         for line in hit.item.content_summary.splitlines():
             terminal.print(f"   {line}")
+        if hit.passage is not None:
+            terminal.print(f"   … {' '.join(hit.passage.split())}", style="dim")

@@ -38,7 +38,7 @@ class ExtractiveChat:
 
 def _passage(hit: Hit, wanted: set[str]) -> str:
     """Give the item's text, or of a long one the run of sentences with most of the wanted words."""
-    text = hit.item.dated_summary()
+    text = hit.text()
     if len(text) <= _PASSAGE_LENGTH:
         return " ".join(text.split())
     sentences = split_sentences(text)

@@ -79,13 +79,13 @@ def _content_keys(hit: Hit) -> set[str]:
 def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown], list[CutHit]]:
     """Take what fits, in order of rank, passing over what is too long; the first is shortened rather than left out."""
     if policy.token_budget is None:
-        return [Shown(hit=hit, text=hit.item.dated_summary()) for hit in hits], []
+        return [Shown(hit=hit, text=hit.text()) for hit in hits], []
     left = policy.token_budget - estimate_tokens(frame_lines(policy.language))
     shown: list[Shown] = []
     cut: list[CutHit] = []
     numbers: dict[str, int] = {}
     for hit in hits:
-        store, text = hit.store, hit.item.dated_summary()
+        store, text = hit.store, hit.text()
         section = 0 if store in numbers else estimate_tokens(section_line(store))
         number = numbers.get(store, 0) + 1
         if not shown:

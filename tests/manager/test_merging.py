@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,3 +146,12 @@ def test_the_block_is_in_the_language_of_the_options() -> None:
     result = manager_of(ScriptedStore(hits=[hit("茶")]), options=MemoryOptions(language="zh")).retrieve(query="?")
     assert result is not None
     assert result.formatted_text.startswith("===== 相关记忆 =====\n")
+
+
+def test_the_passage_that_was_found_is_shown() -> None:
+    """A summary may be only the start of a long text."""
+    found = replace(hit("A report that begins with taxes…"), passage="At last a zeppelin lands.")
+    result = manager_of(ScriptedStore(hits=[found])).retrieve(query="Where does the zeppelin land?")
+    assert result is not None
+    assert "A report that begins with taxes…" in result.formatted_text
+    assert "At last a zeppelin lands." in result.formatted_text

@@ -9,11 +9,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.protocol import SearchQuery
-from devmem.collections.sqlite.asked import Column
+from devmem.collections.sqlite.asked import Asked, Column
 from devmem.collections.sqlite.cache import SearchCache
 from devmem.collections.sqlite.candidates import Found
+from devmem.collections.sqlite.matching import TokenMatches
 from devmem.collections.sqlite.rows import fetch_items
+from devmem.collections.sqlite.speaking import passage_shown, speaking_passages
 from devmem.items import MemoryItem, Vector
 from devmem.outcomes import CandidateCut, CutCandidate, Hit
 from devmem.ranking import Evidence
@@ -34,13 +35,14 @@ class Choice:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        query: SearchQuery,
+        asked: Asked,
         found: Found,
         scores: Column,
         evidence: Evidence | None,
+        matches: TokenMatches | None,
     ) -> None:
-        self._connection, self._query = connection, query
-        self._found, self._scores, self._evidence = found, scores, evidence
+        self._connection, self._asked, self._query = connection, asked, asked.query
+        self._found, self._scores, self._evidence, self._matches = found, scores, evidence, matches
         self._items: dict[int, MemoryItem] = {}
         self._given: frozenset[int] = frozenset()
         self.cut: list[CutCandidate] = []
@@ -48,17 +50,16 @@ class Choice:
         # The newer item comes first among equals.
         self._order = np.lexsort((-found.rows, -scores)).tolist()
 
-    def hits(self, cache: SearchCache) -> list[Hit]:
+    def hits(self) -> list[Hit]:
         """Give the best hits, best first."""
         query, limit = self._query, self._query.limit
         diverse = query.weights is None and query.ranking.diversity > 0
         wanted = limit * _DIVERSE_FROM if diverse else limit
         chosen = self._chosen(self._order, wanted)
         if diverse:
-            chosen = self._diverse(cache, chosen, limit)
-        self._fetch(chosen)
+            chosen = self._diverse(chosen, limit)
         self._given = frozenset(chosen)
-        return [self._hit(at) for at in chosen]
+        return self._hits(chosen)
 
     def best_of_each(self, groups: Sequence[Sequence[int]], limit: int) -> list[list[Hit]]:
         """Give the best hits of each group of candidates, which come best first."""
@@ -66,9 +67,7 @@ class Choice:
         return [self._best_of(places, limit) for places in groups]
 
     def _best_of(self, places: Sequence[int], limit: int) -> list[Hit]:
-        chosen = self._chosen(places, limit)
-        self._fetch(chosen)
-        return [self._hit(at) for at in chosen]
+        return self._hits(self._chosen(places, limit))
 
     def explain_rest(self) -> None:
         """Note the best of those that were beyond the limit."""
@@ -99,8 +98,8 @@ class Choice:
                     self.cut.append(self._cut(at, CandidateCut.NEAR_DUPLICATE, self._item(first).id))
         return chosen
 
-    def _diverse(self, cache: SearchCache, among: list[int], limit: int) -> list[int]:
-        vectors = _vectors(cache, self._found.rows[among])
+    def _diverse(self, among: list[int], limit: int) -> list[int]:
+        vectors = _vectors(self._asked.cache, self._found.rows[among])
         places = diversified(self._scores[among], vectors, limit, self._query.ranking.diversity)
         chosen = [among[place] for place in places]
         worst = min(self._scores[chosen], default=0.0)
@@ -119,16 +118,22 @@ class Choice:
             self._fetch([at])
         return self._items[row]
 
-    def _hit(self, at: int) -> Hit:
-        evidence = self._evidence
+    def _hits(self, places: list[int]) -> list[Hit]:
+        self._fetch(places)
+        passages = speaking_passages(self._asked, self._found.rows[places], self._matches)
+        return [self._hit(at, passage) for at, passage in zip(places, passages.tolist(), strict=True)]
+
+    def _hit(self, at: int, passage: int) -> Hit:
+        evidence, item = self._evidence, self._item(at)
         return Hit(
-            item=self._item(at),
+            item=item,
             score=float(self._scores[at]),
             similarity=_known(self._found.similarity[at]),
             lexical=float(self._found.lexical[at]),
             recency=float(evidence.signals.recency[at]) if evidence else None,
             rerank=_known(evidence.late_interaction[at]) if evidence else None,
             parts=evidence.parts(at) if evidence else {},
+            passage=passage_shown(item, passage),
         )
 
     def _cut(self, at: int, reason: CandidateCut, like: str | None = None) -> CutCandidate:

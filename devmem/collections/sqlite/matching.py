@@ -43,11 +43,17 @@ class TokenMatches:
         self._places: Places = np.empty(0, dtype=np.int64)
         self._best = np.full((len(tokens.weights), 1), _NOTHING, dtype=np.float32)
         self._scores = np.full(1, np.nan)
+        self._passages: Rows = np.zeros(1, dtype=np.int64)
 
     def scores(self, rows: Rows) -> Column:
         """Give the match of the best passage of each row; NaN for one without token codes."""
         self._look_at(rows)
         return self._scores[self._places_of(rows)]
+
+    def passages(self, rows: Rows) -> Rows:
+        """Give the best passage of each row; 0 for a row without token codes."""
+        self._look_at(rows)
+        return self._passages[self._places_of(rows)]
 
     @property
     def weights(self) -> Scores:
@@ -97,11 +103,13 @@ class TokenMatches:
         places = np.zeros(len(new), dtype=np.int64)
         if len(codes):
             best = self._tokens.best_matches(codes, counts[counts > 0])
-            owner = owner[counts > 0]
+            passages, owner = passages[counts > 0], owner[counts > 0]
             starts = run_starts(owner)
+            scores = self._tokens.score(best)
             places[owner[starts]] = self._best.shape[1] + np.arange(len(starts))
             self._best = np.hstack([self._best, np.maximum.reduceat(best, starts, axis=1)])
-            self._scores = np.append(self._scores, np.maximum.reduceat(self._tokens.score(best), starts))
+            self._scores = np.append(self._scores, np.maximum.reduceat(scores, starts))
+            self._passages = np.append(self._passages, passages[np.lexsort((-scores, owner))[starts]])
         rows, places = np.append(self._rows, new), np.append(self._places, places)
         order = np.argsort(rows)
         self._rows, self._places = rows[order], places[order]

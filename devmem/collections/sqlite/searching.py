@@ -58,8 +58,8 @@ class Search:
         weighed = self._weighed(explain=explain)
         evidence = weighed.evidence
         with self._stage("choose"):
-            choice = Choice(self._connection, self._query, weighed.found, weighed.scores, evidence)
-            hits = choice.hits(self._cache)
+            choice = self._choice(weighed)
+            hits = choice.hits()
             if explain:
                 choice.explain_rest()
         return SearchReport(
@@ -76,7 +76,7 @@ class Search:
         """Give the best conversations, as many as the query's limit, with so many hits each."""
         weighed = self._weighed(explain=False)
         ranked = rank_conversations(weighed.asked, weighed.found, weighed.scores, weighed.matches, self._period)
-        choice = Choice(self._connection, self._query, weighed.found, weighed.scores, weighed.evidence)
+        choice = self._choice(weighed)
         numbers = ranked.best(self._query.limit)
         found = choice.best_of_each([ranked.members[number].tolist() for number in numbers], hits_each)
         evidence = ranked.evidence
@@ -84,6 +84,9 @@ class Search:
             HitGroup.of(hits, float(evidence.scores[number]), evidence.parts(number))
             for number, hits in zip(numbers, found, strict=True)
         ]
+
+    def _choice(self, of: _Weighed) -> Choice:
+        return Choice(self._connection, of.asked, of.found, of.scores, of.evidence, of.matches)
 
     def _weighed(self, *, explain: bool) -> _Weighed:
         """Find candidates, look again at those that are worth it, and put together all that speaks for them."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from devmem.collections import Collection, Filter, SearchQuery, passages_of
-from devmem.items import MemoryItem
+from devmem.items import MemoryContentSnapshot, MemoryItem
 from devmem.ranking import Ranking
 from devmem.testing.collection_suite.asking import NOW, PLAIN, add_encoded, asked, encoded, found, turn
 from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
@@ -17,6 +17,26 @@ from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollect
 
 class RankingEvidence(Opening):
     """Passages, token vectors, conversations, speakers, times."""
+
+    def test_the_passage_that_was_found_is_given(self, collection: Collection) -> None:
+        """Unless the summary has it, of which it repeats nothing."""
+        rain = " ".join(f"Part {n} of the report is about taxes and rain." for n in range(60))
+        whole = f"A zebra opens the report. {rain} At last a zeppelin lands."
+        long = MemoryItem(
+            id="long", content_summary=f"{whole[:300]}…", input_snapshot=MemoryContentSnapshot(text=whole)
+        )
+        add_encoded(collection, [long, turn("short", "A walrus sleeps.")])
+
+        def passage(query: SearchQuery) -> str | None:
+            hit = collection.search(query)[0]
+            assert hit.text() == hit.item.dated_summary() + (f"\n… {hit.passage}" if hit.passage else "")
+            return hit.passage
+
+        for query in (asked("Where does the zeppelin land?"), SearchQuery(text="zeppelin")):
+            assert (passage(query) or "").endswith("At last a zeppelin lands.")
+        start = passage(asked("zebra opens"))
+        assert start is None or "zebra" not in start
+        assert passage(asked("walrus sleeps")) is None
 
     def test_a_long_item_takes_no_places_of_others(self, collection: Collection) -> None:
         """Its passages are many, and each of them would be among the best candidates."""

@@ -81,10 +81,7 @@ class ChatRanker:
     def _ask(self, query: str, hits: Sequence[Hit]) -> str:
         shown: dict[str, JsonValue] = {
             "request": query,
-            "messages": [
-                {"number": at, "text": shorten(hit.item.dated_summary(), _SHOWN)}
-                for at, hit in enumerate(hits, start=1)
-            ],
+            "messages": [{"number": at, "text": shorten(hit.text(), _SHOWN)} for at, hit in enumerate(hits, start=1)],
         }
         messages = (SystemMessage(_TASK), UserMessage(json.dumps(shown, ensure_ascii=False)))
         params: Mapping[str, JsonValue] = self._config.params
