@@ -85,11 +85,14 @@ class CollectionMemory(MemoryBase):
     @property
     def collection(self) -> Collection:
         """The place where the items are; opened by `load`, or on first use."""
+        return self._place_opened(claim=True)
+
+    def _place_opened(self, *, claim: bool) -> Collection:
         with self._opening:
             if self._opened is None:
                 if self._closed:
                     raise CollectionClosedError(self.name, "the store was closed.")
-                self._opened = self._open(claim=True)
+                self._opened = self._open(claim=claim)
             return self._opened
 
     def _open(self, *, claim: bool) -> Collection:
@@ -274,16 +277,16 @@ class CollectionMemory(MemoryBase):
         if self._embedder is None or self._queue is None:
             return 0
         self._embedder.embed(["probe"])
-        if self._opened is None:
-            self._opened = self._open(claim=False)
+        collection = self._place_opened(claim=False)
         identity = self._embedder.identity
-        if force or self._opened.info().embedding != identity.name:
-            self._opened.replace_model(identity.name, identity.dimension)
-        return self._queue.catch_up(self._opened, progress)
+        if force or collection.info().embedding != identity.name:
+            collection.replace_model(identity.name, identity.dimension)
+        return self._queue.catch_up(collection, progress)
 
     def close(self) -> None:
-        """Release the collection."""
-        self._closed = True
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        """Release the collection; one that is being opened meanwhile is released too."""
+        with self._opening:
+            self._closed = True
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None

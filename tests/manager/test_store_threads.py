@@ -9,10 +9,10 @@ from contextlib import closing
 
 import pytest
 
-from devmem import MemoryItem, SqliteCollection, StoreSetup
+from devmem import Collection, CollectionClosedError, MemoryItem, SqliteCollection, StoreSetup
 from devmem.base.embedding_queue import EmbeddingQueue
 from devmem.embedding import Encoding
-from devmem.testing import FailingEmbedder, ManualClock
+from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 from .doubles import said
@@ -34,6 +34,45 @@ def test_threads_that_use_a_store_first_open_one_collection() -> None:
                 done.result()
         assert store.count_memories() == THREADS, f"in turn {turn}"
         store.close()
+
+
+class ClosedWhileOpening(SimpleMemory):
+    """Is closed by another thread while the first use opens the collection."""
+
+    def _open(self, *, claim: bool) -> Collection:
+        self.opened = super()._open(claim=claim)
+        begun = threading.Event()
+
+        def close() -> None:
+            begun.set()
+            self.close()
+
+        self.closer = threading.Thread(target=close)
+        self.closer.start()
+        begun.wait()
+        # It ends only when it does not wait for what is being opened.
+        self.closer.join(timeout=0.1)
+        return self.opened
+
+
+def test_closing_while_another_thread_opens_closes_what_is_opened() -> None:
+    store = ClosedWhileOpening(StoreSetup(name="notes", store_type="simple", config=SimpleConfig()))
+    store.load()
+    store.closer.join()
+    with pytest.raises(CollectionClosedError):
+        store.add([MemoryItem(content_summary="Ann drinks oolong.")])
+    with pytest.raises(CollectionClosedError):
+        store.opened.count()
+
+
+def test_a_closed_store_is_not_opened_by_reindexing() -> None:
+    config = SimpleConfig.model_validate({"embedding": {}})
+    store = SimpleMemory(
+        StoreSetup(name="notes", store_type="simple", config=config, open_embedder=lambda _: HashEmbedder())
+    )
+    store.close()
+    with pytest.raises(CollectionClosedError):
+        store.reindex()
 
 
 class WatchedCollection(SqliteCollection):
