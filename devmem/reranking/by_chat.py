@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from devmem.config import RerankerConfig
 from devmem.errors import ChatModelError, RerankerError
 from devmem.llm import ChatModel, ChatRequest, open_chat_model
 from devmem.messages import Message, Role
+from devmem.reranking.grades import read_grades
 from devmem.text.sentences import shorten
 
 _LENGTH: Final = 600
@@ -20,7 +20,6 @@ _SYSTEM: Final = (
     "Answer with one line for each note, its number, a colon and a grade from 0 (does not help) to 10 (answers it), "
     "as in `3: 7`, and with nothing else."
 )
-_GRADE: Final = re.compile(r"^\W*(\d+)\s*[:=.)-]+\s*(\d+(?:\.\d+)?)", re.MULTILINE)
 
 
 class ChatReranker:
@@ -33,7 +32,7 @@ class ChatReranker:
         """Grade each text from 0 to 10; one that the model passes over gets 0.
 
         Raises:
-            RerankerError: the model does not answer, or not with grades.
+            RerankerError: the model does not answer, or not with grades that can be read.
         """
         if not texts:
             return []
@@ -49,10 +48,8 @@ class ChatReranker:
             answer = self._chat.complete(request).text
         except ChatModelError as error:
             raise RerankerError(f"the chat model did not grade: {error}") from error
-        grades = {int(number): float(grade) for number, grade in _GRADE.findall(answer)}
-        if not grades.keys() & set(range(1, len(texts) + 1)):
-            raise RerankerError(f"the chat model gave no grades; it said {answer[:80]!r}.")
-        return [min(grades.get(number, 0.0), 10.0) for number in range(1, len(texts) + 1)]
+        grades = read_grades(answer, len(texts))
+        return [grades.get(number, 0.0) for number in range(1, len(texts) + 1)]
 
 
 def _one_line(text: str) -> str:
