@@ -16,6 +16,7 @@ from devmem.config.options import MemoryOptions
 from devmem.config.placeholders import Placeholders, Unresolved
 from devmem.config.reflection import all_keys
 from devmem.config.report import Report
+from devmem.config.retrieval import RetrievalConfig
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
 from devmem.config.validate import Validator
@@ -25,6 +26,7 @@ from devmem.errors import StoreTypeError
 
 _NODE_KEYS = ("id", "type", "description")
 _AGENT_KEYS = (*all_keys([AgentConfig]), "thinking")
+_OTHERS = "Others need their package installed, or their module under `plugins`."
 _OWN_AGENT_KEYS = ("memories", "memory_options", "critique")
 
 
@@ -116,6 +118,8 @@ class Reader:
         config = (
             self._validator.validate(model, {} if settings is None else settings, (*path, "config")) if model else None
         )
+        if config is not None:
+            self._check_reranker(config, (*path, "config"))
         header = {**value, "config": config if config is not None else ConfigModel()}
         store = self._validator.validate(StoreDeclaration, header, path)
         return store if config is not None else None
@@ -130,13 +134,26 @@ class Reader:
         known = self._store_types.names()
         if name not in known:
             hint = f"unknown store type {quoted(name)}{did_you_mean(name, known)} Possible types: {choices(known)}."
-            self._report.error(where, f"{hint} Others need their package installed, or their module under `plugins`.")
+            self._report.error(where, f"{hint} {_OTHERS}")
             return None
         try:
             return self._store_types.config_model(name)
         except StoreTypeError as error:
             self._report.error(where, str(error))
             return None
+
+    def _check_reranker(self, config: ConfigModel, path: Path) -> None:
+        """Refuse a reranker that nobody offers."""
+        for key, block in config:
+            if not isinstance(block, RetrievalConfig):
+                continue
+            name, where = block.reranker.type, (*path, key, "reranker", "type")
+            known = self._store_types.rerankers()
+            if where in self._placeholders.missing:
+                self._report.error(where, unset_message(self._placeholders.missing[where]))
+            elif name not in known:
+                hint = f"unknown reranker {quoted(name)}{did_you_mean(name, known)} Possible: {choices(known)}."
+                self._report.error(where, f"{hint} {_OTHERS}")
 
     def _read_options(self) -> MemoryOptions:
         part = self._parts.get("memory_options")

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, JsonValue, SecretStr
+from pydantic import BeforeValidator, Field, JsonValue, SecretStr, field_validator, model_validator
+from pydantic_core.core_schema import ValidationInfo
 
 from devmem.config.base import ConfigModel
+
+WITHIN_SEARCH: Final = ("late_interaction", "none")
+"""What the search does itself: nothing reads the hits again."""
+_KEYS: Final = {
+    **dict.fromkeys(WITHIN_SEARCH, frozenset[str]()),
+    "cross_encoder": frozenset({"depth", "model_path"}),
+    "llm": frozenset({"depth", "provider", "model", "api_key", "base_url", "timeout", "params"}),
+}
+"""Which keys our own rerankers read beside `type`; a plugin may read any."""
 
 
 class RerankerConfig(ConfigModel):
@@ -15,9 +25,10 @@ class RerankerConfig(ConfigModel):
 
     type: str = "late_interaction"
     """`late_interaction` compares token by token, with what the embedding model made already; `none` does without;
-    `cross_encoder` reads question and text together; `llm` asks a chat model; or a plugin's name."""
+    after that comparison, `cross_encoder` reads question and text together, `llm` asks a chat model, and a plugin's
+    name has the plugin read them."""
     depth: int = Field(default=20, ge=1)
-    """Candidates that a `cross_encoder`, an `llm` or a plugin reads."""
+    """Of the best hits, so many at most are read by a `cross_encoder`, an `llm` or a plugin."""
     model_path: Path | None = None
     """Folder with the files of a sentence-transformers cross encoder, for `cross_encoder`."""
     provider: str = "openai"
@@ -28,8 +39,42 @@ class RerankerConfig(ConfigModel):
     """Key of the chat service, for `llm`; None takes the environment's."""
     base_url: str | None = None
     """Address of an OpenAI-compatible service, for `llm`."""
+    timeout: float = Field(default=10.0, gt=0)
+    """Seconds that a chat service may take for one request, for `llm`; one that fails is asked once more."""
     params: dict[str, JsonValue] = Field(default_factory=dict)
     """What else a plugin wants to know; for `llm`, parameters of its requests."""
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _refuse_what_is_not_read(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse a key of another type; its default, as a form writes it, does no harm."""
+        name, kind = info.field_name or "", info.data.get("type")
+        if not isinstance(kind, str) or kind not in _KEYS or name in _KEYS[kind]:
+            return value
+        if value != cls.model_fields[name].get_default(call_default_factory=True, validated_data={}):
+            readers = " and ".join(f"`type: {each}`" for each, keys in _KEYS.items() if name in keys)
+            raise ValueError(f"`{name}` is for {readers}; `type: {kind}` does not read it")
+        return value
+
+    @model_validator(mode="after")
+    def _ask_for_what_is_needed(self) -> Self:
+        if self.type == "cross_encoder" and self.model_path is None:
+            raise ValueError("`type: cross_encoder` needs `model_path`, the folder of a model; nothing is downloaded")
+        if self.type == "llm" and self.provider == "extractive":
+            raise ValueError("`type: llm` needs a chat model; `provider: extractive` gives no grades")
+        if self.type == "llm" and not self.model:
+            raise ValueError("`type: llm` needs `model`, the name of a chat model")
+        return self
+
+    @property
+    def reads_hits(self) -> bool:
+        """Whether it reads the texts of the best hits; what the search does itself does not."""
+        return self.type not in WITHIN_SEARCH
+
+
+def _off(value: object) -> object:
+    """Take YAML's false for `off`, which is how YAML 1.1 reads it."""
+    return "off" if value is False else value
 
 
 class RetrievalConfig(ConfigModel):
@@ -39,7 +84,7 @@ class RetrievalConfig(ConfigModel):
     """The second look at the best candidates."""
     context: bool = True
     """Let the turns before and after, the conversation, and who speaks lend their score."""
-    time: Literal["boost", "narrow", "off"] = "boost"
+    time: Annotated[Literal["boost", "narrow", "off"], BeforeValidator(_off)] = "boost"
     """What a time in the question does ("last week", "in May 2023", "上周"): items of that time gain, or nothing else
     is found, or nothing."""
     recency: float = Field(default=0.02, ge=0)
@@ -54,3 +99,8 @@ class RetrievalConfig(ConfigModel):
     """Give of items that say the same on the same day only the best."""
     candidates: int = Field(default=200, ge=10, json_schema_extra={"advanced": True})
     """So many of the best by words, and by meaning, are looked at."""
+
+    @property
+    def late_interaction(self) -> bool:
+        """Whether hits are compared token by token; a reranker reads the best of what that found."""
+        return self.reranker.type != "none"

@@ -1,4 +1,4 @@
-"""What configuration needs to know about the installed store types."""
+"""What configuration needs to know about what is installed: store types, and rerankers that they may use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devmem.config.base import ConfigModel
 
 
 class StoreTypes(Protocol):
-    """The store types that a workflow may name; the registry, which lives on a higher floor, is one."""
+    """The store types and rerankers that a workflow may name; the registry, which lives on a higher floor, is one."""
 
     def names(self) -> Sequence[str]:
         """Return the names of all known types; nothing is imported for it."""
@@ -27,8 +27,12 @@ class StoreTypes(Protocol):
         """Return one line for people about a type."""
         ...
 
+    def rerankers(self) -> Sequence[str]:
+        """Return what a `reranker:` block may give as its `type`; nothing is imported for it."""
+        ...
+
     def load_plugin(self, module: str) -> None:
-        """Import a module named under `plugins:`, so that the types it registers are known.
+        """Import a module named under `plugins:`, so that the types and rerankers it registers are known.
 
         Raises:
             StoreTypeError: the module cannot be imported.

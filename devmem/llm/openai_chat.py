@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.llm.base import ChatReply, ChatRequest
+
+TIMEOUT: Final = 120.0
+"""Seconds for one request."""
+MAX_RETRIES: Final = 4
 
 
 class _Message(BaseModel):
@@ -31,8 +35,8 @@ class OpenAIChat:
         *,
         api_key: SecretStr | None = None,
         base_url: str | None = None,
-        timeout: float = 120.0,
-        max_retries: int = 4,
+        timeout: float = TIMEOUT,
+        max_retries: int = MAX_RETRIES,
     ) -> None:
         """Connect to a service; nothing is sent yet.
 
@@ -52,7 +56,7 @@ class OpenAIChat:
         except ImportError as error:
             raise MissingExtraError(feature="provider: openai", package="openai", extra="openai") from error
         if base_url is not None and not base_url.startswith(("http://", "https://")):
-            raise ChatModelError(f"the node's `base_url` begins with http:// or https://, unlike {base_url!r}")
+            raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {base_url!r}")
         self._model = model
         self._errors = openai.OpenAIError
         try:
@@ -64,7 +68,7 @@ class OpenAIChat:
             )
         except openai.OpenAIError as error:
             raise ChatModelError(
-                f"chat model {model!r} has no key: set `api_key` on the node, or OPENAI_API_KEY in the environment "
+                f"chat model {model!r} has no key: set `api_key`, or OPENAI_API_KEY in the environment "
                 "(`provider: extractive` needs neither)."
             ) from error
         self._secret = self._client.api_key

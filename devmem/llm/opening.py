@@ -8,7 +8,7 @@ from devmem.config.chat import ChatConfig
 from devmem.errors import ChatModelError
 from devmem.llm.base import ChatModel
 from devmem.llm.extractive import ExtractiveChat
-from devmem.llm.openai_chat import OpenAIChat
+from devmem.llm.openai_chat import MAX_RETRIES, TIMEOUT, OpenAIChat
 
 PROVIDERS = ("extractive", "openai")
 
@@ -19,8 +19,12 @@ def open_chat_model(
     model: str | None = None,
     api_key: SecretStr | None = None,
     base_url: str | None = None,
+    timeout: float = TIMEOUT,
+    max_retries: int = MAX_RETRIES,
 ) -> ChatModel:
     """Open a chat model; a provider that is not known is taken for OpenAI-compatible when it has a `base_url`.
+
+    `timeout` (seconds for one request) and `max_retries` are for services.
 
     Raises:
         ChatModelError: the provider is not known, or the model has no name or no key.
@@ -34,8 +38,8 @@ def open_chat_model(
             "protocol works under any name with its `base_url`."
         )
     if not model:
-        raise ChatModelError(f"provider {provider!r} needs the model's name: set `name` (or `model`) on the node.")
-    return OpenAIChat(model, api_key=api_key, base_url=base_url)
+        raise ChatModelError(f"provider {provider!r} needs the model's name: set `name` (or `model`).")
+    return OpenAIChat(model, api_key=api_key, base_url=base_url, timeout=timeout, max_retries=max_retries)
 
 
 def open_chat(config: ChatConfig) -> ChatModel:

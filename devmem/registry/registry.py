@@ -13,6 +13,7 @@ from devmem.base import MemoryBase
 from devmem.config import ConfigModel
 from devmem.errors import PluginLoadError, StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
 from devmem.registry.types import StoreFactory, StoreType
+from devmem.reranking import reranker_names
 
 ENTRY_POINT_GROUP: Final = "devmem.stores"
 
@@ -92,6 +93,10 @@ class StoreRegistry:
         """Give the type's line for people; raises as `get` does."""
         return self.get(name).summary
 
+    def rerankers(self) -> Sequence[str]:
+        """List what a `reranker:` block may name, in alphabetical order; nothing is imported."""
+        return reranker_names()
+
     def owner(self, name: str) -> str:
         """Say who claims a name, without importing it; empty when nobody does."""
         with self._lock:
@@ -100,7 +105,7 @@ class StoreRegistry:
             return " and ".join(_owner(claim) for claim in self._entry_points().get(name, []))
 
     def load_plugin(self, module: str) -> None:
-        """Import a module that registers store types, or rerankers.
+        """Import a module that registers store types or rerankers.
 
         Raises:
             PluginLoadError: it cannot be imported.

@@ -20,6 +20,8 @@ _SYSTEM: Final = (
     "Answer with one line for each note, its number, a colon and a grade from 0 (does not help) to 10 (answers it), "
     "as in `3: 7`, and with nothing else."
 )
+_RETRIES: Final = 1
+"""A search waits for the answer: better none than a late one."""
 
 
 class ChatReranker:
@@ -61,6 +63,14 @@ def make(config: RerankerConfig, _base_dir: Path) -> ChatReranker:
 
     Raises:
         ChatModelError: the block names no usable chat model.
+        MissingExtraError: the provider's package is not installed.
     """
-    chat = open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)
+    chat = open_chat_model(
+        config.provider,
+        model=config.model,
+        api_key=config.api_key,
+        base_url=config.base_url,
+        timeout=config.timeout,
+        max_retries=_RETRIES,
+    )
     return ChatReranker(chat, config)

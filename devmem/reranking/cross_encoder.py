@@ -59,8 +59,5 @@ def make(config: RerankerConfig, base_dir: Path) -> CrossEncoderReranker:
         RerankerError: the block names no folder.
     """
     if config.model_path is None:
-        raise RerankerError(
-            "the reranker 'cross_encoder' needs the folder of a model: "
-            "`reranker: {type: cross_encoder, model_path: FOLDER}`. Nothing is downloaded."
-        )
+        raise RerankerError("the reranker 'cross_encoder' needs `model_path`, the folder of a model.")
     return CrossEncoderReranker(base_dir / config.model_path.expanduser())

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from devmem.config import RerankerConfig
+from devmem.config.retrieval import WITHIN_SEARCH
 from devmem.errors import RerankerError
 from devmem.reranking.base import Reranker, RerankerFactory
 
 ENTRY_POINT_GROUP: Final = "devmem.rerankers"
-WITHIN_SEARCH: Final = ("late_interaction", "none")
-"""What the search does itself: there is nothing to open."""
 _OURS: Final = {"cross_encoder": "devmem.reranking.cross_encoder", "llm": "devmem.reranking.by_chat"}
 """Modules whose `make` is a factory; imported when a configuration names them."""
 
+Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
+"""Gives the entry points of installed packages."""
+
 _registered: dict[str, RerankerFactory] = {}
+
+
+def _installed() -> Iterable[EntryPoint]:
+    return entry_points(group=ENTRY_POINT_GROUP)
 
 
 def register_reranker(name: str, factory: RerankerFactory) -> None:
@@ -33,12 +39,12 @@ def register_reranker(name: str, factory: RerankerFactory) -> None:
     _registered[name] = factory
 
 
-def open_reranker(
-    config: RerankerConfig,
-    base_dir: Path,
-    *,
-    discover: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=ENTRY_POINT_GROUP),
-) -> Reranker | None:
+def reranker_names(discover: Discover = _installed) -> Sequence[str]:
+    """List the names that a `reranker:` block can give as its `type`, in alphabetical order; nothing is imported."""
+    return sorted({*WITHIN_SEARCH, *_OURS, *_registered, *(point.name for point in discover())})
+
+
+def open_reranker(config: RerankerConfig, base_dir: Path, *, discover: Discover = _installed) -> Reranker | None:
     """Make the reranker that a block names; None for what the search does itself.
 
     Args:
@@ -49,21 +55,29 @@ def open_reranker(
     Raises:
         RerankerError: nobody knows the name, or the block cannot work.
     """
-    if config.type in WITHIN_SEARCH:
+    if not config.reads_hits:
         return None
-    if config.type in _registered:
-        return _registered[config.type](config, base_dir)
-    if config.type in _OURS:
-        ours: RerankerFactory = import_module(_OURS[config.type]).make
-        return ours(config, base_dir)
+    made: object = _factory(config.type, discover)(config, base_dir)
+    if not isinstance(made, Reranker):
+        raise RerankerError(f"the factory of {config.type!r} made {type(made).__name__}, which has no method `scores`.")
+    return made
+
+
+def _factory(name: str, discover: Discover) -> RerankerFactory:
+    if name in _registered:
+        return _registered[name]
+    factory: RerankerFactory
+    if name in _OURS:
+        factory = import_module(_OURS[name]).make
+        return factory
     found = {point.name: point for point in discover()}
-    if config.type not in found:
-        raise _unknown(config.type, {*WITHIN_SEARCH, *_OURS, *_registered, *found})
-    factory: RerankerFactory = found[config.type].load()
-    return factory(config, base_dir)
+    if name not in found:
+        raise _unknown(name, reranker_names(lambda: found.values()))
+    factory = found[name].load()
+    return factory
 
 
-def _unknown(name: str, known: Iterable[str]) -> RerankerError:
-    near = difflib.get_close_matches(name, sorted(known), n=1)
+def _unknown(name: str, known: Sequence[str]) -> RerankerError:
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return RerankerError(f"unknown reranker {name!r}.{hint} Possible: {', '.join(sorted(known))}.")
+    return RerankerError(f"unknown reranker {name!r}.{hint} Possible: {', '.join(known)}.")

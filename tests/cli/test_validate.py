@@ -44,3 +44,14 @@ def test_the_schema_is_printed_or_written(devmem: Devmem, tmp_path: Path) -> Non
     devmem("schema", "--output", path)
     assert json.loads(path.read_text(encoding="utf-8")) == printed
     assert "No such file" in one_paragraph(devmem("schema", "--output", tmp_path / "no" / "x.json", code=2))
+
+
+def test_a_reranker_that_cannot_work_is_found_without_opening_the_store(devmem: Devmem, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    for block, wanted in (
+        ("{type: llm}", "reranker: `type: llm` needs `model`"),
+        ("{type: lllm}", "reranker.type: unknown reranker 'lllm'; did you mean 'llm'?"),
+    ):
+        store = f"{{name: notes, type: simple, config: {{retrieval: {{reranker: {block}}}}}}}"
+        path.write_text(f"memory:\n  - {store}\n", encoding="utf-8")
+        assert devmem("validate", path, code=2).stdout.startswith(f"{path}:2: memory[0].config.retrieval.{wanted}")

@@ -108,6 +108,9 @@ class FakeTypes:
             raise StoreTypeLoadError(name, "acme 1.0", "its package needs libacme")
         return f"Keeps {name}."
 
+    def rerankers(self) -> Sequence[str]:
+        return ["late_interaction", "none", "acme", *(["acme_plugin"] if self.plugins else [])]
+
     def load_plugin(self, module: str) -> None:
         if module != "acme.stores":
             raise StoreTypeError(f"no module {module}")

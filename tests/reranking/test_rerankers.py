@@ -1,23 +1,24 @@
-"""Rerankers: the chat model's grades, plugins, what cannot be opened, and what a store does with them."""
+"""Rerankers: the chat model's grades, plugins, and what cannot be opened."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr, ValidationError
 
-from devmem import MemoryItem, MemoryQuery, StoreSetup
-from devmem.config import RerankerConfig, RetrievalConfig
+from devmem.config import RerankerConfig
 from devmem.errors import ChatModelError, RerankerError
-from devmem.reranking import Reranker, open_reranker, register_reranker
+from devmem.reranking import Reranker, open_reranker, register_reranker, reranker_names
 from devmem.reranking.by_chat import ChatReranker
 from devmem.testing import ScriptedChat
-from devmem_stores.simple import SimpleConfig, SimpleMemory
+from tests.llm.service import ChatService, Reply, answering
 
 HERE = Path(__file__).parent
 NOTES = ("Tea is hot.", "Tea is made of leaves that were dried.", "Tea: see shelf four.")
+LLM = RerankerConfig(type="llm", model="m")
 
 
 class Longest:
@@ -28,38 +29,26 @@ class Longest:
         return [float(len(text)) for text in texts]
 
 
-class Broken:
-    """Never answers."""
-
-    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        raise RerankerError(f"no scores for {len(texts)} texts on {query!r}")
-
-
-read: list[int] = []
-
-
-class Counting:
-    """Notes how many texts it is given."""
-
-    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        read.append(len(texts))
-        return [float(len(text)) for text in texts]
-
-
-def counting(_config: RerankerConfig, _base_dir: Path) -> Reranker:
-    return Counting()
-
-
 def longest(_config: RerankerConfig, _base_dir: Path) -> Reranker:
     return Longest()
 
 
-def broken(_config: RerankerConfig, _base_dir: Path) -> Reranker:
-    return Broken()
+def other(_config: RerankerConfig, _base_dir: Path) -> Reranker:
+    return Longest()
+
+
+def no_reranker(_config: RerankerConfig, _base_dir: Path) -> object:
+    return object()
+
+
+POINTS = [
+    EntryPoint("longest", f"{__name__}:longest", "devmem.rerankers"),
+    EntryPoint("broken", f"{__name__}:no_reranker", "devmem.rerankers"),
+]
 
 
 def by_chat(*script: str | Exception) -> ChatReranker:
-    return ChatReranker(ScriptedChat(*script), RerankerConfig(type="llm"))
+    return ChatReranker(ScriptedChat(*script), LLM)
 
 
 def test_the_search_does_some_itself() -> None:
@@ -73,10 +62,21 @@ def test_an_unknown_name_is_answered_with_the_near_ones() -> None:
 
 
 def test_a_package_offers_its_own() -> None:
-    points = [EntryPoint("longest", f"{__name__}:longest", "devmem.rerankers")]
-    found = open_reranker(RerankerConfig(type="longest"), HERE, discover=lambda: points)
+    found = open_reranker(RerankerConfig(type="longest"), HERE, discover=lambda: POINTS)
     assert found is not None
     assert found.scores("q", ["a", "bbb"]) == [1.0, 3.0]
+
+
+def test_what_makes_no_reranker_is_refused() -> None:
+    with pytest.raises(RerankerError, match="'broken' made object, which has no method `scores`"):
+        open_reranker(RerankerConfig(type="broken"), HERE, discover=lambda: POINTS)
+
+
+def test_all_names_are_listed() -> None:
+    register_reranker("test_longest", longest)
+    names = reranker_names(lambda: POINTS)
+    assert {"broken", "cross_encoder", "late_interaction", "llm", "longest", "none", "test_longest"} <= {*names}
+    assert names == sorted(names)
 
 
 @pytest.mark.parametrize("name", ["llm", "cross_encoder", "none", "late_interaction"])
@@ -89,7 +89,7 @@ def test_registering_the_same_again_is_no_clash() -> None:
     register_reranker("test_longest", longest)
     register_reranker("test_longest", longest)
     with pytest.raises(RerankerError, match="test_longest"):
-        register_reranker("test_longest", broken)
+        register_reranker("test_longest", other)
 
 
 def test_a_chat_model_grades() -> None:
@@ -102,11 +102,11 @@ def test_what_the_model_passes_over_gets_nothing() -> None:
 
 def test_the_model_is_shown_each_note_on_a_line_of_its_own() -> None:
     chat = ScriptedChat("1: 1")
-    ChatReranker(chat, RerankerConfig(type="llm")).scores("tea?", ["one\n[2] two: 10", "three"])
+    ChatReranker(chat, LLM).scores("tea?", ["one\n[2] two: 10", "three"])
     assert chat.asked == ["Question: tea?\n\nNotes:\n[1] one [2] two: 10\n[2] three"]
 
 
-@pytest.mark.parametrize("script", ["I like them all.", "", "7: 3", ChatModelError("503")])
+@pytest.mark.parametrize("script", ["I like them all.", "7.5\n3.0", ChatModelError("503")])
 def test_no_grades_are_an_error(script: str | Exception) -> None:
     with pytest.raises(RerankerError):
         by_chat(script).scores("tea?", NOTES)
@@ -114,50 +114,46 @@ def test_no_grades_are_an_error(script: str | Exception) -> None:
 
 def test_nothing_to_grade_asks_nobody() -> None:
     chat = ScriptedChat()
-    assert ChatReranker(chat, RerankerConfig(type="llm")).scores("tea?", []) == []
+    assert ChatReranker(chat, LLM).scores("tea?", []) == []
     assert chat.requests == []
 
 
+def open_llm(service: ChatService, timeout: float = 10.0) -> Reranker:
+    config = RerankerConfig(
+        type="llm", model="m-1", api_key=SecretStr("k"), base_url=service.address, timeout=timeout, params={"seed": 1}
+    )
+    found = open_reranker(config, HERE)
+    assert found is not None
+    return found
+
+
+def test_a_service_is_asked_as_the_block_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with ChatService(script=[answering("1: 7")]) as service:
+        assert open_llm(service).scores("tea?", NOTES[:1]) == [7.0]
+    (request,) = service.requests
+    assert (request["model"], request["seed"], service.keys) == ("m-1", 1, ["Bearer k"])
+
+
+def test_a_service_that_fails_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with ChatService(script=[Reply(body={}, status=503)]) as service, pytest.raises(RerankerError):
+        open_llm(service).scores("tea?", NOTES)
+    assert len(service.requests) == 2
+
+
+def test_a_service_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with ChatService(script=[Reply(body={}, hangs=True)]) as service, pytest.raises(RerankerError, match="timed out"):
+        open_llm(service, timeout=0.05).scores("tea?", NOTES)
+
+
 def test_a_cross_encoder_needs_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(RerankerError, match="model_path: FOLDER"):
-        open_reranker(RerankerConfig(type="cross_encoder"), tmp_path)
+    with pytest.raises(ValidationError, match="needs `model_path`"):
+        RerankerConfig(type="cross_encoder")
+    with pytest.raises(RerankerError, match="needs `model_path`"):
+        open_reranker(RerankerConfig().model_copy(update={"type": "cross_encoder"}), tmp_path)
     found = open_reranker(RerankerConfig(type="cross_encoder", model_path=Path("nowhere")), tmp_path)
     assert found is not None
     with pytest.raises(RerankerError, match="nowhere"):
         found.scores("q", ["a"])
-
-
-@pytest.fixture
-def store(request: pytest.FixtureRequest) -> Iterator[SimpleMemory]:
-    register_reranker("test_longest", longest)
-    register_reranker("test_broken", broken)
-    register_reranker("test_counting", counting)
-    retrieval = RetrievalConfig(reranker=RerankerConfig(type=request.param))
-    made = SimpleMemory(StoreSetup(name="notes", store_type="simple", config=SimpleConfig(retrieval=retrieval)))
-    made.add([MemoryItem(id=str(at), content_summary=text) for at, text in enumerate(NOTES)])
-    yield made
-    made.close()
-
-
-@pytest.mark.parametrize("store", ["test_longest"], indirect=True)
-def test_a_store_gives_the_order_of_its_reranker(store: SimpleMemory) -> None:
-    hits = store.search(MemoryQuery(text="tea", top_k=2))
-    assert [(hit.item.id, hit.rerank) for hit in hits] == [("1", 38.0), ("2", 20.0)]
-    assert [hit.score for hit in hits] == [38.0, 20.0]
-    assert store.explain(MemoryQuery(text="tea", top_k=2)).reranked == 3
-
-
-@pytest.mark.parametrize("store", ["test_counting"], indirect=True)
-def test_for_conversations_it_reads_no_more_than_for_items(store: SimpleMemory) -> None:
-    store.add([MemoryItem(id=f"more {at}", content_summary=f"tea number {at}") for at in range(40)])
-    read.clear()
-    assert len(store.search_conversations(MemoryQuery(text="tea", top_k=3))) == 3
-    assert read == [20]
-
-
-@pytest.mark.parametrize("store", ["test_broken"], indirect=True)
-def test_a_reranker_that_fails_costs_only_its_opinion(store: SimpleMemory, caplog: pytest.LogCaptureFixture) -> None:
-    report = store.explain(MemoryQuery(text="tea", top_k=2))
-    assert len(report.hits) == 2
-    assert report.failure == "no scores for 3 texts on 'tea'"
-    assert "stay as the search ranked them" in caplog.text

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from devmem import CollectionConfig
 
@@ -20,3 +20,12 @@ class SimpleConfig(CollectionConfig):
     """Items to keep; the oldest go first. Absent keeps everything."""
     ranking: Literal["hybrid", "devall"] = Field(default="hybrid", json_schema_extra={"advanced": True})
     """`hybrid` joins meaning and words; `devall` scores as DevAll does: 0.7 cosine + 0.3 text overlap."""
+
+    @model_validator(mode="after")
+    def _refuse_two_orders(self) -> Self:
+        if self.ranking == "devall" and self.retrieval.reranker.reads_hits:
+            raise ValueError(
+                "`ranking: devall` is DevAll's own order, which no reranker changes: leave it out, or the reranker "
+                f"{self.retrieval.reranker.type!r}"
+            )
+        return self
