@@ -58,7 +58,8 @@ class Hit:
     rerank: float | None = None
     """Score of the second look that a ranking took at the best candidates."""
     parts: Mapping[str, float] = field(default_factory=dict)
-    """What each kind of evidence added to the score, by name; empty where the score is not a sum."""
+    """What each kind of evidence added to the search's score, by name; empty where that is not a sum. A reranker's
+    score takes the place of the sum."""
     passage: str | None = None
     """The passage of a long item that was found, where the summary does not have it."""
     store: str = ""
@@ -107,6 +108,7 @@ class CandidateCut(StrEnum):
     NEAR_DUPLICATE = "says the same as a better hit"
     DIVERSITY = "too much like the hits that were chosen"
     LIMIT = "beyond the number that was asked for"
+    RERANKER = "the reranker put others before it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from pydantic import Field
 from devmem.base.embedding_queue import EmbeddingQueue
 from devmem.base.memory import MemoryBase, Progress
 from devmem.base.query import MemoryQuery
-from devmem.base.second_look import ranking_of, reranked
+from devmem.base.second_look import open_second_look, ranking_of
 from devmem.base.setup import StoreSetup
 from devmem.collections import Collection, CollectionInfo, Filter, SearchQuery, Unique, Weights, open_collection
 from devmem.config import ConfigModel, EmbeddingConfig, IndexConfig, RetrievalConfig
@@ -23,7 +23,6 @@ from devmem.errors import CollectionClosedError, CollectionError
 from devmem.items import MemoryItem
 from devmem.outcomes import Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
 from devmem.ranking import Ranking
-from devmem.reranking import open_reranker
 from devmem.text.analysis import mostly_unspaced
 
 _BATCH: Final = 256
@@ -69,9 +68,9 @@ class CollectionMemory(MemoryBase):
         # A store that says nothing of searching is searched by the defaults.
         self._searched = self._place if isinstance(self._place, CollectionConfig) else CollectionConfig()
         embedding, self._retrieval = self._searched.embedding, self._searched.retrieval
-        self._reranker = open_reranker(self._retrieval.reranker, setup.base_dir)
+        self._second_look = open_second_look(self._retrieval.reranker, setup)
         self._embedder = setup.embedder(embedding) if embedding else None
-        with_tokens = self._retrieval.reranker.type == "late_interaction"
+        with_tokens = self._retrieval.late_interaction
         self._queue = EmbeddingQueue(self._embedder, setup.clock, tokens=with_tokens) if self._embedder else None
         self._reads_english_only = embedding is not None and embedding.provider == "minilm"
         self._opened: Collection | None = None
@@ -121,12 +120,8 @@ class CollectionMemory(MemoryBase):
         return super()._explain(query) if self._ranks_itself() else self._report(query, explain=True)
 
     def _conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
-        if self._ranks_itself():
+        if self._ranks_itself() or self._second_look is not None:
             return super()._conversations(query, hits_each)
-        if self._reranker is not None:
-            # It reads no more than in a search: a model may be paid by the text.
-            read = self._search(replace(query, top_k=max(query.top_k, self._retrieval.reranker.depth)))
-            return self._grouped(read, query.top_k, hits_each)
         return self.collection.conversations(self._asked(query, query.top_k), hits_each=hits_each)
 
     def _ranks_itself(self) -> bool:
@@ -135,10 +130,19 @@ class CollectionMemory(MemoryBase):
 
     def _report(self, query: MemoryQuery, *, explain: bool) -> SearchReport:
         """Search by all the evidence, and let the reranker read the best."""
-        limit = max(query.top_k, self._retrieval.reranker.depth) if self._reranker else query.top_k
-        asked = self._asked(query, limit)
+        asked = self._asked(query, self._searched_for(query.top_k))
         report = self.collection.explain(asked) if explain else SearchReport(hits=tuple(self.collection.search(asked)))
-        return reranked(report, self._reranker, query.text, query.top_k) if self._reranker else report
+        return self._looked_at_again(query, report)
+
+    def _searched_for(self, top_k: int) -> int:
+        """How many hits to search for, where `top_k` are asked for: a reranker reads more than that."""
+        return self._second_look.candidates(top_k) if self._second_look else top_k
+
+    def _looked_at_again(self, query: MemoryQuery, report: SearchReport) -> SearchReport:
+        """Have the reranker, if there is one, read the best of what was found; gives `top_k` hits."""
+        if self._second_look is None:
+            return replace(report, hits=report.hits[: query.top_k])
+        return self._second_look.at(report, query.text, query.top_k)
 
     @property
     def ranking(self) -> Ranking:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from devmem.base.encoding import encode_items
+from devmem.base.pause import Pause
 from devmem.collections import Collection
 from devmem.embedding import Embedder, Encoding
 from devmem.errors import EmbeddingError
@@ -15,7 +16,6 @@ from devmem.items import MemoryItem
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 64
-_FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 120.0
 
 
 class EmbeddingQueue:
@@ -23,11 +23,9 @@ class EmbeddingQueue:
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float], *, tokens: bool = True) -> None:
         """Take the embedder; `tokens` asks it for token vectors too, where it gives them."""
-        self._embedder, self._clock = embedder, clock
-        self._tokens = tokens
+        self._embedder, self._tokens = embedder, tokens
         self._lock = threading.Lock()
-        self._pause = _FIRST_PAUSE
-        self._resume_at = 0.0
+        self._pause = Pause(clock)
         self._may_wait = True
 
     def encode(self, items: Sequence[MemoryItem]) -> dict[str, Encoding]:
@@ -38,7 +36,7 @@ class EmbeddingQueue:
         todo = [item for item in items if item.embedding is None and item.content_summary.strip()]
         if not todo:
             return {}
-        if self._clock() < self._resume_at:
+        if self._pause.left:
             self._may_wait = True
             return {}
         try:
@@ -46,7 +44,7 @@ class EmbeddingQueue:
         except EmbeddingError as error:
             self._failed(error, len(todo))
             return {}
-        self._pause, self._resume_at = _FIRST_PAUSE, 0.0
+        self._pause.worked()
         return encodings
 
     def catch_up(
@@ -56,7 +54,7 @@ class EmbeddingQueue:
 
         It stops where the provider stops answering.
         """
-        if not self._may_wait or self._clock() < self._resume_at:
+        if not self._may_wait or self._pause.left:
             return 0
         with self._lock:
             # Before looking: a write that fails meanwhile says so again.
@@ -87,5 +85,4 @@ class EmbeddingQueue:
     def _failed(self, error: EmbeddingError, count: int) -> None:
         _LOG.warning("%d item(s) wait for their embedding and are found by their text until then: %s", count, error)
         self._may_wait = True
-        self._resume_at = self._clock() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._pause.failed()
