@@ -55,6 +55,7 @@ from devmem.errors import (
     MessageError,
     MissingExtraError,
     Problem,
+    RerankerError,
 )
 from devmem.items import (
     MemoryContentSnapshot,
@@ -104,6 +105,7 @@ from devmem.outcomes import (
     MemoryRetrievalResult,
     MemoryUpdateResult,
     MemoryWritePayload,
+    SearchReport,
     StoreFailure,
     StoreWrite,
     WriteOutcome,
@@ -187,10 +189,12 @@ __all__ = [
     "Provenance",
     "QueryEmbedding",
     "Ranking",
+    "RerankerError",
     "Role",
     "RunResult",
     "Scope",
     "SearchQuery",
+    "SearchReport",
     "ShortTermMemory",
     "SnapshotBlock",
     "SourceKind",

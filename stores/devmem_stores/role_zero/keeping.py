@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Final
@@ -17,9 +17,9 @@ from devmem import (
     EmbeddingMismatchError,
     Encoding,
     Filter,
-    Hit,
     MemoryItem,
     MemoryQuery,
+    SearchReport,
     StoreSetup,
     Unique,
     WriteOutcome,
@@ -27,6 +27,7 @@ from devmem import (
 )
 from devmem_stores.role_zero.config import RoleZeroConfig
 from devmem_stores.role_zero.outbox import Outbox
+from devmem_stores.role_zero.recalling import related_hits
 
 _LOG: Final = logging.getLogger(__name__)
 _BATCH: Final = 256
@@ -139,10 +140,21 @@ class OutboxMemory(CollectionMemory):
             _LOG.warning("memory store %r: %d message(s) wait: %s", self.name, self.unsent, failure)
         return failure is None
 
-    def search_plainly(self, query: MemoryQuery, limit: int) -> list[Hit]:
-        """Give the collection's own hits, at most `limit`, also those that say the same."""
-        # A hit that its caller leaves out must not have taken the place of another.
-        return self._hybrid(query, limit, ranking=replace(self.ranking, collapse=False))
+    def related(self, query: MemoryQuery, admit: Callable[[MemoryItem], bool], spare: int = 0) -> SearchReport:
+        """Give the best hits whose item is admitted, at most `query.top_k`, also those that say the same.
+
+        Args:
+            query: what is searched for.
+            admit: says whether an item may be among them.
+            spare: how many items are likely to be in the way.
+        """
+        # A hit that is not admitted must not have taken the place of another.
+        ranking = replace(self.ranking, collapse=False)
+        # Searching may take several turns, but the reranker reads once.
+        found = related_hits(
+            lambda limit: self._hybrid(query, limit, ranking=ranking), self._searched_for(query.top_k), admit, spare
+        )
+        return self._looked_at_again(query, SearchReport(hits=tuple(found)))
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Give the items stored last, newest first, those in the outbox included."""

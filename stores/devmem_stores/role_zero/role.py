@@ -17,6 +17,7 @@ from devmem import (
     Message,
     MessageError,
     QueryEmbedding,
+    RerankerError,
     Role,
     Scope,
     StoreFailure,
@@ -25,7 +26,7 @@ from devmem import (
 )
 from devmem_stores.role_zero.keeping import OutboxMemory
 from devmem_stores.role_zero.messages import item_id_of, item_of, message_of
-from devmem_stores.role_zero.recalling import Fresh, Recall, related_hits
+from devmem_stores.role_zero.recalling import Fresh, Recall
 from devmem_stores.role_zero.rules import Rules, Situation
 
 _LOG: Final = logging.getLogger(__name__)
@@ -103,7 +104,12 @@ class RoleMemory:
         hits: list[Hit] = []
         failures: list[StoreFailure] = []
         try:
-            hits = related_hits(lambda limit: self._store.search_plainly(asked, limit), asked.top_k, fresh, len(recent))
+            found = self._store.related(asked, fresh, len(recent))
+            hits = list(found.hits)
+            if found.failure:
+                # It is in the log already.
+                error = RerankerError(found.failure)
+                failures.append(StoreFailure(store=self._store.name, operation="rerank what was found", error=error))
             hits = ranker.rank(query, hits) if ranker is not None else hits
         except DevmemError as error:
             failures.append(self._failed("rank what was found" if hits else "retrieve", error))

@@ -28,7 +28,6 @@ from devmem import (
 from devmem_stores.role_zero.config import RoleZeroConfig
 from devmem_stores.role_zero.keeping import OutboxMemory
 from devmem_stores.role_zero.ranking import ChatRanker, Ranker
-from devmem_stores.role_zero.recalling import related_hits
 from devmem_stores.role_zero.role import RoleMemory
 from devmem_stores.role_zero.rules import (
     Importance,
@@ -107,7 +106,7 @@ class RoleZeroMemory(OutboxMemory):
             role = item.scope.agent or item.metadata.get("agent_role")
             return self.config.shared or not query.agent_role or not role or role == query.agent_role
 
-        hits = related_hits(lambda limit: self.search_plainly(query, limit), query.top_k, own)
+        hits = list(self.related(query, own).hits)
         room = query.top_k - len(hits)
         if room > 0 and query.similarity_threshold <= -1:
             there = {hit.item.id for hit in hits}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devmem import ChatReply, ChatRequest
-from devmem.errors import ChatModelError
+from devmem import ChatReply, ChatRequest, MemoryQuery
+from devmem.config import RerankerConfig
+from devmem.errors import ChatModelError, RerankerError
+from devmem.reranking import register_reranker
 from devmem_stores.role_zero.config import RankerConfig
 from devmem_stores.role_zero.ranking import ChatRanker
 from devmem_stores.role_zero.role import RoleMemory
@@ -94,3 +98,58 @@ def test_one_candidate_needs_no_model(make_store: MakeStore) -> None:
     memory.add_batch([said(0, "the build is green"), said(2, "the build?")])
     assert ids(memory.recall(1).related) == ["m0"]
     assert model.requests == []
+
+
+read: list[int] = []
+
+
+class Redness:
+    """A reranker of the `retrieval:` block, which prefers what is red."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        if "broken" in query:
+            raise RerankerError("out of order")
+        read.append(len(texts))
+        return [float("red" in text) for text in texts]
+
+
+def redness(_config: RerankerConfig, _base_dir: Path) -> Redness:
+    return Redness()
+
+
+def reranked(make_store: MakeStore, question: str = "build report?", **config: Any) -> RoleMemory:
+    register_reranker("test_redness", redness)
+    block = {"reranker": {"type": "test_redness", "depth": 40}}
+    store = make_store(memory_k=1, recall="always", similarity_top_k=2, retrieval=block, **config)
+    memory = store.role("engineer")
+    # Many of those that are found first say the same and are passed over, so that the search goes on.
+    memory.add_batch(said(number, "build report? build report? green") for number in range(20))
+    memory.add_batch(
+        said(number, f"build report {number} {'red' if number > 27 else 'green'}") for number in range(20, 30)
+    )
+    memory.add(said(30, question))
+    read.clear()
+    return memory
+
+
+def test_the_reranker_of_the_retrieval_block_reads_the_related_messages_once(make_store: MakeStore) -> None:
+    recall = reranked(make_store).recall(1)
+    assert set(ids(recall.related)) == {"m28", "m29"}
+    assert [hit.rerank for hit in recall.hits] == [1.0, 1.0]
+    assert (read, recall.failures) == ([11], ())
+
+
+def test_a_search_asks_that_reranker_too(make_store: MakeStore) -> None:
+    reranked(make_store)
+    store = make_store(memory_k=1, retrieval={"reranker": {"type": "test_redness", "depth": 40}})
+    hits = store.search(MemoryQuery(text="build report?", top_k=2))
+    assert {hit.item.content_summary for hit in hits} == {"build report 28 red", "build report 29 red"}
+    assert read == [31]
+
+
+def test_when_that_reranker_fails_the_order_stays_and_it_is_told(make_store: MakeStore) -> None:
+    recall = reranked(make_store, "a broken build report?").recall(1)
+    (failure,) = recall.failures
+    assert (failure.operation, type(failure.error)) == ("rerank what was found", RerankerError)
+    assert "RerankerError: out of order" in str(failure)
+    assert len(recall.related) == 2
