@@ -69,7 +69,7 @@ class OpenAIChat:
         except openai.OpenAIError as error:
             raise ChatModelError(
                 f"chat model {model!r} has no key: set `api_key`, or OPENAI_API_KEY in the environment "
-                "(`provider: extractive` needs neither)."
+                "(agents and `llm:` blocks need neither with `provider: extractive`)."
             ) from error
         self._secret = self._client.api_key
 
