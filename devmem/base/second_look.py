@@ -64,8 +64,9 @@ class SecondLook:
             return _kept(replace(report, failure=failure), report.hits, top_k, CandidateCut.LIMIT)
         read, rest = report.hits[: self._depth], report.hits[self._depth :]
         started = time.perf_counter()
+        texts = [hit.passage or hit.item.content_summary for hit in read]
         try:
-            scores = _checked(self._reranker.scores(query, [hit.item.content_summary for hit in read]), len(read))
+            scores = _checked(self._reranker.scores(query, texts), len(read))
         except Exception as error:  # noqa: BLE001 - a reranker may be a stranger's code
             failed = replace(_timed(report, started), failure=self._failed(error))
             return _kept(failed, report.hits, top_k, CandidateCut.LIMIT)

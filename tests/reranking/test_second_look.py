@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from devmem import MemoryItem, MemoryQuery, StoreSetup
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryQuery, StoreSetup
 from devmem.config import RerankerConfig
 from devmem.errors import MissingExtraError, RerankerError
 from devmem.outcomes import CandidateCut, SearchReport
@@ -252,3 +252,20 @@ def test_a_chat_model_without_a_key_is_named_with_its_store(make: Make, monkeypa
         make(type="llm", model="m")
     assert str(caught.value).startswith("memory store 'notes': retrieval.reranker: chat model 'm' has no key: set")
     assert "node" not in str(caught.value)
+
+
+def test_of_a_long_item_it_reads_the_passage_that_was_found(make: Make) -> None:
+    whole = " ".join(f"Part {n} of the report is about taxes and rain." for n in range(60)) + " At last tea is served."
+    store, reranker = make([])
+    snapshot = MemoryContentSnapshot(text=whole)
+    store.add([MemoryItem(content_summary=f"{whole[:200]}…", input_snapshot=snapshot)])
+    seen: list[str] = []
+
+    def noted(texts: Sequence[str]) -> list[float]:
+        seen.extend(texts)
+        return lengths(texts)
+
+    reranker.score = noted
+    (hit,) = store.search(TEA)
+    assert seen == [hit.passage]
+    assert seen[0].endswith("At last tea is served.")

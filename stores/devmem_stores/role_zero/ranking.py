@@ -79,10 +79,9 @@ class ChatRanker:
         return known
 
     def _ask(self, query: str, hits: Sequence[Hit]) -> str:
-        shown: dict[str, JsonValue] = {
-            "request": query,
-            "messages": [{"number": at, "text": shorten(hit.text(), _SHOWN)} for at, hit in enumerate(hits, start=1)],
-        }
+        texts = [shorten(hit.passage or hit.item.dated_summary(), _SHOWN) for hit in hits]
+        numbered: list[JsonValue] = [{"number": at, "text": text} for at, text in enumerate(texts, start=1)]
+        shown: dict[str, JsonValue] = {"request": query, "messages": numbered}
         messages = (SystemMessage(_TASK), UserMessage(json.dumps(shown, ensure_ascii=False)))
         params: Mapping[str, JsonValue] = self._config.params
         return self._model().complete(ChatRequest(messages=messages, params=params)).text
