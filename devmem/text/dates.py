@@ -1,0 +1,289 @@
+"""The times that a text names, in English and Chinese, one by one: "last week", "May 2023", "上周", "2023年5月8日".
+
+Weeks begin on Monday; all times are UTC.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+Span = tuple[datetime, datetime]
+"""From the first on, before the second."""
+
+MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_CHINESE_DAYS: Final = {day: at for at, days in enumerate(("一", "二", "三", "四", "五", "六", "日天")) for day in days}
+_NUMBERS: Final = {
+    **dict(
+        zip("a one two three four five six seven eight nine ten eleven twelve".split(), [1, *range(1, 13)], strict=True)
+    ),
+    **dict(zip("一二三四五六七八九十", range(1, 11), strict=True)),
+    "an": 1,
+    "两": 2,
+    "兩": 2,
+}
+_UNITS: Final = {
+    **dict.fromkeys(("day", "night", "evening", "morning", "天", "日", "晚"), "day"),
+    **dict.fromkeys(("week", "周", "週", "星期", "礼拜"), "week"),
+    **dict.fromkeys(("month", "月"), "month"),
+    **dict.fromkeys(("year", "年"), "year"),
+}
+_MONTH: Final = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+NUMBER: Final = r"(?P<number>\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
+WEEKDAY: Final = r"(?P<day>monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
+ENDS: Final = (
+    r"(?=\s*(?:$|[^\w\s-])|\s+-|\s+(?:and|or|but|if|while|i|you|he|she|it|they|we|that|this|who|what|when|where|which|how|"
+    r"did|do|does|had|has|have|was|were|is|are|in|at|on|with|for|to)\b)"
+)
+"""What stands before this is not the adjective of a noun, as in "2023 winners" or "10 people"."""
+_DIGITS: Final = {**{digit: str(at) for at, digit in enumerate("〇一二三四五六七八九")}, "零": "0"}
+_CHINESE_NUMBER: Final = re.compile(
+    # Not the weekday of "周三", nor the tail of a longer number.
+    r"(?<![周週期拜\d〇零一二三四五六七八九十百千万两几数])[〇零一二三四五六七八九十]+"
+    r"(?=\s*(?:[年月日号號天周週个個]|星期|礼拜|[到至][〇零一二三四五六七八九十]+[年月日号號]))"
+)
+_TO: Final = r"(?:[-–—~]|to|until|till|through)"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A time that stands in a text."""
+
+    at: int
+    """Its first character."""
+    until: int
+    """The character behind it."""
+    read: Callable[[datetime], Span]
+    """Says what it means on a day; raises ValueError or OverflowError when no calendar has such a time."""
+    floats: bool
+    """It is a date without a year: the last one is meant, seen from that day."""
+    bare: bool
+    """It is a month or a year and nothing else: a time only where its surroundings say so."""
+
+
+def readable(text: str) -> str:
+    """Write a text in the letters and digits in which times are looked for."""
+    return _CHINESE_NUMBER.sub(_digits, " ".join(unicodedata.normalize("NFKC", text).split()))
+
+
+def dates_in(text: str) -> list[Named]:
+    """Find the times that a readable text names, in the text's order; none overlaps another."""
+    found, rest = [], text
+    for forms, bare in ((_FORMS, False), (_BARE, True)):
+        for pattern, read in forms:
+            matches = list(pattern.finditer(rest))
+            found += [
+                Named(match.start(), match.end(), partial(read, match), match.groupdict("").get("year") == "", bare)
+                for match in matches
+            ]
+            if matches:  # What one form has read, a later, shorter one shall not read again.
+                rest = pattern.sub(lambda match: " " * len(match[0]), rest)
+    return sorted(found, key=lambda named: named.at)
+
+
+def _digits(match: re.Match[str]) -> str:
+    """Write a Chinese number below 100, or a year digit by digit, in digits."""
+    tens, ten, ones = match[0].partition("十")
+    if not ten:
+        return "".join(_DIGITS[digit] for digit in tens) if len(tens) in {1, 4} else match[0]
+    if len(tens) > 1 or len(ones) > 1:
+        return match[0]
+    return _DIGITS.get(tens, "1") + _DIGITS.get(ones, "0")
+
+
+def _day(start: datetime, days: int = 1) -> Span:
+    return start, start + timedelta(days=days)
+
+
+def _month(year: int, month: int) -> Span:
+    start = datetime(year, month, 1, tzinfo=UTC)
+    return start, datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+
+
+def _year(year: int) -> Span:
+    return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
+
+
+def number(text: str) -> int:
+    """Read a number in digits or as a word.
+
+    Raises:
+        KeyError: it is no number that is known.
+        ValueError: it has too many digits.
+    """
+    return int(text) if text.isdigit() else _NUMBERS[text.lower()]
+
+
+def _month_number(name: str) -> int:
+    return MONTHS.index(name[:3].lower()) + 1
+
+
+def unit_of(text: str) -> str:
+    """Give what the word for a unit of time means: day, week, month or year."""
+    return _UNITS[text.lower()]
+
+
+def _unit(today: datetime, unit: str, back: int) -> Span:
+    """Give the day, week, month or year that is `back` before the one of today."""
+    if unit == "day":
+        return _day(today - timedelta(days=back))
+    if unit == "week":
+        return _day(today - timedelta(days=today.weekday(), weeks=back), 7)
+    if unit == "month":
+        months = 12 * today.year + today.month - 1 - back
+        return _month(months // 12, months % 12 + 1)
+    return _year(today.year - back)
+
+
+def ago(today: datetime, unit: str, count: int) -> Span:
+    """Give the time around a count of units before today, or after it for a negative count.
+
+    The larger the unit, the less exactly people mean it.
+    """
+    start, end = _unit(today, unit, count)
+    if unit == "week":
+        day = today - timedelta(weeks=count)
+        return day - timedelta(days=3), day + timedelta(days=4)
+    return (start, end) if unit != "day" or abs(count) < 5 else (start - timedelta(days=1), end + timedelta(days=1))
+
+
+def _date(match: re.Match[str], _: datetime) -> Span:
+    return _day(datetime(int(match["year"]), int(match["month"]), int(match["day"]), tzinfo=UTC))
+
+
+def _named_date(match: re.Match[str], today: datetime) -> Span:
+    month, day, year = _month_number(match["month"]), int(match["day"]), match["year"]
+    first = _day(datetime(int(year), month, day, tzinfo=UTC)) if year else _last_day(month, day, today)
+    return _through(first, match.groupdict().get("last"))
+
+
+def _through(first: Span, last: str | None) -> Span:
+    """Stretch a day up to another of its month, if there is one."""
+    return (first[0], first[0].replace(day=int(last)) + timedelta(days=1)) if last else first
+
+
+def _named_month(match: re.Match[str], today: datetime) -> Span:
+    month, year = _month_number(match["month"]), match.groupdict().get("year")
+    return _month(int(year) if year else _last_year_of(month, today), month)
+
+
+def _chinese_month(match: re.Match[str], today: datetime) -> Span:
+    month, said, day = int(match["month"]), match["year"], match.groupdict().get("day")
+    words = {"今年": today.year, "去年": today.year - 1, "前年": today.year - 2}
+    year = (words.get(said) or int(said[:-1])) if said else None
+    if not day:
+        return _month(year or _last_year_of(month, today), month)
+    first = _last_day(month, int(day), today) if year is None else _day(datetime(year, month, int(day), tzinfo=UTC))
+    return _through(first, match["last"])
+
+
+def _last_day(month: int, day: int, today: datetime) -> Span:
+    at = datetime(today.year, month, day, tzinfo=UTC)
+    return _day(at if at <= today else at.replace(year=today.year - 1))
+
+
+def _last_year_of(month: int, today: datetime) -> int:
+    return today.year if month <= today.month else today.year - 1
+
+
+def _relative(match: re.Match[str], today: datetime) -> Span:
+    return _unit(today, unit_of(match["unit"]), {"last": 1, "past": 1, "previous": 1}.get(match["which"].lower(), 0))
+
+
+def _which_year(match: re.Match[str], _: datetime) -> Span:
+    return _year(int(match["number"]))
+
+
+def _weekend(match: re.Match[str], today: datetime) -> Span:
+    monday = today - timedelta(days=today.weekday())
+    return _day(monday + timedelta(days=5 if match["which"].lower() == "this" else -2), 2)
+
+
+def weekday_before(today: datetime, name: str) -> Span:
+    """Give the last day of such a name before today."""
+    back = (today.weekday() - _DAYS.index(name.lower())) % 7 or 7
+    return _day(today - timedelta(days=back))
+
+
+def _chinese_relative(match: re.Match[str], today: datetime) -> Span:
+    back = {"上": 1, "去": 1, "前": 2}.get(match["which"], 0)
+    start, end = _unit(today, unit_of(match["unit"]), back)
+    return _day(start + timedelta(days=_CHINESE_DAYS[match["day"]])) if match["day"] else (start, end)
+
+
+def _days_back(days: int) -> Callable[[re.Match[str], datetime], Span]:
+    return lambda _, today: _day(today - timedelta(days=days))
+
+
+def form(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern that looks for a time, whatever the case."""
+    # With Unicode's rules for case "ſeven" and "fıve" match, which no table knows, and a month's name inside a Chinese
+    # text has no word boundary.
+    return re.compile(pattern, re.IGNORECASE | re.ASCII)
+
+
+_CHINESE_MONTH: Final = r"(?:(?P<year>(?<!\d)\d{4}\s*年|今年|去年|前年)\s*)?(?<!\d)(?P<month>1[0-2]|0?[1-9])"
+_FORMS: Final = (
+    (form(r"\b(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})\b"), _date),
+    (form(rf"{_CHINESE_MONTH}(?=\s*[-–—~到至]\s*(?:1[0-2]|0?[1-9])\s*月(?!\s*\d))"), _chinese_month),
+    (
+        form(
+            rf"{_CHINESE_MONTH}\s*月(?:份|\s*(?P<day>\d{{1,2}})"
+            r"(?:\s*[日号號]?\s*[-–—~到至]\s*(?P<last>\d{1,2}))?\s*[日号號])?"
+        ),
+        _chinese_month,
+    ),
+    (form(r"(?<!\d)(?P<number>(?:19|20)\d\d)(?=\s*[-–—~到至]\s*\d{4}\s*年)"), _which_year),
+    (form(r"(?P<number>\d{4})\s*年"), _which_year),
+    (
+        form(
+            r"(?<![\d:.-])\b(?P<between>between\s+(?:the\s+)?)?(?P<day>\d{1,2})(?:st|nd|rd|th)?\s*"
+            rf"(?(between)and|{_TO})\s*(?:the\s+)?(?P<last>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}\b"
+            r",?(?:\s+(?P<year>\d{4})\b)?"
+        ),
+        _named_date,
+    ),
+    (form(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}\b,?(?:\s+(?P<year>\d{{4}})\b)?"), _named_date),
+    (
+        form(
+            rf"\b(?P<between>between\s+)?{_MONTH}\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s*(?(between)and|{_TO})\s*"
+            rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:\d)(?:,?\s+(?P<year>\d{{4}})\b|{ENDS})"
+        ),
+        _named_date,
+    ),
+    (form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year>\d{{4}})\b)?"), _named_date),
+    (form(rf"\b{_MONTH}\.?,?\s+(?:of\s+)?(?P<year>\d{{4}})\b"), _named_month),
+    (form(rf"\b(?:last|this)\s+(?:early\s+|mid\s+|late\s+)?{_MONTH}\b"), _named_month),
+    (form(r"\b(?:the\s+)?day\s+before\s+yesterday\b|前天(?!气)"), _days_back(2)),
+    (form(r"\byesterday\b|\blast\s+night\b|昨[天日晚]"), _days_back(1)),
+    (form(r"\b(?:today|tonight|this\s+(?:morning|afternoon|evening))\b|今[天日晚早]"), _days_back(0)),
+    (form(r"\b(?P<which>this|last|past)\s+weekend\b"), _weekend),
+    (form(rf"\blast\s+{WEEKDAY}\b"), lambda match, today: weekday_before(today, match["day"])),
+    (form(r"\b(?P<which>this|last|past|previous)\s+(?P<unit>week|month|year)\b"), _relative),
+    (
+        form(rf"\b{NUMBER}\s+(?P<unit>day|week|month|year)s?\s+ago\b"),
+        lambda match, today: ago(today, unit_of(match["unit"]), number(match["number"])),
+    ),
+    (
+        form(r"(?P<number>(?<!\d)\d+|[一二三四五六七八九十两兩])[个個]?(?P<unit>天|日|周|星期|礼拜|月|年)[之以]?前"),
+        lambda match, today: ago(today, unit_of(match["unit"]), number(match["number"])),
+    ),
+    (
+        form(r"(?P<which>[上这本])个?(?P<unit>周|星期|礼拜|月)(?P<day>(?<=[周期拜])[一二三四五六日天])?"),
+        _chinese_relative,
+    ),
+    (form(r"(?P<which>[今去前])(?P<unit>年)(?P<day>(?!))?"), _chinese_relative),
+)
+_BARE: Final = (
+    (form(rf"\b{_MONTH}\b(?P<year>(?!))?"), _named_month),
+    (form(r"\b(?P<number>(?:19|20)\d\d)\b"), _which_year),
+)
