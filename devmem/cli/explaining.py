@@ -9,6 +9,7 @@ from typing import Any
 from devmem.cli.describing import date_text, hit_json, item_date, number
 from devmem.cli.terminal import Terminal
 from devmem.outcomes import CutCandidate, Hit, SearchReport
+from devmem.text.relations import EARLIEST, LATEST
 
 _HIT_COLUMNS = ("#", "score", "similarity", "lexical", "recency", "rerank", "waiting", "why", "date", "id", "text")
 _CUT_COLUMNS = ("score", "similarity", "id", "why it was left out")
@@ -91,10 +92,17 @@ def _cut_row(one: CutCandidate) -> list[str]:
     return [number(one.score), number(one.similarity), one.item_id, f"{one.reason.value}{like}"]
 
 
+def period_text(start: float, end: float) -> str:
+    """Write a time that a query names (seconds since the epoch), which may be open at one end."""
+    if start <= EARLIEST.timestamp():
+        return f"what was before {date_text(end)}"
+    return f"{date_text(start)} and later" if end >= LATEST.timestamp() else f"{date_text(start)} to {date_text(end)}"
+
+
 def _told(report: SearchReport) -> list[str]:
     told = [f"{report.candidates} candidates", f"{report.reranked} looked at again"]
     if report.filtered:
         told.append(f"{report.filtered} items left out by the filter")
     if report.period is not None:
-        told.append(f"the query names {date_text(report.period[0])} to {date_text(report.period[1])}")
+        told.append(f"the query names {period_text(*report.period)}")
     return told + [f"{name} {ms:.1f} ms" for name, ms in report.stage_ms.items()]

@@ -29,12 +29,16 @@ class Directory:
         self._rows: Rows = np.empty(0, dtype=np.int64)
         self._used = 0
         self._singles = True
-        """Whether no item has more than one passage."""
         self._removed: list[Rows] = []
         self._passages_removed = 0
 
     def __len__(self) -> int:
         return self._used
+
+    @property
+    def singles(self) -> bool:
+        """Whether no item has more than one passage."""
+        return self._singles
 
     @property
     def last(self) -> int:

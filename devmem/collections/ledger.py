@@ -82,6 +82,11 @@ class Ledger:
         """The highest row; 0 when there is none."""
         return int(self._table["row"][self._used - 1]) if self._used else 0
 
+    @property
+    def has_conversations(self) -> bool:
+        """Whether any item is or was of a conversation."""
+        return bool(self._last)
+
     def add(self, entries: Sequence[Entry]) -> None:
         """Append items whose rows ascend, above those that are there."""
         start = self._used

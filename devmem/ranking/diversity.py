@@ -55,6 +55,8 @@ def initials(item: MemoryItem) -> str | None:
 
 def _plain(summary: str) -> str:
     """Write marks as a typewriter does, and negations out: full-text search drops the end of "isn't"."""
+    if summary.isascii():
+        return _NEGATED.sub(" not", summary) if "'" in summary else summary
     return _NEGATED.sub(" not", summary.translate(_PLAIN))
 
 

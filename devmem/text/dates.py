@@ -5,6 +5,7 @@ Weeks begin on Monday; all times are UTC.
 
 from __future__ import annotations
 
+import calendar
 import re
 import unicodedata
 from collections.abc import Callable
@@ -51,6 +52,7 @@ _CHINESE_NUMBER: Final = re.compile(
     r"(?<![周週期拜\d〇零一二三四五六七八九十百千万两几数])[〇零一二三四五六七八九十]+"
     r"(?=\s*(?:[年月日号號天周週个個]|星期|礼拜|[到至][〇零一二三四五六七八九十]+[年月日号號]))"
 )
+_SAID_YEAR: Final = r"(?P<year>\d{4}|(?:last|this)\s+year)"
 _TO: Final = r"(?:[-–—~]|to|until|till|through)"
 
 
@@ -162,7 +164,7 @@ def _date(match: re.Match[str], _: datetime) -> Span:
 
 def _named_date(match: re.Match[str], today: datetime) -> Span:
     month, day, year = _month_number(match["month"]), int(match["day"]), match["year"]
-    first = _day(datetime(int(year), month, day, tzinfo=UTC)) if year else _last_day(month, day, today)
+    first = _day(datetime(_said_year(year, today), month, day, tzinfo=UTC)) if year else _last_day(month, day, today)
     return _through(first, match.groupdict().get("last"))
 
 
@@ -172,8 +174,15 @@ def _through(first: Span, last: str | None) -> Span:
 
 
 def _named_month(match: re.Match[str], today: datetime) -> Span:
-    month, year = _month_number(match["month"]), match.groupdict().get("year")
-    return _month(int(year) if year else _last_year_of(month, today), month)
+    said = match.groupdict()
+    month, year = _month_number(said["month"]), said.get("year")
+    if (said.get("which") or "").lower() == "this":
+        return _month(today.year, month)
+    return _month(_said_year(year, today) if year else _last_year_of(month, today), month)
+
+
+def _said_year(text: str, today: datetime) -> int:
+    return int(text) if text.isdigit() else today.year - text.lower().startswith("last")
 
 
 def _chinese_month(match: re.Match[str], today: datetime) -> Span:
@@ -187,8 +196,13 @@ def _chinese_month(match: re.Match[str], today: datetime) -> Span:
 
 
 def _last_day(month: int, day: int, today: datetime) -> Span:
-    at = datetime(today.year, month, day, tzinfo=UTC)
-    return _day(at if at <= today else at.replace(year=today.year - 1))
+    # The last 29 February may be eight years ago.
+    for year in range(today.year, today.year - 9, -1):
+        if (month, day) != (2, 29) or calendar.isleap(year):
+            at = datetime(year, month, day, tzinfo=UTC)
+            if at <= today:
+                return _day(at)
+    raise ValueError("no such day")
 
 
 def _last_year_of(month: int, today: datetime) -> int:
@@ -215,7 +229,7 @@ def weekday_before(today: datetime, name: str) -> Span:
 
 
 def _chinese_relative(match: re.Match[str], today: datetime) -> Span:
-    back = {"上": 1, "去": 1, "前": 2}.get(match["which"], 0)
+    back = {"上": 1, "去": 1, "上上": 2, "前": 2, "大前": 3}.get(match["which"], 0)
     start, end = _unit(today, unit_of(match["unit"]), back)
     return _day(start + timedelta(days=_CHINESE_DAYS[match["day"]])) if match["day"] else (start, end)
 
@@ -248,29 +262,30 @@ _FORMS: Final = (
         form(
             r"(?<![\d:.-])\b(?P<between>between\s+(?:the\s+)?)?(?P<day>\d{1,2})(?:st|nd|rd|th)?\s*"
             rf"(?(between)and|{_TO})\s*(?:the\s+)?(?P<last>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}\b"
-            r",?(?:\s+(?P<year>\d{4})\b)?"
+            rf",?(?:\s+{_SAID_YEAR}\b)?"
         ),
         _named_date,
     ),
-    (form(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}\b,?(?:\s+(?P<year>\d{{4}})\b)?"), _named_date),
+    (form(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_SAID_YEAR}\b)?"), _named_date),
     (
         form(
             rf"\b(?P<between>between\s+)?{_MONTH}\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s*(?(between)and|{_TO})\s*"
-            rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:\d)(?:,?\s+(?P<year>\d{{4}})\b|{ENDS})"
+            rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:\d)(?:,?\s+{_SAID_YEAR}\b|{ENDS})"
         ),
         _named_date,
     ),
-    (form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year>\d{{4}})\b)?"), _named_date),
-    (form(rf"\b{_MONTH}\.?,?\s+(?:of\s+)?(?P<year>\d{{4}})\b"), _named_month),
-    (form(rf"\b(?:last|this)\s+(?:early\s+|mid\s+|late\s+)?{_MONTH}\b"), _named_month),
-    (form(r"\b(?:the\s+)?day\s+before\s+yesterday\b|前天(?!气)"), _days_back(2)),
+    (form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+{_SAID_YEAR}\b)?"), _named_date),
+    (form(rf"\b{_MONTH}\.?,?\s+(?:of\s+)?{_SAID_YEAR}\b"), _named_month),
+    (form(rf"\b(?P<which>last|this)\s+(?:early\s+|mid\s+|late\s+)?{_MONTH}\b"), _named_month),
+    (form(r"\b(?:the\s+)?day\s+before\s+yesterday\b|(?<!大)前天(?!气)"), _days_back(2)),
+    (form(r"大前天"), _days_back(3)),
     (form(r"\byesterday\b|\blast\s+night\b|昨[天日晚]"), _days_back(1)),
     (form(r"\b(?:today|tonight|this\s+(?:morning|afternoon|evening))\b|今[天日晚早]"), _days_back(0)),
     (form(r"\b(?P<which>this|last|past)\s+weekend\b"), _weekend),
     (form(rf"\blast\s+{WEEKDAY}\b"), lambda match, today: weekday_before(today, match["day"])),
     (form(r"\b(?P<which>this|last|past|previous)\s+(?P<unit>week|month|year)\b"), _relative),
     (
-        form(rf"\b{NUMBER}\s+(?P<unit>day|week|month|year)s?\s+ago\b"),
+        form(rf"(?<![\w-])(?<!ty ){NUMBER}\s+(?P<unit>day|week|month|year)s?\s+ago\b"),
         lambda match, today: ago(today, unit_of(match["unit"]), number(match["number"])),
     ),
     (
@@ -278,10 +293,12 @@ _FORMS: Final = (
         lambda match, today: ago(today, unit_of(match["unit"]), number(match["number"])),
     ),
     (
-        form(r"(?P<which>[上这本])个?(?P<unit>周|星期|礼拜|月)(?P<day>(?<=[周期拜])[一二三四五六日天])?"),
+        form(
+            r"(?P<which>上上|(?<!上)上|这|(?<![日版基根])本)个?(?P<unit>周|星期|礼拜|月)(?P<day>(?<=[周期拜])[一二三四五六日天])?"
+        ),
         _chinese_relative,
     ),
-    (form(r"(?P<which>[今去前])(?P<unit>年)(?P<day>(?!))?"), _chinese_relative),
+    (form(r"(?P<which>[今去]|(?<![目以])大?前)(?P<unit>年)(?P<day>(?!))?"), _chinese_relative),
 )
 _BARE: Final = (
     (form(rf"\b{_MONTH}\b(?P<year>(?!))?"), _named_month),

@@ -36,7 +36,11 @@ def period_of(query: str, now: float) -> Period | None:
     """
     if not _HINT.search(query):
         return None
-    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    try:
+        today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    except (ValueError, OverflowError, OSError):
+        # Milliseconds taken for seconds, say: what is asked is searched for without its time.
+        return None
     found = [reading.span for reading in _readings(readable(query), today)]
     first = max((start for start, _ in found), default=EARLIEST)
     last = min((end for _, end in found), default=LATEST)

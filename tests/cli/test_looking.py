@@ -195,3 +195,9 @@ def test_a_store_of_anyone_may_fail_to_load(
     said = "memory store 'odd' cannot be opened: RuntimeError: the moon is full"
     assert said in one_paragraph(devmem("search", path, "odd", "x", code=2))
     assert said in devmem("stores", path, code=1).stdout
+
+
+def test_an_open_time_is_told_by_its_one_end(filled: Path, devmem: Devmem) -> None:
+    asked = ("search", filled, "notes", "--explain")
+    assert "the query names what was before 2023-05-01" in " ".join(devmem(*asked, "before May 2023").stdout.split())
+    assert "the query names 2023-06-01 00:00 and later" in " ".join(devmem(*asked, "after May 2023").stdout.split())

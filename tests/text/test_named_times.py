@@ -33,6 +33,9 @@ def named(query: str, now: datetime = NOW) -> str | None:
     ("query", "wanted"),
     [
         ("What did she say yesterday?", "2024-03-12"),
+        ("in May last year", "2023-05-01..2023-05-31"),
+        ("8 May last year", "2023-05-08"),
+        ("this December", "2024-12-01..2024-12-31"),
         ("the day before yesterday", "2024-03-11"),
         ("What happened last night", "2024-03-12"),
         ("today", "2024-03-13"),
@@ -77,6 +80,10 @@ def test_english(query: str, wanted: str) -> None:
     [
         ("昨天说了什么?", "2024-03-12"),
         ("前天", "2024-03-11"),
+        ("大前天", "2024-03-10"),
+        ("大前年", "2021-01-01..2021-12-31"),
+        ("上上周", "2024-02-26..2024-03-03"),
+        ("上上个月", "2024-01-01..2024-01-31"),
         ("今天", "2024-03-13"),
         ("上周我们做了什么", "2024-03-04..2024-03-10"),
         ("上个星期", "2024-03-04..2024-03-10"),
@@ -114,6 +121,7 @@ def test_chinese(query: str, wanted: str) -> None:
         ("2023-02-29", NOW, None),
         ("February 29", NOW, "2024-02-29"),
         ("February 29, 2023", NOW, None),
+        ("February 29", datetime(2023, 3, 1, tzinfo=UTC), "2020-02-29"),
         ("2023年2月29日", NOW, None),
         ("yesterday", datetime(2024, 3, 1, tzinfo=UTC), "2024-02-29"),
         ("last month", datetime(2024, 1, 31, 23, 59, tzinfo=UTC), "2023-12-01..2023-12-31"),
@@ -139,6 +147,12 @@ def test_leap_years_and_days_that_no_calendar_has(query: str, now: datetime, wan
         "you may come in",
         "she marched 5 miles",
         "version 2023",
+        "twenty-one days ago",
+        "thirty one days ago",
+        "目前年龄",
+        "以前年度的报告",
+        "日本周边",
+        "版本周期",
         "a weekly report",
         "21月",
         "it lasts a year",
@@ -185,3 +199,9 @@ def test_every_day_is_read_in_every_form(day: date) -> None:
         f"{day.year}年{day.month}月{day.day}日",
     )
     assert {named(form) for form in forms} == {f"{day:%Y-%m-%d}"}
+
+
+@pytest.mark.parametrize("now", [1.7e12, float("nan"), float("inf"), -1e18])
+def test_a_clock_that_no_calendar_knows(now: float) -> None:
+    """Milliseconds taken for seconds, say."""
+    assert period_of("What happened last week?", now) is None

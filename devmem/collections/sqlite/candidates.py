@@ -54,20 +54,22 @@ class Found:
 def find(asked: Asked, allowed: Rows | None) -> Found:
     """Give the best items by each signal, every one with both; `allowed` are passages, None allows all."""
     wanted = max(asked.query.candidates, asked.query.limit)
-    by_words = _best_rows(asked, wanted, lambda limit: np.sort(asked.words.top(limit, allowed)))
-    by_meaning = _best_rows(asked, wanted, lambda limit: asked.nearest(limit, allowed))
-    return look_at(asked, np.union1d(by_words, by_meaning))
+    by_words = _of_enough_items(asked, wanted, lambda limit: asked.words.top(limit, allowed))
+    by_meaning = _of_enough_items(asked, wanted, lambda limit: asked.nearest(limit, allowed))
+    rows = asked.cache.directory.rows_of(np.sort(np.concatenate([by_words, by_meaning])))
+    return look_at(asked, rows[run_starts(rows)])
 
 
-def _best_rows(asked: Asked, wanted: int, best_passages: Callable[[int], Rows]) -> Rows:
-    """Give so many items, if there are as many: the passages of a few long ones may be better than all others."""
-    limit = wanted
+def _of_enough_items(asked: Asked, wanted: int, best: Callable[[int], Rows]) -> Rows:
+    """Give the best passages, of so many items if there are as many: those of a long one may be the best of all."""
+    directory, limit = asked.cache.directory, wanted
     while True:
-        passages = best_passages(limit)
-        rows = asked.cache.directory.rows_of(passages)
-        rows = rows[run_starts(rows)]
-        if len(rows) >= wanted or len(passages) < limit:
-            return rows
+        passages = best(limit)
+        if directory.singles or len(passages) < limit:
+            return passages
+        rows = directory.rows_of(np.sort(passages))
+        if len(rows[run_starts(rows)]) >= wanted:
+            return passages
         limit *= _MORE
 
 

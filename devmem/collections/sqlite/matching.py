@@ -109,7 +109,8 @@ class TokenMatches:
             places[owner[starts]] = self._best.shape[1] + np.arange(len(starts))
             self._best = np.hstack([self._best, np.maximum.reduceat(best, starts, axis=1)])
             self._scores = np.append(self._scores, np.maximum.reduceat(scores, starts))
-            self._passages = np.append(self._passages, passages[np.lexsort((-scores, owner))[starts]])
+            best_first = np.lexsort((-scores, owner)) if len(starts) < len(owner) else starts
+            self._passages = np.append(self._passages, passages[best_first[starts]])
         rows, places = np.append(self._rows, new), np.append(self._places, places)
         order = np.argsort(rows)
         self._rows, self._places = rows[order], places[order]

@@ -98,9 +98,9 @@ class Search:
             found = find(asked, allowed)
             looked_at = len(found.rows)
             found = self._within(found, explain=explain)
-            if query.weights is None:
-                found = self._shortlist(asked, found, allowed)
             first = found.fused(query.weights or Weights())
+            if query.weights is None:
+                found, first = self._shortlist(asked, found, first, allowed)
         if query.weights is not None:
             return _Weighed(asked=asked, allowed=allowed, looked_at=looked_at, found=found, scores=first)
         with self._stage("late interaction"):
@@ -120,15 +120,15 @@ class Search:
             matches=matches,
         )
 
-    def _shortlist(self, asked: Asked, found: Found, allowed: Rows | None) -> Found:
-        """Keep the best by words and meaning together, and take what was said around the very best with them."""
+    def _shortlist(self, asked: Asked, found: Found, scores: Column, allowed: Rows | None) -> tuple[Found, Column]:
+        """Keep the best by words and meaning together, with what was said around the very best, and their scores."""
         ranking = self._query.ranking
-        scores = found.fused(Weights())
         best = np.sort(np.lexsort((-found.rows, -scores))[: max(ranking.depth, self._query.limit)])
-        found = found.where(best)
-        if not ranking.context:
-            return found
-        return found.joined(self._within(turns_around(asked, found, scores[best], allowed), explain=False))
+        found, scores = found.where(best), scores[best]
+        if not ranking.context or not asked.cache.ledger.has_conversations:
+            return found, scores
+        found = found.joined(self._within(turns_around(asked, found, scores, allowed), explain=False))
+        return found, found.fused(Weights())
 
     def _allowed(self) -> Rows | None:
         """Give the passages that the filter lets through; None when all are."""

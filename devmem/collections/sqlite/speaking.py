@@ -19,6 +19,8 @@ def speaking_passages(asked: Asked, rows: Rows, matches: TokenMatches | None) ->
     The best is the one that late interaction took, and without it the best by words and meaning.
     """
     found = np.full(len(rows), -1, dtype=np.int64)
+    if asked.cache.directory.singles:
+        return found
     passages, owner = asked.cache.directory.passages_of(rows)
     if len(passages) == len(rows):
         return found

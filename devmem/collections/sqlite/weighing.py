@@ -56,7 +56,7 @@ def weigh_found(
     by_words = np.where(np.isnan(found.similarity), _LOWEST + _SPAN * coverage, -np.inf)
     signals = _own_signals(asked, coverage, positions, np.maximum(match, by_words), period, asked_at)
     evidence = weigh_evidence(signals, query.ranking, scores)
-    if not query.ranking.context:
+    if not query.ranking.context or not asked.cache.ledger.has_conversations:
         return evidence
     best = np.argsort(-evidence.total(), kind="stable")[:_WITH_CONTEXT]
     return with_surroundings(evidence, *_surroundings(asked, positions, best, matches))
