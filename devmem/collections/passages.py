@@ -48,7 +48,10 @@ def _starts_with(text: str, summary: str) -> bool:
     """Say whether a summary is the start of a longer text, with a mark perhaps where it was shortened."""
     if len(text) <= len(summary):
         return False
-    same = next((at for at, (a, b) in enumerate(zip(text, summary, strict=False)) if a != b), len(summary))
+    same, differs = 0, len(summary) + 1
+    while differs - same > 1:
+        middle = (same + differs) // 2
+        same, differs = (middle, differs) if text.startswith(summary[:middle]) else (same, middle)
     return same > 0 and not any(char.isalnum() for char in summary[same:])
 
 

@@ -15,8 +15,9 @@ from devmem.collections.vectors import Rows
 from devmem.ranking import Weights, fuse
 from devmem.ranking.runs import run_starts
 
+_ITEMS: Final = 50
 _MORE: Final = 8
-"""So many times as many passages are asked for when they are of too few items."""
+"""So many times as many passages are asked for when they are of fewer items than that, or than are wanted."""
 _SURROUNDED: Final = 20
 _REACH: Final = 2
 """The turns up to so many before and after each of so many of the best are candidates too."""
@@ -53,16 +54,17 @@ class Found:
 
 def find(asked: Asked, allowed: Rows | None) -> Found:
     """Give the best items by each signal, every one with both; `allowed` are passages, None allows all."""
-    wanted = max(asked.query.candidates, asked.query.limit)
-    by_words = _of_enough_items(asked, wanted, lambda limit: asked.words.top(limit, allowed))
-    by_meaning = _of_enough_items(asked, wanted, lambda limit: asked.nearest(limit, allowed))
+    by_words = _of_enough_items(asked, lambda limit: asked.words.top(limit, allowed))
+    by_meaning = _of_enough_items(asked, lambda limit: asked.nearest(limit, allowed))
     rows = asked.cache.directory.rows_of(np.sort(np.concatenate([by_words, by_meaning])))
     return look_at(asked, rows[run_starts(rows)])
 
 
-def _of_enough_items(asked: Asked, wanted: int, best: Callable[[int], Rows]) -> Rows:
-    """Give the best passages, of so many items if there are as many: those of a long one may be the best of all."""
-    directory, limit = asked.cache.directory, wanted
+def _of_enough_items(asked: Asked, best: Callable[[int], Rows]) -> Rows:
+    """Give the best passages, more when they are of too few items: those of a long one may be the best of all."""
+    directory, query = asked.cache.directory, asked.query
+    limit = max(query.candidates, query.limit)
+    wanted = max(query.limit, min(_ITEMS, limit))
     while True:
         passages = best(limit)
         if directory.singles or len(passages) < limit:

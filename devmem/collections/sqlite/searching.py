@@ -74,7 +74,8 @@ class Search:
 
     def conversations(self, hits_each: int) -> list[HitGroup]:
         """Give the best conversations, as many as the query's limit, with so many hits each."""
-        weighed = self._weighed(explain=False)
+        # What was only said around a match tells conversations apart no better, measured on LoCoMo.
+        weighed = self._weighed(explain=False, around=False)
         ranked = rank_conversations(weighed.asked, weighed.found, weighed.scores, weighed.matches, self._period)
         choice = self._choice(weighed)
         numbers = ranked.best(self._query.limit)
@@ -88,7 +89,7 @@ class Search:
     def _choice(self, of: _Weighed) -> Choice:
         return Choice(self._connection, of.asked, of.found, of.scores, of.evidence, of.matches)
 
-    def _weighed(self, *, explain: bool) -> _Weighed:
+    def _weighed(self, *, explain: bool, around: bool = True) -> _Weighed:
         """Find candidates, look again at those that are worth it, and put together all that speaks for them."""
         query = self._query
         with self._stage("filter"):
@@ -97,10 +98,8 @@ class Search:
             asked = Asked(self._cache, query)
             found = find(asked, allowed)
             looked_at = len(found.rows)
-            found = self._within(found, explain=explain)
-            first = found.fused(query.weights or Weights())
-            if query.weights is None:
-                found, first = self._shortlist(asked, found, first, allowed)
+            within = self._within(found, explain=explain)
+            found, first = self._shortlist(asked, within, allowed, around=around)
         if query.weights is not None:
             return _Weighed(asked=asked, allowed=allowed, looked_at=looked_at, found=found, scores=first)
         with self._stage("late interaction"):
@@ -120,12 +119,15 @@ class Search:
             matches=matches,
         )
 
-    def _shortlist(self, asked: Asked, found: Found, scores: Column, allowed: Rows | None) -> tuple[Found, Column]:
-        """Keep the best by words and meaning together, with what was said around the very best, and their scores."""
-        ranking = self._query.ranking
-        best = np.sort(np.lexsort((-found.rows, -scores))[: max(ranking.depth, self._query.limit)])
+    def _shortlist(self, asked: Asked, found: Found, allowed: Rows | None, *, around: bool) -> tuple[Found, Column]:
+        """Keep the best by words and meaning together, with what was said around the very best; gives their scores."""
+        query = self._query
+        scores = found.fused(query.weights or Weights())
+        if query.weights is not None:
+            return found, scores
+        best = np.sort(np.lexsort((-found.rows, -scores))[: max(query.ranking.depth, query.limit)])
         found, scores = found.where(best), scores[best]
-        if not ranking.context or not asked.cache.ledger.has_conversations:
+        if not (around and query.ranking.context and self._cache.ledger.has_conversations):
             return found, scores
         found = found.joined(self._within(turns_around(asked, found, scores, allowed), explain=False))
         return found, found.fused(Weights())
