@@ -123,14 +123,10 @@ class MemoryBase(ABC):
         return [replace(group, hits=tuple(from_store(hit, self.name) for hit in group.hits)) for group in found]
 
     def _conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
-        deep = self._search(replace(query, top_k=max(_LEAST_GROUPED, _GROUPED_EACH * query.top_k)))
-        return self._grouped(deep, query.top_k, hits_each)
-
-    @staticmethod
-    def _grouped(hits: Sequence[Hit], limit: int, hits_each: int) -> list[HitGroup]:
         """Rank conversations by their best item."""
+        deep = self._search(replace(query, top_k=max(_LEAST_GROUPED, _GROUPED_EACH * query.top_k)))
         # A store may order its hits otherwise, as by time.
-        groups = by_conversation(sorted(hits, key=lambda hit: -hit.score))[:limit]
+        groups = by_conversation(sorted(deep, key=lambda hit: -hit.score))[: query.top_k]
         return [replace(group, hits=group.hits[:hits_each]) for group in groups]
 
     def retrieve(

@@ -20,7 +20,7 @@ _INITIAL: Final = re.compile(r"(?<!\w)(?<!\w[.\-'])[b-su-zB-SU-Z0-9_]")
 _PLAIN: Final = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "..."})
 _NEGATED: Final = re.compile(r"n't\b", re.IGNORECASE)
 _FOREIGN_MARK: Final = re.compile(r"[^\w\x00-\x7f]")
-_SIGN: Final = re.compile(r"['’](?:d|ll|ve|re)\b|(?<![\w-])-(?=\d)|(?<=\w )A\b|[#%+<=>$€£]|[^\w\s\x00-\x7f]")
+_SIGN: Final = re.compile(r"'(?:d|ll|ve|re)\b|(?<![\w-])-(?=\d)|(?<=\w )A\b|[#%+<=>$€£]|[^\w\s\x00-\x7f]")
 """What full-text search passes over and what makes a difference all the same."""
 _SMALL: Final = frozenset({"a", "an", "the"})
 """Not all stop words: "our tea" is not "their tea"."""

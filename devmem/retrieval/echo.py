@@ -10,6 +10,7 @@ from devmem.text.sentences import split_sentences
 
 _ECHO_SHARE: Final = 0.8
 _DATE: Final = re.compile(r"\[\d{4}-\d\d-\d\d\]")
+_NO_WORD: Final = re.compile(r"\W+")
 _CLAUSE_END: Final = re.compile(r"(?<=[;；\n])")
 _NUMBER: Final = re.compile(r"^\W*\d+[.)]\s+")
 _LABEL: Final = re.compile(r"^\W*(\w[\w ]{0,30})[:：]")
@@ -61,4 +62,4 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 def _words(text: str) -> str:
-    return " ".join(re.sub(r"\W+", " ", text.casefold()).split())
+    return " ".join(_NO_WORD.sub(" ", text.casefold()).split())

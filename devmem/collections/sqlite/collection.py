@@ -77,7 +77,7 @@ class SqliteCollection:
             self._writer, self._reader = self._connect(
                 lambda: database.open_connection(self.location, durability, busy_timeout), model, store_type
             )
-        self._file = database.file_identity(self.location)
+        self._file = database.file_identity(self.location) if self._in_file else None
 
     def _connect(
         self, connect: Callable[[], sqlite3.Connection], model: ModelIdentity | None, store_type: str | None
@@ -97,7 +97,7 @@ class SqliteCollection:
         with self._write_lock:
             self._check_open()
             with database.worded(self.location), writing.letting_go(self._writer, self._attachments):
-                if database.file_identity(self.location) != self._file:
+                if self._in_file and database.file_identity(self.location) != self._file:
                     raise CollectionUnwritableError(
                         self.location,
                         "the file was moved, deleted or replaced while it was open; nothing was written: "
