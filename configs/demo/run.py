@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from devmem import MemoryItem, Workflow, WorkflowRunner, WriteStatus, load_workflow, open_stores
-from devmem.importing import read_records
+from devmem import MemoryItem, Workflow, WorkflowRunner, load_workflow, open_stores
 from devmem.runtime import session_folder
+from devmem.stores import WriteStatus
+from devmem.transfer.importing import read_records
 
 _HERE: Final = Path(__file__).parent
 _TEAM: Final = _HERE / "team.yaml"

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from devmem.cli import copy, export, flow, import_data, index, reindex, run, schema, search, show, stores, validate
-from devmem.cli.failing import EXIT_INTERRUPTED, guarded
+from devmem.cli.failures import EXIT_INTERRUPTED, guarded
 from devmem.cli.logs import show_logs
 from devmem.cli.terminal import Terminal
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.base import MemoryBase, PlaceConfig
-from devmem.cli.copying import CopyReport, copy_items
-from devmem.cli.failing import EXIT_PARTLY, CommandError
-from devmem.cli.opening import AsJson, Session, WorkflowFile, load, location_of, opened
+from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.terminal import Terminal
+from devmem.cli.workflow_stores import AsJson, Session, WorkflowFile, load, location_of, opened
 from devmem.config import Workflow
 from devmem.runtime import DEFAULT_SESSION
+from devmem.stores import MemoryBase, PlaceConfig
+from devmem.transfer.copy import CopyReport, copy_items
 
 Source: TypeAlias = Annotated[str, typer.Argument(metavar="FROM", help="Name of the store whose items are copied.")]
 Target: TypeAlias = Annotated[str, typer.Argument(metavar="TO", help="Name of the store that takes them.")]

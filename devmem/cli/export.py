@@ -8,13 +8,13 @@ from typing import Annotated, Final
 
 import typer
 
-from devmem.cli.failing import EXIT_PARTLY
-from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
-from devmem.cli.opening import Session, StoreName, WorkflowFile, load, opened
-from devmem.cli.picking import Ids, Newest, Output, check_anything_there, deliver, pick
+from devmem.cli.failures import EXIT_PARTLY
+from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.item_selection import Ids, Newest, Output, check_anything_there, deliver, pick
 from devmem.cli.terminal import Terminal
-from devmem.exporting import json_parts, markdown_parts, snapshot_of
+from devmem.cli.workflow_stores import Session, StoreName, WorkflowFile, load, opened
 from devmem.runtime import DEFAULT_SESSION
+from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 
 
 class SnapshotFormat(StrEnum):

@@ -9,13 +9,14 @@ from typing import Annotated, Final
 
 import typer
 
-from devmem.cli.failing import CommandError
-from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
-from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, opened
-from devmem.cli.picking import Ids, Newest, Output, check_anything_there, deliver, pick
+from devmem.cli.failures import CommandError
+from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.item_selection import Ids, Newest, Output, check_anything_there, deliver, pick
 from devmem.cli.terminal import Terminal
-from devmem.collections.replacing import replace_file
-from devmem.exporting import (
+from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened
+from devmem.runtime import DEFAULT_SESSION
+from devmem.text.atomic_write import replace_file
+from devmem.views import (
     Transfer,
     dot_graph,
     edges_of,
@@ -24,7 +25,6 @@ from devmem.exporting import (
     png_picture,
     transfers_of,
 )
-from devmem.runtime import DEFAULT_SESSION
 
 
 class FlowFormat(StrEnum):

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from devmem.cli.failing import CommandError
-from devmem.cli.filling import Filler
-from devmem.cli.opening import Session, StoreName, WorkflowFile, load, location_of, make, opened
+from devmem.cli.failures import CommandError
+from devmem.cli.import_batches import Filler
 from devmem.cli.terminal import Terminal
+from devmem.cli.workflow_stores import Session, StoreName, WorkflowFile, load, location_of, make, opened
 from devmem.errors import DataFileError
-from devmem.importing import DataFile, FileFormat, Record, open_data
 from devmem.runtime import DEFAULT_SESSION
+from devmem.transfer.importing import DataFile, FileFormat, Record, open_data
 
 
 def import_data(

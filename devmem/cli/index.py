@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from devmem.base import Indexing, IndexPlan, IndexReport, IndexStep, MemoryBase
-from devmem.cli.failing import EXIT_PARTLY, CommandError
-from devmem.cli.opening import Session, WorkflowFile, load, location_of, make
+from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.terminal import Terminal
+from devmem.cli.workflow_stores import Session, WorkflowFile, load, location_of, make
 from devmem.config import Workflow
 from devmem.runtime import DEFAULT_SESSION
+from devmem.stores import Indexing, IndexPlan, IndexReport, IndexStep, MemoryBase
 
 _SIGNS = (("new", "+"), ("changed", "~"), ("deleted", "-"))
 

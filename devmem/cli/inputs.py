@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from devmem.cli.failing import CommandError
+from devmem.cli.failures import CommandError
 from devmem.cli.terminal import Terminal
 from devmem.errors import DataFileError
-from devmem.importing.files import read_lines
+from devmem.transfer.importing.files import read_lines
 
 _KEYS: Final = ("text", "question", "input", "content")
 _STDIN: Final = Path("-")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from devmem.base import CollectionConfig, CollectionMemory, MemoryBase, PlaceConfig
-from devmem.cli.failing import EXIT_PARTLY, CommandError
-from devmem.cli.opening import Session, StoreName, WorkflowFile, load, location_of, make, why_empty
+from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.terminal import Terminal
+from devmem.cli.workflow_stores import Session, StoreName, WorkflowFile, load, location_of, make, why_empty
 from devmem.runtime import DEFAULT_SESSION
+from devmem.stores import CollectionConfig, CollectionMemory, MemoryBase, PlaceConfig
 
 
 def reindex(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from devmem.cli.failing import EXIT_PARTLY, unknown
+from devmem.cli.failures import EXIT_PARTLY, unknown
 from devmem.cli.inputs import Inputs, find_inputs
-from devmem.cli.opening import Session, WorkflowFile, check_session, load
 from devmem.cli.terminal import Terminal
+from devmem.cli.workflow_stores import Session, WorkflowFile, check_session, load
 from devmem.config import Workflow
 from devmem.errors import DevmemError
 from devmem.runtime import DEFAULT_SESSION
@@ -83,7 +83,7 @@ def _open(
     chat: str | None,
 ) -> WorkflowRunner:
     """Open the stores that are needed and the runner; closing the stack closes them and saves what is left."""
-    from devmem.items import Scope
+    from devmem.model.items import Scope
     from devmem.runtime import WorkflowRunner, attached_stores, open_stores, session_folder
 
     stores = stack.enter_context(open_stores(workflow, attached_stores(workflow, node), session=session))
@@ -139,12 +139,12 @@ def _run_all(
 
 
 def _shower(terminal: Terminal, *, with_memory: bool) -> Callable[[str, RunResult], None]:
-    from devmem.cli.showing import show_result
+    from devmem.cli.run_output import show_result
 
     return lambda text, result: show_result(terminal, text, result, with_memory=with_memory)
 
 
 def _json_shower(terminal: Terminal) -> Callable[[str, RunResult], None]:
-    from devmem.cli.describing import run_json
+    from devmem.cli.describe import run_json
 
     return lambda text, result: terminal.json(run_json(text, result))

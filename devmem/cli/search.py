@@ -7,15 +7,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from devmem.base import MemoryBase, MemoryQuery
-from devmem.cli.describing import item_date
-from devmem.cli.explaining import explained_json, found_json, report_json, show_hits, show_report, waiting_ids, why
-from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.describe import item_date
+from devmem.cli.explain_output import explained_json, found_json, report_json, show_hits, show_report, waiting_ids, why
+from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
 from devmem.cli.inputs import well_formed
-from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
 from devmem.cli.terminal import Terminal
-from devmem.outcomes import Hit, HitGroup, SearchReport
+from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
+from devmem.model.results import Hit, HitGroup, SearchReport
 from devmem.runtime import DEFAULT_SESSION
+from devmem.stores import MemoryBase, MemoryQuery
 
 _OF: Final = ("conversation", "session", "agent", "user")
 """What a conversation is named by."""

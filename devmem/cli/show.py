@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from devmem.cli.describing import date_text, item_date, item_json
-from devmem.cli.filtering import After, Agent, Before, Conversation, User, Where, make_filter
-from devmem.cli.opening import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
-from devmem.cli.picking import check_all_there
+from devmem.cli.describe import date_text, item_date, item_json
+from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.item_selection import check_all_there
 from devmem.cli.terminal import Terminal
-from devmem.items import MemoryItem, Scope
+from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
+from devmem.model.items import MemoryItem, Scope
 from devmem.runtime import DEFAULT_SESSION
 
 _COLUMNS = ("date", "id", "source", "text")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from devmem.cli.failing import EXIT_PARTLY
-from devmem.cli.opening import AsJson, Session, load, location_of, make, open_files, why_empty
+from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.terminal import Terminal
+from devmem.cli.workflow_stores import AsJson, Session, load, location_of, make, open_files, why_empty
 from devmem.config import Workflow
 from devmem.errors import DevmemError
 from devmem.runtime import DEFAULT_SESSION

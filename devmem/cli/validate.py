@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from devmem.cli.failing import EXIT_FAILED
+from devmem.cli.failures import EXIT_FAILED
 from devmem.cli.terminal import Terminal
 from devmem.config import Workflow
 from devmem.errors import ConfigError

@@ -1,11 +1,12 @@
 """Where items are kept: SQLite files, memory, and DevAll's JSON files."""
 
-from devmem.collections.json_file import JsonCollection
+from devmem.collections.json_file.collection import JsonCollection
 from devmem.collections.opening import open_collection
-from devmem.collections.passages import passages_of
-from devmem.collections.protocol import Collection, CollectionInfo, Filter, SearchQuery, Unique
+from devmem.collections.protocol import Collection, CollectionInfo, Unique
 from devmem.collections.sqlite.collection import SqliteCollection
+from devmem.indexes.passages import passages_of
 from devmem.ranking import Ranking, Weights
+from devmem.search.query import Filter, SearchQuery
 
 __all__ = [
     "Collection",

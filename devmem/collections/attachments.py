@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from devmem.collections.replacing import replace_file
 from devmem.errors import CollectionUnwritableError
-from devmem.items import MemoryContentSnapshot, MemoryItem
-from devmem.messages import AttachmentRef
+from devmem.model.blocks import AttachmentRef
+from devmem.model.items import MemoryContentSnapshot, MemoryItem
+from devmem.text.atomic_write import replace_file
 
 INLINE_LIMIT: Final = 64 * 1024
 """Characters of a data URI that stay in the row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from devmem.collections.json_file import JsonCollection
+from devmem.collections.json_file.collection import JsonCollection
 from devmem.collections.protocol import Collection
 from devmem.collections.sqlite.collection import SqliteCollection
 from devmem.collections.sqlite.database import MEMORY, Durability

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from devmem.embedding import Encoding, TokenEmbedding
-from devmem.items import MemoryItem, Scope, Vector
-from devmem.outcomes import Hit, HitGroup, SearchReport, WriteOutcome
-from devmem.ranking import Ranking, Weights
+from devmem.embedding import PassageEmbeddings
+from devmem.model.items import MemoryItem
+from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
+from devmem.search.query import Filter, SearchQuery
 
 
 class Unique(StrEnum):
@@ -20,54 +20,6 @@ class Unique(StrEnum):
     """Its id: the same id with other content supersedes the older item."""
     CONTENT = "content"
     """Its content, for the same agent and user: it is not stored again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which items are meant; a part that is None or empty does not restrict. Expired items never match."""
-
-    scope: Scope = field(default_factory=Scope)
-    """Every part of it that is set must be equal."""
-    or_unbound: bool = False
-    """An item that is bound to nobody in a part of the scope matches there too."""
-    after: float | None = None
-    """Event time, or creation where there is none, from then on (seconds since the epoch)."""
-    before: float | None = None
-    """Event time, or creation where there is none, before then (seconds since the epoch)."""
-    source_kind: str | None = None
-    source_name: str | None = None
-    min_trust: float = 0.0
-    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """Top-level keys of the item's metadata and the values they must have."""
-
-    def everything(self) -> bool:
-        """Say whether the filter lets every item through."""
-        return self == Filter()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchQuery:
-    """What to search for."""
-
-    text: str = ""
-    """Matched against the items' full text; blank means that words do not count."""
-    vector: Vector | None = None
-    """The query's embedding, unit length, shape (dimension,); None means that similarity does not count."""
-    limit: int = 10
-    """At most so many hits."""
-    min_similarity: float = -1.0
-    """Hits whose similarity is known and lower are left out."""
-    where: Filter = field(default_factory=Filter)
-    tokens: TokenEmbedding | None = None
-    """The query's token vectors, for late interaction; None goes without."""
-    weights: Weights | None = None
-    """Rank by meaning and words alone, with these weights; None weighs all the evidence as `ranking` says."""
-    ranking: Ranking = field(default_factory=Ranking)
-    candidates: int = 200
-    """So many of the best by each signal are looked at (at least `limit`)."""
-    now: float | None = None
-    """When the question is asked, in seconds since the epoch: what "last week" and recency start from; None asks the
-    clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +50,14 @@ class Collection(Protocol):
         items: Sequence[MemoryItem],
         *,
         unique: Unique = Unique.ID,
-        encodings: Mapping[str, Encoding] | None = None,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
     ) -> list[WriteOutcome]:
         """Store the items, all or none of them; they are durable when it returns.
 
         Args:
             items: what to store.
             unique: what makes an item the same as one that is there.
-            encodings: by an item's id, what the model made of its passages (`passages_of`); where it says nothing, the
+            embeddings: by an item's id, what the model made of its passages (`passages_of`); where it says nothing, the
                 item's own `embedding` is that of its first passage. An item without either is stored as waiting when
                 the collection has an embedding model.
         """
@@ -159,11 +111,11 @@ class Collection(Protocol):
         """Give items whose embedding is still to be made, oldest first."""
         ...
 
-    def encodings(self, ids: Sequence[str]) -> dict[str, Encoding]:
+    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Give what a model made of those of the items that are embedded, by id."""
         ...
 
-    def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Give waiting items, named by id, their embeddings; gives how many there were."""
         ...
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from devmem.config.base import ConfigModel
-from devmem.stages import ALIASES, Stage
+from devmem.model.stages import ALIASES, Stage
 
 _STAGE_SCHEMA: dict[str, Any] = {"type": "string", "enum": [*(stage.value for stage in Stage), *ALIASES]}
 

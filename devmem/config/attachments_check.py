@@ -12,7 +12,7 @@ from devmem.config.report import Report
 from devmem.config.store import StoreDeclaration
 from devmem.config.wording import choices, did_you_mean, quoted
 from devmem.config.workflow import NodeConfig, unset_message
-from devmem.stages import RETRIEVING, Stage
+from devmem.model.stages import RETRIEVING, Stage
 
 
 def check_attachments(

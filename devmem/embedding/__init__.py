@@ -1,13 +1,13 @@
 """Texts to vectors: one protocol, and the providers that a store's `embedding:` block can name."""
 
 from devmem.embedding.base import Embedder, ModelIdentity
-from devmem.embedding.opening import open_embedder
-from devmem.embedding.tokens import Encoding, TokenCodes, TokenEmbedder, TokenEmbedding, token_codes
+from devmem.embedding.factory import open_embedder
+from devmem.embedding.tokens import PassageEmbeddings, TokenCodes, TokenEmbedder, TokenEmbedding, token_codes
 
 __all__ = [
     "Embedder",
-    "Encoding",
     "ModelIdentity",
+    "PassageEmbeddings",
     "TokenCodes",
     "TokenEmbedder",
     "TokenEmbedding",

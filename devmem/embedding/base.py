@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

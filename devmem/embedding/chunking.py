@@ -13,7 +13,7 @@ from devmem.embedding.base import Embedder, ModelIdentity
 from devmem.embedding.rows import unit_rows
 from devmem.embedding.tokens import TokenEmbedder, TokenEmbedding
 from devmem.errors import EmbeddingError
-from devmem.items import Vector
+from devmem.model.items import Vector
 from devmem.text.passages import split_text
 
 

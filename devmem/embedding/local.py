@@ -16,7 +16,7 @@ from devmem.config.embedding import EmbeddingConfig
 from devmem.embedding.base import ModelIdentity
 from devmem.embedding.rows import unit_rows
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 _SAMPLE = 1 << 16
 """Bytes that are read from the start, the middle and the end of a file of weights to tell models apart."""

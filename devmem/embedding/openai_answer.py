@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from devmem.errors import EmbeddingError
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 
 class _Entry(BaseModel):

@@ -16,7 +16,7 @@ from devmem.embedding.openai_answer import read_answer
 from devmem.embedding.openai_errors import translated_errors
 from devmem.embedding.rows import unit_rows
 from devmem.errors import EmbeddingError, MissingExtraError
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from devmem.errors import EmbeddingError
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 
 def unit_rows(matrix: Vector, *, source: str) -> Vector:

@@ -14,7 +14,7 @@ from typing import Protocol, Self, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.items import Vector
+from devmem.model.items import Vector
 from devmem.text.analysis import is_content
 
 TokenCodes: TypeAlias = NDArray[np.uint8]
@@ -60,7 +60,7 @@ def token_codes(embedded: TokenEmbedding) -> TokenCodes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Encoding:
+class PassageEmbeddings:
     """What a model made of an item: a vector for each of its passages, and perhaps the codes of their tokens."""
 
     vectors: Vector

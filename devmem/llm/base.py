@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from pydantic import JsonValue
 
 from devmem.messages import Message
-from devmem.outcomes import Hit
+from devmem.model.results import Hit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmem.llm.base import ChatReply, ChatRequest
 from devmem.messages import Role
-from devmem.outcomes import Hit
+from devmem.model.results import Hit
 from devmem.text.analysis import mostly_unspaced, query_terms, terms
 from devmem.text.sentences import split_sentences
 

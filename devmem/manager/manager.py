@@ -11,13 +11,12 @@ from numbers import Real
 from pathlib import Path
 from typing import Final
 
-from devmem.base import MemoryBase, MemoryQuery
 from devmem.collections import Filter
 from devmem.config import Attachment, MemoryOptions
-from devmem.items import MemoryContentSnapshot, MemoryItem
-from devmem.manager.recalls import Recalls
+from devmem.manager.recall_cache import RecallCache
 from devmem.manager.rescue import UnsavedWrites
-from devmem.outcomes import (
+from devmem.model.items import MemoryContentSnapshot, MemoryItem
+from devmem.model.results import (
     Hit,
     MemoryRetrievalResult,
     MemoryUpdateResult,
@@ -27,8 +26,9 @@ from devmem.outcomes import (
     WriteOutcome,
     WriteStatus,
 )
-from devmem.retrieval import MergePolicy, is_echo, merge, rank_as_devall, says_nothing_new, strip_recalled
-from devmem.stages import RETRIEVING, Stage
+from devmem.model.stages import RETRIEVING, Stage
+from devmem.recall import MergePolicy, is_echo, merge, rank_as_devall, says_nothing_new, strip_recalled
+from devmem.stores import MemoryBase, MemoryQuery
 from devmem.text.frames import last_turn, strip_frames
 
 _LOG: Final = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class MemoryManager:
         self._options = options or MemoryOptions()
         self._rescue_dir = rescue_dir
         self._clock = clock
-        self._recalls = Recalls()
+        self._recalls = RecallCache()
         self._unsaved = UnsavedWrites()
 
     @property

@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from devmem.outcomes import MemoryWritePayload
+from devmem.model.results import MemoryWritePayload
 
 _LOG: Final = logging.getLogger(__name__)
 

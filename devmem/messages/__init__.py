@@ -1,13 +1,13 @@
 """Messages, the queue they wait in, and the memory of those that were seen."""
 
-from devmem.messages.blocks import AttachmentRef, KeepBlock, MessageBlock, keep_unknown
-from devmem.messages.forms import dump_message, dump_message_json, load_message, load_message_json
 from devmem.messages.memory import MessageMemory
-from devmem.messages.message import AIMessage, Message, SystemMessage, ToolMessage, UserMessage
-from devmem.messages.names import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF, USER_REQUIREMENT, Role, action_name
-from devmem.messages.payloads import Payload, PayloadData, dump_payload, load_payload, register_payload
 from devmem.messages.queue import Dedupe, MessageQueue
 from devmem.messages.short_term import ShortTermMemory
+from devmem.model.blocks import AttachmentRef, KeepBlock, MessageBlock, keep_unknown
+from devmem.model.message import AIMessage, Message, SystemMessage, ToolMessage, UserMessage
+from devmem.model.message_json import dump_message, dump_message_json, load_message, load_message_json
+from devmem.model.message_names import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF, USER_REQUIREMENT, Role, action_name
+from devmem.model.payloads import Payload, PayloadData, dump_payload, load_payload, register_payload
 
 __all__ = [
     "ROUTE_ALL",

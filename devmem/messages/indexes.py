@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from devmem.messages.message import Message
-from devmem.messages.names import Role
 from devmem.messages.sorted_row import SortedRow
+from devmem.model.message import Message
+from devmem.model.message_names import Role
 
 
 class _ByKey:

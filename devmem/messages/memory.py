@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from devmem.messages.message import Message
+from devmem.model.message import Message
 
 
 class MessageMemory(ABC):

@@ -11,8 +11,8 @@ from typing import Final, Literal, NamedTuple, Self
 from pydantic import JsonValue
 
 from devmem.errors import MessageError
-from devmem.messages.forms import dump_message, json_text, load_messages, read_json
-from devmem.messages.message import Message
+from devmem.model.message import Message
+from devmem.model.message_json import dump_message, json_text, load_messages, read_json
 
 Dedupe = Literal["id", "content"]
 """What makes two messages the same: their id, or what was said (`Message.content_hash`)."""

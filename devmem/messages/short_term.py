@@ -10,12 +10,12 @@ from math import inf
 from typing import Any, Final
 
 from devmem.errors import MessageError
-from devmem.messages.forms import dump_message, json_text, load_messages, read_json
 from devmem.messages.indexes import MessageIndex
 from devmem.messages.memory import MessageMemory
-from devmem.messages.message import Message
-from devmem.messages.names import Role, action_name, role_of
 from devmem.messages.queue import Dedupe
+from devmem.model.message import Message
+from devmem.model.message_json import dump_message, json_text, load_messages, read_json
+from devmem.model.message_names import Role, action_name, role_of
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -1,26 +1,26 @@
 """Ranking candidates: fusing, late interaction, evidence, diversity; plain arrays, no I/O."""
 
-from devmem.ranking.conversations import ConversationEvidence, first_mentions, nearness, weigh_conversations
-from devmem.ranking.evidence import Candidates, Evidence, weigh_evidence, with_surroundings
-from devmem.ranking.fusing import Weights, fuse
+from devmem.ranking.conversations import ConversationBreakdown, first_mentions, nearness, score_conversations
+from devmem.ranking.fusion import Weights, fuse
 from devmem.ranking.late_interaction import QueryTokens, Scores, code_width, weigh
 from devmem.ranking.options import DAY, Ranking
+from devmem.ranking.score import Features, ScoreBreakdown, add_context, score_features
 
 __all__ = [
     "DAY",
-    "Candidates",
-    "ConversationEvidence",
-    "Evidence",
+    "ConversationBreakdown",
+    "Features",
     "QueryTokens",
     "Ranking",
+    "ScoreBreakdown",
     "Scores",
     "Weights",
+    "add_context",
     "code_width",
     "first_mentions",
     "fuse",
     "nearness",
+    "score_conversations",
+    "score_features",
     "weigh",
-    "weigh_conversations",
-    "weigh_evidence",
-    "with_surroundings",
 ]

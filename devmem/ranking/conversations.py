@@ -60,7 +60,7 @@ def nearness(times: Column, period: tuple[float, float]) -> Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ConversationEvidence:
+class ConversationBreakdown:
     """What speaks for each of n conversations, arrays of shape (n,)."""
 
     best: Column
@@ -86,7 +86,7 @@ class ConversationEvidence:
         return {name: float(value) for name, value in summed.items() if value}
 
 
-def weigh_conversations(best: Column, first: Column, near: Column, stretch: Column) -> ConversationEvidence:
+def score_conversations(best: Column, first: Column, near: Column, stretch: Column) -> ConversationBreakdown:
     """Weigh what speaks for each conversation; the one with the best item comes first, whatever speaks for others.
 
     Args:
@@ -99,4 +99,4 @@ def weigh_conversations(best: Column, first: Column, near: Column, stretch: Colu
     scores = best + first_mention + in_time + talk
     if len(scores) and scores[np.argmax(best)] < scores.max():
         scores[np.argmax(best)] = np.nextafter(scores.max(), np.inf)
-    return ConversationEvidence(best=best, first_mention=first_mention, in_time=in_time, stretch=talk, scores=scores)
+    return ConversationBreakdown(best=best, first_mention=first_mention, in_time=in_time, stretch=talk, scores=scores)

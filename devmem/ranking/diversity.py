@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
 from devmem.text.analysis import terms
 
 _DAY: Final = 86_400

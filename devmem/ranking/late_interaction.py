@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.embedding import TokenCodes
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, TypeVar, overload
 
-from devmem.base import MemoryBase
 from devmem.config import ConfigModel
 from devmem.errors import PluginLoadError, StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
 from devmem.registry.types import StoreFactory, StoreType
 from devmem.reranking import reranker_names
+from devmem.stores import MemoryBase
 
 ENTRY_POINT_GROUP: Final = "devmem.stores"
 
@@ -165,7 +165,7 @@ def from_class(name: str, store: object, *, summary: str | None = None) -> Store
         raise TypeError(f"{store!r} is not a subclass of devmem.MemoryBase")
     model = getattr(store, "config_model", None)
     if not (isinstance(model, type) and issubclass(model, ConfigModel)):
-        raise TypeError(f"{store.__name__}.config_model is not a subclass of devmem.ConfigModel")
+        raise TypeError(f"{store.__name__}.config_model is not a subclass of devmem.stores.ConfigModel")
     return StoreType(
         name=name, config_model=model, factory=store, summary=store.summary if summary is None else summary
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from devmem.base import MemoryBase, StoreSetup
 from devmem.config import ConfigModel
+from devmem.stores import MemoryBase, StoreSetup
 
 StoreFactory = Callable[[StoreSetup], MemoryBase]
 """Makes a store; a store class is its own factory."""

@@ -8,14 +8,14 @@ from typing import Final
 
 from devmem.collections import Filter
 from devmem.config import AgentConfig
-from devmem.items import MemoryContentSnapshot, Scope
 from devmem.llm import ChatModel, ChatReply, ChatRequest
 from devmem.manager import MemoryManager
 from devmem.messages import Message, Role
-from devmem.outcomes import Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
-from devmem.retrieval import merge
+from devmem.model.items import MemoryContentSnapshot, Scope
+from devmem.model.results import Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
+from devmem.model.stages import Stage
+from devmem.recall import merge
 from devmem.runtime.results import NodeResult
-from devmem.stages import Stage
 from devmem.text.frames import frame
 
 QUOTED: Final = "quoted"

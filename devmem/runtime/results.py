@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from devmem.outcomes import MemoryRetrievalResult, MemoryUpdateResult, StoreFailure
-from devmem.stages import Stage
+from devmem.model.results import MemoryRetrievalResult, MemoryUpdateResult, StoreFailure
+from devmem.model.stages import Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Final, Self
 from uuid import uuid4
 
-from devmem.base import MemoryBase
 from devmem.config import AgentConfig, NodeConfig, Workflow
-from devmem.items import Scope
 from devmem.llm import ChatModel, open_chat_model
 from devmem.manager import MemoryManager
 from devmem.messages import Message, Role
+from devmem.model.items import Scope
 from devmem.runtime.agent import QUOTED, AgentRun
 from devmem.runtime.order import order_nodes
 from devmem.runtime.results import NodeResult, RunResult
+from devmem.stores import MemoryBase
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from devmem.base import MemoryBase, StoreSetup
 from devmem.config import EmbeddingConfig, Workflow
 from devmem.embedding import Embedder, open_embedder
 from devmem.registry import StoreRegistry, registry
+from devmem.stores import MemoryBase, StoreSetup
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -40,5 +40,5 @@ _SUITES: Final = {
 def __getattr__(name: str) -> object:
     if name not in _SUITES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module("devmem.testing.asserting")
+    import_module("devmem.testing.assertions")
     return getattr(import_module(_SUITES[name]), name)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from devmem.testing.collection_suite.choosing import RankingChoice
+from devmem.testing.collection_suite.concurrency import Sharing
 from devmem.testing.collection_suite.content import Content
-from devmem.testing.collection_suite.conversing import Conversing
-from devmem.testing.collection_suite.embedding import Embedding
-from devmem.testing.collection_suite.filtering import Filtering
-from devmem.testing.collection_suite.forgetting import Forgetting
-from devmem.testing.collection_suite.keeping import Keeping
-from devmem.testing.collection_suite.opening import OpenCollection
+from devmem.testing.collection_suite.conversations import Conversing
+from devmem.testing.collection_suite.deletion import Forgetting
+from devmem.testing.collection_suite.durability import Keeping
+from devmem.testing.collection_suite.embeddings import Embedding
+from devmem.testing.collection_suite.filters import Filtering
+from devmem.testing.collection_suite.fixtures import OpenCollection
 from devmem.testing.collection_suite.ranking import RankingEvidence
-from devmem.testing.collection_suite.searching import Searching
-from devmem.testing.collection_suite.sharing import Sharing
+from devmem.testing.collection_suite.search import Searching
+from devmem.testing.collection_suite.selection import RankingChoice
 
 __all__ = ["CollectionSuite", "OpenCollection"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from devmem.embedding.base import ModelIdentity
 from devmem.embedding.tokens import TokenEmbedding
 from devmem.errors import EmbeddingUnavailableError
-from devmem.items import Vector
+from devmem.model.items import Vector
 from devmem.testing.outage import Outage
 
 # Words in ASCII; of other scripts each letter, so that texts without spaces share words too.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from devmem.testing.store_suite.opening import OpenStore
-from devmem.testing.store_suite.recalling import Recalling
-from devmem.testing.store_suite.writing import Writing
+from devmem.testing.store_suite.fixtures import OpenStore
+from devmem.testing.store_suite.retrieval import Recalling
+from devmem.testing.store_suite.writes import Writing
 
 __all__ = ["OpenStore", "StoreSuite"]
 

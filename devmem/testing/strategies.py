@@ -9,15 +9,6 @@ import numpy as np
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from devmem.items import (
-    MemoryContentSnapshot,
-    MemoryItem,
-    Provenance,
-    Scope,
-    SnapshotBlock,
-    SourceKind,
-    Vector,
-)
 from devmem.messages import (
     AIMessage,
     AttachmentRef,
@@ -28,6 +19,15 @@ from devmem.messages import (
     SystemMessage,
     ToolMessage,
     UserMessage,
+)
+from devmem.model.items import (
+    MemoryContentSnapshot,
+    MemoryItem,
+    Provenance,
+    Scope,
+    SnapshotBlock,
+    SourceKind,
+    Vector,
 )
 
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")

@@ -7,17 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from devmem import (
-    MemoryContentSnapshot,
-    MemoryItem,
-    MemoryWritePayload,
-    Progress,
-    StoreSetup,
-    WriteOutcome,
-    WriteStatus,
-)
-from devmem.cli.filling import Filler
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.cli.import_batches import Filler
 from devmem.manager import dump_payload
+from devmem.stores import Progress, StoreSetup, WriteStatus
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 from .conftest import Devmem, one_paragraph, unreachable_store

@@ -180,7 +180,7 @@ def test_a_store_of_anyone_may_fail_to_load(
     make_workflow: Callable[[str], Path], devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "strange_plugin.py").write_text(
-        "from devmem import CollectionMemory, register_memory_store, skipped\n"
+        "from devmem import register_memory_store\nfrom devmem.stores import CollectionMemory, skipped\n"
         "@register_memory_store('strange')\n"
         "class Strange(CollectionMemory):\n"
         "    def load(self): raise RuntimeError('the moon is full')\n"

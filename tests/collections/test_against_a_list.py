@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from devmem.collections import Collection, Filter, JsonCollection, SearchQuery, SqliteCollection, Unique
-from devmem.embedding import Encoding
-from devmem.items import MemoryItem, Scope
-from devmem.outcomes import WriteStatus
+from devmem.embedding import PassageEmbeddings
+from devmem.model.items import MemoryItem, Scope
+from devmem.model.results import WriteStatus
 from devmem.testing import HashEmbedder
 
 EMBEDDER = HashEmbedder(dimension=16)
@@ -95,7 +95,9 @@ class AgainstAList(RuleBasedStateMachine):
     def embed_what_waits(self) -> None:
         waiting = self.collection.waiting(100)
         assert [one.id for one in waiting] == [one.id for one in self.items if one.embedding is None]
-        self.collection.set_embeddings({one.id: Encoding.of(EMBEDDER.vector(one.content_summary)) for one in waiting})
+        self.collection.set_embeddings(
+            {one.id: PassageEmbeddings.of(EMBEDDER.vector(one.content_summary)) for one in waiting}
+        )
         self.items = list(self.collection.scan())
 
     @rule()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from devmem.collections import JsonCollection, SearchQuery, SqliteCollection
 from devmem.embedding.base import ModelIdentity
-from devmem.items import MemoryItem
+from devmem.model.items import MemoryItem
 from devmem.testing.strategies import items
 
 DIMENSION = 8

@@ -11,10 +11,10 @@ import pytest
 
 from devmem.collections import SqliteCollection
 from devmem.collections.attachments import INLINE_LIMIT
-from devmem.embedding import Encoding
+from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionBusyError
-from devmem.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.testing import ManualClock
 
 LARGE = "data:image/png;base64," + "AAAA" * INLINE_LIMIT
@@ -121,9 +121,9 @@ def test_a_batch_that_fails_deletes_no_file(collection: SqliteCollection, path: 
     """An item that was superseded in it is back, with its picture."""
     collection.add([pictured("one")])
     broken = MemoryItem(id="broken", content_summary="one passage")
-    three = {"broken": Encoding(vectors=np.eye(3, dtype=np.float32))}
+    three = {"broken": PassageEmbeddings(vectors=np.eye(3, dtype=np.float32))}
     with pytest.raises(ValueError, match="3 embeddings"):
-        collection.add([MemoryItem(id="one", content_summary="replaced"), broken], encodings=three)
+        collection.add([MemoryItem(id="one", content_summary="replaced"), broken], embeddings=three)
     (file,) = files(path)
     assert attachment(collection.get(["one"])[0]).local_path == str(file)
     collection.add([MemoryItem(content_summary="unrelated")])

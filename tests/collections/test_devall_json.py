@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from devmem.collections import JsonCollection, SearchQuery
-from devmem.embedding import Encoding
+from devmem.embedding import PassageEmbeddings
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
-from devmem.items import MemoryItem
-from devmem.outcomes import WriteStatus
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteStatus
 
 MODEL = ModelIdentity(name="openai:text-embedding-3-small", dimension=3)
 
@@ -91,7 +91,7 @@ def test_vectors_that_cannot_be_of_the_model_are_made_anew(path: Path) -> None:
     assert [hit.item.id for hit in hits] == ["3f2a91bc_1767225600", "long"]
     assert [hit.similarity for hit in hits] == pytest.approx([1.0, 0.0], abs=1e-6)
     assert [hit.item.id for hit in collection.search(SearchQuery(text="failed zeros"))] == ["zeros"]
-    collection.set_embeddings({"zeros": Encoding.of(np.array([0.0, 1.0, 0.0], dtype=np.float32))})
+    collection.set_embeddings({"zeros": PassageEmbeddings.of(np.array([0.0, 1.0, 0.0], dtype=np.float32))})
     assert sorted(item.id for item in JsonCollection(path, model=MODEL).waiting(9)) == ["bb_0c1d", "short"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from devmem.collections import Collection, JsonCollection, SearchQuery, SqliteCollection
-from devmem.items import MemoryItem
+from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 Operate = Callable[[Path], Any]

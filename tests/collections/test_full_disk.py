@@ -12,8 +12,8 @@ import pytest
 
 from devmem.collections import Collection, JsonCollection, SearchQuery, SqliteCollection
 from devmem.errors import CollectionUnwritableError
-from devmem.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]

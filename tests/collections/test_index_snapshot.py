@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from devmem.collections import SearchQuery, SqliteCollection
-from devmem.embedding import Encoding
-from devmem.items import MemoryItem
+from devmem.embedding import PassageEmbeddings
+from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]
@@ -109,7 +109,7 @@ def test_a_snapshot_that_lags_behind(store: Path, notes: Notes, embedder: HashEm
     collection.add([late, *notes(MANY, MANY + 20)])
     collection.delete(ids=[item.id for item in notes(0, 15)])
     collection.add([MemoryItem(id="note 20", content_summary="replaced", embedding=embedder.vector("replaced"))])
-    collection.set_embeddings({"late": Encoding.of(embedder.vector(late.content_summary))})
+    collection.set_embeddings({"late": PassageEmbeddings.of(embedder.vector(late.content_summary))})
     before = snapshot_of(store).read_bytes()
     collection.close()
     assert snapshot_of(store).read_bytes() == before, "so few changes are not worth a new snapshot"
@@ -144,7 +144,9 @@ def test_a_snapshot_from_before_another_model(store: Path, embedder: HashEmbedde
     old = snapshot_of(store).read_bytes()
     collection.replace_model(other.identity.name, 32)
     waiting = collection.waiting(2 * MANY)
-    collection.set_embeddings({item.id: Encoding.of(-embedder.vector(item.content_summary)) for item in waiting})
+    collection.set_embeddings(
+        {item.id: PassageEmbeddings.of(-embedder.vector(item.content_summary)) for item in waiting}
+    )
     collection.close()
     snapshot_of(store).write_bytes(old)
     check_search(store, other)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from devmem.collections import JsonCollection, SearchQuery, SqliteCollection
-from devmem.collections.sqlite import cache
-from devmem.collections.vectors import VectorIndex
-from devmem.embedding import Encoding
+from devmem.collections.sqlite import follower
+from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionUnwritableError, EmbeddingMismatchError
-from devmem.items import MemoryItem
+from devmem.indexes.vectors import VectorIndex
+from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]
@@ -32,7 +32,7 @@ def test_indexes_that_were_filled_by_half_are_filled_anew(
             raise KeyboardInterrupt
         add(self, *arguments)
 
-    monkeypatch.setattr(cache, "_AT_ONCE", 10)
+    monkeypatch.setattr(follower, "_AT_ONCE", 10)
     monkeypatch.setattr(VectorIndex, "add", interrupted)
     query = SearchQuery(vector=embedder.vector("note number 3 about bread"), limit=40)
     with pytest.raises(KeyboardInterrupt):
@@ -52,7 +52,7 @@ def test_a_snapshot_that_cannot_be_made_keeps_no_file_open(
     collection = SqliteCollection(path, model=embedder.identity)
     collection.add(notes(0, 300))
     collection.search(SearchQuery(text="tea"))
-    monkeypatch.setattr(cache, "save_snapshot", out_of_memory)
+    monkeypatch.setattr(follower, "save_snapshot", out_of_memory)
     with pytest.raises(MemoryError):
         collection.close()
     # SQLite removes it with the last connection.
@@ -66,14 +66,14 @@ def test_another_model_while_the_file_is_open(tmp_path: Path, embedder: HashEmbe
     here.add([MemoryItem(id="1", content_summary="tea", embedding=embedder.vector("tea"))])
     there = SqliteCollection(path)
     there.replace_model("another", 32)
-    there.set_embeddings({"1": Encoding.of(other.vector("tea"))})
+    there.set_embeddings({"1": PassageEmbeddings.of(other.vector("tea"))})
     with pytest.raises(EmbeddingMismatchError):
         here.search(SearchQuery(vector=embedder.vector("tea")))
     with pytest.raises(EmbeddingMismatchError):
         here.add([MemoryItem(content_summary="rain", embedding=embedder.vector("rain"))])
     here.add([MemoryItem(id="2", content_summary="bread")])
     with pytest.raises(EmbeddingMismatchError):
-        here.set_embeddings({"2": Encoding.of(embedder.vector("bread"))})
+        here.set_embeddings({"2": PassageEmbeddings.of(embedder.vector("bread"))})
     assert [hit.item.id for hit in here.search(SearchQuery(text="tea"))] == ["1"]
     assert [item.id for item in there.waiting(5)] == ["2"]
 
@@ -95,7 +95,7 @@ def _fail_to_write(collection: JsonCollection, monkeypatch: pytest.MonkeyPatch, 
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr("devmem.collections.json_file.replace_file", failing)
+        patched.setattr("devmem.collections.json_file.collection.replace_file", failing)
         with pytest.raises((CollectionUnwritableError, KeyboardInterrupt)):
             collection.add([MemoryItem(content_summary="never written")])
 
@@ -110,7 +110,7 @@ def test_a_model_that_could_not_be_replaced_in_a_json_file(
     collection = JsonCollection(path, model=embedder.identity)
     collection.add([MemoryItem(id="1", content_summary="tea", embedding=embedder.vector("tea"))])
     with monkeypatch.context() as patched:
-        patched.setattr("devmem.collections.json_file.replace_file", full)
+        patched.setattr("devmem.collections.json_file.collection.replace_file", full)
         with pytest.raises(CollectionUnwritableError):
             collection.replace_model("another", 32)
     assert collection.waiting(5) == []

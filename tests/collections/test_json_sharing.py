@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from devmem.collections import JsonCollection
-from devmem.items import MemoryItem
+from devmem.model.items import MemoryItem
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

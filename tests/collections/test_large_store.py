@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from devmem.collections import SearchQuery, SqliteCollection
-from devmem.collections.sqlite import snapshot
-from devmem.collections.sqlite.snapshot import load_snapshot
 from devmem.config import IndexConfig
-from devmem.embedding import Encoding
-from devmem.items import MemoryItem
-from devmem.outcomes import Hit
+from devmem.embedding import PassageEmbeddings
+from devmem.indexes import snapshot
+from devmem.indexes.snapshot import load_snapshot
+from devmem.model.items import MemoryItem
+from devmem.model.results import Hit
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]
@@ -122,7 +122,7 @@ def test_what_was_written_since_the_snapshot(store: Path, notes: Notes, embedder
     late = MemoryItem(id="late", content_summary=f"{TEXT} and more")
     collection.add([late, *notes(MANY, MANY + 100)])
     collection.delete(ids=[item.id for item in notes(0, 20)])
-    collection.set_embeddings({"late": Encoding.of(embedder.vector(late.content_summary))})
+    collection.set_embeddings({"late": PassageEmbeddings.of(embedder.vector(late.content_summary))})
     collection.close()
     again = opened(store, embedder)
     hits = search(again, embedder, late.content_summary)

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from devmem.collections import Filter, SearchQuery, SqliteCollection
-from devmem.collections.postings import encode_terms
 from devmem.collections.sqlite.database import APPLICATION_ID
-from devmem.embedding import Encoding
+from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionDamagedError
-from devmem.items import MemoryContentSnapshot, MemoryItem, Scope, dump_item_json
+from devmem.indexes.postings import encode_terms
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, dump_item_json
 from devmem.testing import HashEmbedder
 from devmem.text.analysis import ANALYSIS_VERSION
 
@@ -156,7 +156,7 @@ def test_items_wait_for_the_embeddings_of_their_passages(
     with_text = [item for item in items if item.content_summary.strip()]
     assert collection.waiting(100) == with_text
     assert collection.info().waiting == len(with_text)
-    made = {item.id: Encoding.of(embedder.vector(item.content_summary)) for item in with_text}
+    made = {item.id: PassageEmbeddings.of(embedder.vector(item.content_summary)) for item in with_text}
     assert collection.set_embeddings(made) == len(with_text)
     (hit,) = collection.search(SearchQuery(vector=embedder.vector("note number 7 about tea"), limit=1))
     assert hit.item.id == "7"

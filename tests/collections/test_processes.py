@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from devmem.collections import SearchQuery, SqliteCollection
-from devmem.items import MemoryItem
+from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 Start = Callable[..., "subprocess.Popen[str]"]

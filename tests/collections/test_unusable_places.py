@@ -23,7 +23,7 @@ from devmem.errors import (
     CollectionUnwritableError,
     EmbeddingMismatchError,
 )
-from devmem.items import MemoryItem
+from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]

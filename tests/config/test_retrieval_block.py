@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from devmem import CollectionConfig
 from devmem.config import RetrievalConfig, StoreTypes, parse_workflow
 from devmem.errors import ConfigError
 from devmem.reranking import Reranker, register_reranker
+from devmem.stores import CollectionConfig
 
 from .fakes import FakeTypes
 

@@ -14,7 +14,7 @@ from devmem.config.embedding import EmbeddingParams
 from devmem.embedding.base import ModelIdentity
 from devmem.embedding.chunking import ChunkingEmbedder
 from devmem.errors import EmbeddingError
-from devmem.items import Vector
+from devmem.model.items import Vector
 from devmem.text.passages import split_text
 
 

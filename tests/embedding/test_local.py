@@ -12,7 +12,7 @@ import pytest
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.embedding import Embedder, open_embedder
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 
 def open_local(folder: Path, model: str | None = None) -> Embedder:

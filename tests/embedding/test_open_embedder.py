@@ -20,8 +20,8 @@ HEAVY = ("onnxruntime", "openai", "torch", "sentence_transformers", "gt_all_mini
 def test_the_public_names() -> None:
     assert devmem.embedding.__all__ == [
         "Embedder",
-        "Encoding",
         "ModelIdentity",
+        "PassageEmbeddings",
         "TokenCodes",
         "TokenEmbedder",
         "TokenEmbedding",

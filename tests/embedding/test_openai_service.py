@@ -16,7 +16,7 @@ from devmem.embedding import open_embedder
 from devmem.embedding.openai_errors import translated_errors
 from devmem.embedding.rows import unit_rows
 from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtraError
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 from .conftest import OpenOpenAI
 from .fake_service import Answer, FakeService, Request, embed, failing, vector_of

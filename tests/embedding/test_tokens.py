@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
-from devmem.embedding import Embedder, Encoding, TokenEmbedder, TokenEmbedding, open_embedder, token_codes
+from devmem.embedding import Embedder, PassageEmbeddings, TokenEmbedder, TokenEmbedding, open_embedder, token_codes
 from devmem.embedding.minilm.wordpiece import WordPiece
 from devmem.errors import EmbeddingError
 from devmem.testing import HashTokenEmbedder
@@ -131,7 +131,7 @@ def test_the_hash_embedder_gives_a_word_the_same_token_everywhere() -> None:
 
 def test_an_encoding_has_codes_for_every_passage() -> None:
     vectors, codes = np.eye(2, 16, dtype=np.float32), np.zeros((3, 2), dtype=np.uint8)
-    assert Encoding(vectors=vectors, tokens=(codes, codes)).tokens is not None
+    assert PassageEmbeddings(vectors=vectors, tokens=(codes, codes)).tokens is not None
     with pytest.raises(ValueError, match="2 passages with 1"):
-        Encoding(vectors=vectors, tokens=(codes,))
-    assert Encoding.of(vectors[0]).vectors.shape == (1, 16)
+        PassageEmbeddings(vectors=vectors, tokens=(codes,))
+    assert PassageEmbeddings.of(vectors[0]).vectors.shape == (1, 16)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from devmem import ChatModel, ChatReply, ChatRequest, Hit, MemoryItem, Message, Role, open_chat_model
+from devmem import Hit, MemoryItem
+from devmem.messages import Message, Role
+from devmem.stores import ChatModel, ChatReply, ChatRequest, open_chat_model
 
 
 def answer(question: str, *recalled: tuple[str, float]) -> ChatReply:

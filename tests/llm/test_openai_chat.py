@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from devmem import ChatConfig, ChatModel, ChatRequest, Message, MessageBlock, Role, open_chat_model
-from devmem import open_chat as open_store_chat
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.llm.openai_chat import OpenAIChat
+from devmem.messages import Message, MessageBlock, Role
+from devmem.stores import ChatConfig, ChatModel, ChatRequest, open_chat_model
+from devmem.stores import open_chat as open_store_chat
 
 from .service import ChatService, Reply, answering
 

@@ -7,22 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from devmem import (
-    Attachment,
-    CollectionInfo,
-    ConfigModel,
     Filter,
     Hit,
     MemoryBase,
     MemoryContentSnapshot,
     MemoryItem,
     MemoryManager,
-    MemoryQuery,
     MemoryWritePayload,
-    StoreSetup,
     WriteOutcome,
-    WriteStatus,
 )
-from devmem.base import Progress
+from devmem.collections import CollectionInfo
+from devmem.config import Attachment
+from devmem.stores import ConfigModel, MemoryQuery, Progress, StoreSetup, WriteStatus
 
 
 class StrangeError(Exception):

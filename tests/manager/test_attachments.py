@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
-from devmem import (
-    Attachment,
-    Filter,
-    MemoryContentSnapshot,
-    MemoryManager,
-    MessageBlock,
-    Scope,
-    SnapshotBlock,
-    Stage,
-    WriteStatus,
-)
+from devmem import Filter, MemoryContentSnapshot, MemoryManager, Scope, Stage
+from devmem.config import Attachment
+from devmem.messages import MessageBlock
+from devmem.stores import SnapshotBlock, WriteStatus
 
 from .doubles import ScriptedStore, hit, manager_of, said
 

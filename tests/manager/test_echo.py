@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from devmem import MemoryContentSnapshot, MemoryManager, MemoryWritePayload, WriteStatus
-from devmem.retrieval import is_echo, says_nothing_new
+from devmem import MemoryContentSnapshot, MemoryManager, MemoryWritePayload
+from devmem.recall import is_echo, says_nothing_new
+from devmem.stores import WriteStatus
 
 from .doubles import ScriptedStore, hit, manager_of, said
 

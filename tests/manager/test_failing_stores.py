@@ -9,17 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from devmem import (
-    AttachmentRef,
-    DevmemError,
-    Hit,
-    MemoryContentSnapshot,
-    MemoryWritePayload,
-    MessageBlock,
-    Scope,
-    SnapshotBlock,
-)
+from devmem import DevmemError, Hit, MemoryContentSnapshot, MemoryWritePayload, Scope
 from devmem.manager import dump_payload, load_payload
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.stores import SnapshotBlock
 
 from .doubles import ScriptedStore, StrangeError, hit, manager_of, said
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from devmem import MemoryContentSnapshot, MemoryOptions, MemoryRetrievalResult
-from devmem.outcomes import CutReason
-from devmem.retrieval import devall_score
+from devmem import MemoryContentSnapshot
+from devmem.config import MemoryOptions
+from devmem.manager import MemoryRetrievalResult
+from devmem.model.results import CutReason
+from devmem.recall import devall_score
 from devmem.testing import ManualClock
 from devmem.text.tokens import estimate_tokens
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import Embedder, EmbeddingConfig, StoreSetup, WriteStatus
+from devmem.stores import Embedder, EmbeddingConfig, StoreSetup, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 

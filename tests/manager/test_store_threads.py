@@ -9,9 +9,12 @@ from contextlib import closing
 
 import pytest
 
-from devmem import Collection, CollectionClosedError, MemoryItem, SqliteCollection, StoreSetup
-from devmem.base.embedding_queue import EmbeddingQueue
-from devmem.embedding import Encoding
+from devmem import MemoryItem
+from devmem.collections import Collection, SqliteCollection
+from devmem.embedding import PassageEmbeddings
+from devmem.errors import CollectionClosedError
+from devmem.stores import StoreSetup
+from devmem.stores.embedding_queue import EmbeddingQueue
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
@@ -86,10 +89,10 @@ class WatchedCollection(SqliteCollection):
         self.before_waiting()
         return found
 
-    def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         if self.refused is not None:
             raise self.refused
-        return super().set_embeddings(encodings)
+        return super().set_embeddings(embeddings)
 
 
 def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() -> None:
@@ -99,7 +102,7 @@ def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() 
 
         def fail_meanwhile() -> None:
             collection.before_waiting = lambda: None
-            collection.add([item], encodings=queue.encode([item]))
+            collection.add([item], embeddings=queue.encode([item]))
 
         collection.before_waiting = fail_meanwhile
         assert queue.catch_up(collection) == 0
@@ -114,7 +117,7 @@ def test_items_still_wait_when_their_embeddings_could_not_be_stored() -> None:
     queue = EmbeddingQueue(embedder, clock)
     with closing(WatchedCollection(model=embedder.identity)) as collection:
         item = MemoryItem(content_summary="Ann drinks oolong.")
-        collection.add([item], encodings=queue.encode([item]))
+        collection.add([item], embeddings=queue.encode([item]))
         embedder.recover()
         clock.advance(600)
         collection.refused = OSError("disk full")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from devmem import (
+from devmem.errors import MessageError
+from devmem.messages import (
     ROUTE_ALL,
     ROUTE_NONE,
     ROUTE_SELF,
@@ -19,7 +20,6 @@ from devmem import (
     AttachmentRef,
     Message,
     MessageBlock,
-    MessageError,
     PayloadData,
     Role,
     SystemMessage,

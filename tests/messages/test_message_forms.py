@@ -12,10 +12,10 @@ from hypothesis import given
 from pydantic import BaseModel
 
 import devmem
-from devmem import (
+from devmem.errors import MessageError
+from devmem.messages import (
     AIMessage,
     Message,
-    MessageError,
     PayloadData,
     Role,
     ToolMessage,
@@ -25,7 +25,7 @@ from devmem import (
     load_message_json,
     register_payload,
 )
-from devmem.messages.payloads import PayloadRegistry
+from devmem.model.payloads import PayloadRegistry
 from devmem.testing.strategies import messages
 
 
@@ -175,10 +175,10 @@ def test_the_old_imports_work() -> None:
     from devmem.messages import AttachmentRef, KeepBlock, Message, MessageBlock, Role, keep_unknown
 
     assert (Message, Role, MessageBlock, AttachmentRef) == (
-        devmem.Message,
-        devmem.Role,
-        devmem.MessageBlock,
-        devmem.AttachmentRef,
+        devmem.messages.Message,
+        devmem.messages.Role,
+        devmem.messages.MessageBlock,
+        devmem.messages.AttachmentRef,
     )
     assert callable(keep_unknown)
     assert KeepBlock is not None

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import AIMessage, Message, MessageError, MessageQueue
+from devmem.errors import MessageError
+from devmem.messages import AIMessage, Message, MessageQueue
 from devmem.testing.strategies import messages
 
 _FEW_IDS = st.sampled_from(["1", "2", "3"])

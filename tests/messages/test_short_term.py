@@ -8,16 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pydantic import BaseModel
 
-from devmem import (
-    USER_REQUIREMENT,
-    AIMessage,
-    Message,
-    MessageError,
-    Role,
-    ShortTermMemory,
-    UserMessage,
-    register_payload,
-)
+from devmem.errors import MessageError
+from devmem.messages import USER_REQUIREMENT, AIMessage, Message, Role, ShortTermMemory, UserMessage, register_payload
 
 
 @register_payload("short-term test tasks")

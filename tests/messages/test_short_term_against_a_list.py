@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from devmem import Message, Role, ShortTermMemory
+from devmem.messages import Message, Role, ShortTermMemory
 from devmem.testing.strategies import messages
 
 _IDS = st.sampled_from([str(n) for n in range(12)])

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from devmem.items import (
+from devmem.messages import AttachmentRef, Message, MessageBlock, Role
+from devmem.model.items import (
     MemoryContentSnapshot,
     MemoryItem,
     Scope,
@@ -21,7 +22,6 @@ from devmem.items import (
     load_item,
     load_item_json,
 )
-from devmem.messages import AttachmentRef, Message, MessageBlock, Role
 from devmem.testing.strategies import SCOPES, SNAPSHOTS, TEXTS, items
 
 

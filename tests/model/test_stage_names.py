@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.stages import RETRIEVING, Stage
+from devmem.model.stages import RETRIEVING, Stage
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_every_store_package_exports_its_config_and_its_store() -> None:
     for module in pkgutil.iter_modules(devmem_stores.__path__):
         package = import_module(f"devmem_stores.{module.name}")
         config, store = sorted(package.__all__, key=lambda name: not name.endswith("Config"))
-        assert issubclass(getattr(package, config), devmem.ConfigModel)
+        assert issubclass(getattr(package, config), devmem.stores.ConfigModel)
         assert issubclass(getattr(package, store), devmem.MemoryBase)
 
 

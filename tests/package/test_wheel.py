@@ -114,7 +114,7 @@ def test_the_command_line_is_installed(installed: Installed, tmp_path: Path) -> 
     (tmp_path / "flow.yaml").write_text(WORKFLOW)
     done = run(installed.python.with_name("devmem"), "validate", "flow.yaml", cwd=tmp_path)
     assert done.stderr == ""
-    listed = run(installed.python, "-c", "import devmem; print(*devmem.registry.names())", cwd=tmp_path).stdout
+    listed = run(installed.python, "-c", "import devmem; print(*devmem.registry.registry.names())", cwd=tmp_path).stdout
     assert {"simple", "blackboard"} <= set(listed.split())
 
 
@@ -126,23 +126,25 @@ from typing import ClassVar
 import devmem
 
 
-class NotesConfig(devmem.CollectionConfig):
+class NotesConfig(devmem.stores.CollectionConfig):
     mark: str = ""
 
 
 @devmem.register_memory_store("notes", summary="Notes")
-class Notes(devmem.CollectionMemory):
-    config_model: ClassVar[type[devmem.ConfigModel]] = NotesConfig
+class Notes(devmem.stores.CollectionMemory):
+    config_model: ClassVar[type[devmem.stores.ConfigModel]] = NotesConfig
 
     def _compose(self, payload: devmem.MemoryWritePayload) -> devmem.MemoryItem | devmem.WriteOutcome:
         mark = self.setup.config_as(NotesConfig).mark
-        return devmem.MemoryItem(content_summary=mark + payload.output_text()) if mark else devmem.skipped("no mark")
+        if not mark:
+            return devmem.stores.skipped("no mark")
+        return devmem.MemoryItem(content_summary=mark + payload.output_text())
 
 
 def ask(path: str, text: str) -> list[str]:
     workflow = devmem.load_workflow(path)
     with devmem.open_stores(workflow) as stores:
-        manager = devmem.MemoryManager([devmem.Attachment(name="notes")], stores)
+        manager = devmem.MemoryManager([devmem.config.Attachment(name="notes")], stores)
         result = manager.retrieve(query=text, current_stage=devmem.Stage.GEN)
         answers = [node.text for node in devmem.WorkflowRunner(workflow, stores).run(text).nodes]
         return answers + ([hit.item.content_summary for hit in result.hits] if result is not None else [])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.ranking import DAY, first_mentions, nearness, weigh_conversations
+from devmem.ranking import DAY, first_mentions, nearness, score_conversations
 
 EVEN = np.array([0.5, 0.5], dtype=np.float32)
 
@@ -47,15 +47,15 @@ def test_nearness_in_time() -> None:
 def test_the_conversation_of_the_best_item_comes_first() -> None:
     nothing = np.zeros(3)
     best = np.array([0.5, 0.6, 0.4])
-    found = weigh_conversations(best, np.array([1.0, 0.0, 1.0]), nothing, np.array([0.9, 0.0, 0.9]))
+    found = score_conversations(best, np.array([1.0, 0.0, 1.0]), nothing, np.array([0.9, 0.0, 0.9]))
     assert np.argsort(-found.scores).tolist() == [1, 0, 2]
-    assert weigh_conversations(best, nothing, nothing, nothing).scores.tolist() == best.tolist()
-    assert len(weigh_conversations(*[np.empty(0)] * 4).scores) == 0
+    assert score_conversations(best, nothing, nothing, nothing).scores.tolist() == best.tolist()
+    assert len(score_conversations(*[np.empty(0)] * 4).scores) == 0
 
 
 def test_the_parts_of_a_score() -> None:
     nothing = np.zeros(2)
-    found = weigh_conversations(np.array([0.6, 0.5]), np.array([0.0, 1.0]), np.array([0.0, 0.5]), nothing)
+    found = score_conversations(np.array([0.6, 0.5]), np.array([0.0, 1.0]), np.array([0.0, 0.5]), nothing)
     assert found.parts(1) == pytest.approx({"best": 0.5, "first_mention": 0.15, "in_time": 0.1})
     assert found.parts(0).keys() == {"best", "leads"}
     for at in range(2):

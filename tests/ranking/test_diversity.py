@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.ranking.diversity import diversified, initials, sameness
 
 DAY = 86_400.0

@@ -7,8 +7,7 @@ from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from textwrap import dedent
 
-from devmem import StoreRegistry
-from devmem.registry import ENTRY_POINT_GROUP
+from devmem.registry import ENTRY_POINT_GROUP, StoreRegistry
 
 NOTES_SOURCE = dedent(
     '''
@@ -16,7 +15,8 @@ NOTES_SOURCE = dedent(
 
     from pydantic import Field
 
-    from devmem import CollectionConfig, CollectionMemory, MemoryItem, skipped
+    from devmem import MemoryItem
+    from devmem.stores import CollectionConfig, CollectionMemory, skipped
 
 
     class JotterConfig(CollectionConfig):

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from devmem import ConfigError, ConfigModel, MemoryQuery, StoreRegistry, StoreType, load_workflow, open_stores, registry
+from devmem import ConfigError, load_workflow, open_stores
 from devmem.errors import StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
-from devmem.registry import ENTRY_POINT_GROUP
+from devmem.registry import ENTRY_POINT_GROUP, StoreRegistry, StoreType, registry
+from devmem.stores import ConfigModel, MemoryQuery
 from devmem.testing import HashEmbedder
 from tests.manager.doubles import ScriptedStore, said
 
@@ -47,8 +48,8 @@ def test_names_are_listed_without_importing_a_store(tmp_path: Path) -> None:
     install(tmp_path, "jotter-dist", {"jotter": "jotter_pkg:Jotter"}, {"jotter_pkg": "raise RuntimeError('imported')"})
     code = (
         "import sys, devmem\n"
-        "assert {'simple', 'blackboard', 'jotter'} <= set(devmem.registry.names())\n"
-        "assert devmem.registry.owner('jotter') == 'jotter-dist 1.0', devmem.registry.owner('jotter')\n"
+        "assert {'simple', 'blackboard', 'jotter'} <= set(devmem.registry.registry.names())\n"
+        "assert devmem.registry.registry.owner('jotter') == 'jotter-dist 1.0', devmem.registry.registry.owner('jotter')\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('devmem_stores', 'jotter_pkg')])"
     )
     assert run_python(tmp_path, code) == "[]"
@@ -64,7 +65,7 @@ def test_a_strangers_installed_store_is_used_from_yaml(tmp_path: Path) -> None:
         "import devmem\n"
         "workflow = devmem.load_workflow('flow.yaml')\n"
         "class Chat:\n"
-        "    def complete(self, request): return devmem.ChatReply(text='Pelican starts on May 5.')\n"
+        "    def complete(self, request): return devmem.stores.ChatReply(text='Pelican starts on May 5.')\n"
         "with devmem.open_stores(workflow) as stores:\n"
         "    devmem.WorkflowRunner(workflow, stores, chat_models=lambda node, config: Chat()).run('When?')\n"
         "    print(stores['j'].retrieve('', 'pelican')[0].content_summary)\n"
@@ -118,8 +119,8 @@ def test_a_distribution_whose_module_also_registers_its_store_does_not_clash_wit
     install(path, "jotter-dist", {"twice_told": "jotter_pkg:Jotter"}, {"jotter_pkg": source})
     code = (
         "import devmem\n"
-        "first = devmem.registry.get('twice_told')\n"
-        "print(devmem.registry.get('twice_told').factory is first.factory)"
+        "first = devmem.registry.registry.get('twice_told')\n"
+        "print(devmem.registry.registry.get('twice_told').factory is first.factory)"
     )
     assert run_python(path, code) == "True"
 
@@ -137,13 +138,13 @@ def test_a_distribution_whose_module_also_registers_its_store_does_not_clash_wit
         pytest.param(
             "broken_pkg:X",
             "from devmem import MemoryBase\nclass X(MemoryBase): pass",
-            "X.config_model is not a subclass of devmem.ConfigModel",
+            "X.config_model is not a subclass of devmem.stores.ConfigModel",
             id="no config_model",
         ),
         pytest.param(
             "broken_pkg:X",
             "from devmem import MemoryBase\nclass X(MemoryBase): config_model = dict",
-            "X.config_model is not a subclass of devmem.ConfigModel",
+            "X.config_model is not a subclass of devmem.stores.ConfigModel",
             id="another config_model",
         ),
     ],
@@ -163,7 +164,7 @@ def test_a_store_that_cannot_be_used_says_whose_it_is_and_why(path: Path, value:
 
 def test_an_entry_point_may_name_a_described_type(path: Path) -> None:
     source = NOTES_SOURCE + (
-        "\nfrom devmem import StoreType\n"
+        "\nfrom devmem.registry import StoreType\n"
         "TYPE = StoreType(name='jotter', config_model=JotterConfig, factory=Jotter, summary='By hand')\n"
     )
     types = registry_of(install(path, "jotter-dist", {"jotter": "jotter_pkg:TYPE"}, {"jotter_pkg": source}))

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from devmem import ConfigError, ConfigModel, StoreRegistry, StoreSetup, StoreType, load_workflow, register_memory_store
+from devmem import ConfigError, load_workflow, register_memory_store
 from devmem.errors import PluginLoadError, StoreTypeClashError
-from devmem.registry import registry
+from devmem.registry import StoreRegistry, StoreType, registry
+from devmem.stores import ConfigModel, StoreSetup
 from tests.manager.doubles import ScriptedStore
 
 from .strangers import NOTES_SOURCE
@@ -110,7 +111,7 @@ def test_a_module_under_plugins_registers_a_type_that_the_same_file_uses(tmp_pat
         import devmem
         workflow = devmem.load_workflow("flow.yaml")
         with devmem.open_stores(workflow) as stores:
-            print(type(stores["j"]).__name__, devmem.registry.owner("jotter"))
+            print(type(stores["j"]).__name__, devmem.registry.registry.owner("jotter"))
         """
     )
     assert run_python(tmp_path, code) == "Jotter module my_plugin"
@@ -122,13 +123,13 @@ def test_a_type_can_be_registered_before_anything_else_is_loaded(tmp_path: Path)
         import devmem, sys
 
         @devmem.register_memory_store("mine", summary="Mine")
-        class Mine(devmem.CollectionMemory):
+        class Mine(devmem.stores.CollectionMemory):
             def _compose(self, payload):
-                return devmem.skipped("never")
+                return devmem.stores.skipped("never")
 
         assert not any(name.startswith("devmem_stores") for name in sys.modules)
-        assert {"mine", "simple"} <= set(devmem.registry.names())
-        print(devmem.registry.summary("mine"), devmem.registry.summary("simple") != "")
+        assert {"mine", "simple"} <= set(devmem.registry.registry.names())
+        print(devmem.registry.registry.summary("mine"), devmem.registry.registry.summary("simple") != "")
         """
     )
     assert run_python(tmp_path, code) == "Mine True"
@@ -140,12 +141,12 @@ def test_a_name_of_ours_that_code_takes_is_a_clash_with_us(tmp_path: Path) -> No
         import devmem
 
         @devmem.register_memory_store("simple")
-        class Mine(devmem.CollectionMemory):
+        class Mine(devmem.stores.CollectionMemory):
             def _compose(self, payload):
-                return devmem.skipped("never")
+                return devmem.stores.skipped("never")
 
         try:
-            devmem.registry.get("simple")
+            devmem.registry.registry.get("simple")
         except Exception as error:
             print(type(error).__name__, error.owners[0].split()[0], error.owners[1])
         """

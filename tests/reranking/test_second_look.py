@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from devmem import MemoryContentSnapshot, MemoryItem, MemoryQuery, StoreSetup
+from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.config import RerankerConfig
 from devmem.errors import MissingExtraError, RerankerError
-from devmem.outcomes import CandidateCut, SearchReport
+from devmem.model.results import CandidateCut, SearchReport
 from devmem.reranking import register_reranker
+from devmem.stores import MemoryQuery, StoreSetup
 from devmem.testing import HashTokenEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import dedent, indent
 
-from devmem import ChatModel, ChatReply, ChatRequest, Workflow, load_workflow
+from devmem import Workflow, load_workflow
 from devmem.config import AgentConfig, NodeConfig
 from devmem.errors import ChatModelError
+from devmem.stores import ChatModel, ChatReply, ChatRequest
 
 
 class ScriptedChat:

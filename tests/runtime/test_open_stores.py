@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from devmem import ConfigModel, MemoryBase, StoreRegistry, StoreSetup, StoreType, Workflow, load_workflow, open_stores
+from devmem import MemoryBase, Workflow, load_workflow, open_stores
 from devmem.errors import DevmemError
+from devmem.registry import StoreRegistry, StoreType
+from devmem.stores import ConfigModel, StoreSetup
 from tests.manager.doubles import ScriptedStore
 
 

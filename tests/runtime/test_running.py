@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from devmem import ConfigError, Scope, WorkflowRunner, make_store, open_stores
+from devmem import ConfigError, Scope, WorkflowRunner, open_stores
 from devmem.config import NodeConfig
 from devmem.errors import ChatModelError, CollectionDamagedError
-from devmem.runtime import attached_stores, session_folder
+from devmem.runtime import attached_stores, make_store, session_folder
 from tests.manager.doubles import ScriptedStore, said
 
 from .doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, stores_yaml, write_workflow

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem import ChatReply, MemoryWritePayload, Stage, Workflow, WorkflowRunner
+from devmem import MemoryWritePayload, Stage, Workflow, WorkflowRunner
 from devmem.errors import ChatModelError
+from devmem.stores import ChatReply
 from tests.manager.doubles import ScriptedStore, hit
 
 from .doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, stores_yaml, write_workflow

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from devmem import MemoryBase, MemoryContentSnapshot, MemoryWritePayload, StoreSetup
+from devmem import MemoryBase, MemoryContentSnapshot, MemoryWritePayload
 from devmem.embedding.base import Embedder
+from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.blackboard import BlackboardMemory
 from devmem_stores.simple import SimpleMemory

@@ -6,16 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from devmem import (
-    Filter,
-    MemoryBase,
-    MemoryContentSnapshot,
-    MemoryItem,
-    MemoryQuery,
-    MemoryWritePayload,
-    Scope,
-    WriteStatus,
-)
+from devmem import Filter, MemoryBase, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem.stores import MemoryQuery, WriteStatus
 from devmem.testing import ManualClock
 
 Make = Callable[..., MemoryBase]

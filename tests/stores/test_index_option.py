@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from devmem import EmbeddingConfig, IndexConfig, MemoryItem, SqliteCollection, StoreSetup
+from devmem import MemoryItem
+from devmem.collections import SqliteCollection
+from devmem.stores import EmbeddingConfig, IndexConfig, StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 

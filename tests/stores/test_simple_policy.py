@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import Filter, MemoryBase, MemoryQuery, MemoryWritePayload
+from devmem import Filter, MemoryBase, MemoryWritePayload
+from devmem.stores import MemoryQuery
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.simple.overlap import text_overlap
 from devmem_stores.simple.summary import summarize_exchange

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import DataFileError
+from devmem.errors import DataFileError
 from tests.tools.retrieval_data import DIALOGUES, LOCOMO, LONGMEMEVAL, MEMORIES, UNITS, write, write_lines
 from tools.bench.retrieval.command import read_datasets
 

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from devmem import MemoryContentSnapshot, MemoryItem, Provenance, QueryEmbedding
-from devmem.collections.passages import indexed_text
-from devmem.collections.postings import PostingsIndex, encode_terms
-from devmem.items import SourceKind
+from devmem import MemoryContentSnapshot, MemoryItem
+from devmem.indexes.passages import indexed_text
+from devmem.indexes.postings import PostingsIndex, encode_terms
+from devmem.model.items import SourceKind
+from devmem.stores import Provenance, QueryEmbedding
 from tools.bench.retrieval.references import Bm25
 
 

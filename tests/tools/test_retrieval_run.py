@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from devmem import EmbeddingConfig, QueryEmbedding, Vector
+from devmem.stores import EmbeddingConfig, QueryEmbedding, Vector
 from devmem.testing import HashEmbedder
 from tests.tools.retrieval_data import LOCOMO, LONGMEMEVAL, UNITS, write
 from tools.bench.__main__ import app

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from devmem import EmbeddingConfig, IndexReport, MemoryQuery, StoreSetup, open_embedder
+from devmem.stores import EmbeddingConfig, IndexReport, MemoryQuery, StoreSetup, open_embedder
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
 from tools.bench.rows import JsonFile, Row, report

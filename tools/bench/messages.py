@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from devmem import AIMessage, Message, ShortTermMemory, ToolMessage
+from devmem.messages import AIMessage, Message, ShortTermMemory, ToolMessage
 from tools.bench.rows import JsonFile, Row, report
 
 _SIZES = {"1k": 1_000, "100k": 100_000}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from devmem import ModelIdentity, Vector
+from devmem.stores import ModelIdentity, Vector
 
 
 class PrecomputedEmbedder:

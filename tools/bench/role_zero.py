@@ -21,7 +21,8 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
-from devmem import EmbeddingConfig, StoreSetup, UserMessage
+from devmem.messages import UserMessage
+from devmem.stores import EmbeddingConfig, StoreSetup
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
 from devmem_stores.role_zero.role import RoleMemory
 from tools.bench.retrieval.dataset import Haystack, Question

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from devmem import EmbeddingConfig, StoreSetup, Vector
+from devmem.stores import EmbeddingConfig, StoreSetup, Vector
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 from tools.bench.precomputed import PrecomputedEmbedder
 

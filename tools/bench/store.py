@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from devmem import CollectionMemory, MemoryItem, MemoryQuery, MemoryWritePayload, Vector
+from devmem import MemoryItem, MemoryWritePayload
+from devmem.stores import CollectionMemory, MemoryQuery, Vector
 from tools.bench.json_baseline import WholeFileJson
 from tools.bench.rows import JsonFile, Row, report
 from tools.bench.simple_store import open_simple
@@ -132,7 +133,7 @@ _COLD = """
 import json, sys, time
 from pathlib import Path
 import numpy as np
-from devmem import MemoryQuery
+from devmem.stores import MemoryQuery
 from tools.bench.simple_store import open_simple
 folder, text = Path(sys.argv[1]), sys.argv[2]
 vector = np.load(folder / "asked.npy")

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from devmem import Vector
+from devmem.stores import Vector
 
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghklmnprstvz"
 

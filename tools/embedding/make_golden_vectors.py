@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from devmem.embedding.minilm.files import find_model
-from devmem.items import Vector
+from devmem.model.items import Vector
 from tools.embedding.golden_texts import GOLDEN_TEXTS
 
 TARGET = Path("tests/embedding/golden_minilm.json")

@@ -15,17 +15,19 @@ from pathlib import Path
 from typing import Final
 
 from devmem.collections.attachments import AttachmentFiles
-from devmem.collections.protocol import CollectionInfo, Filter, SearchQuery, Unique
-from devmem.collections.sqlite import database, models, rows, writing
-from devmem.collections.sqlite.cache import SearchCache
-from devmem.collections.sqlite.claiming import claim_file
+from devmem.collections.protocol import CollectionInfo, Unique
+from devmem.collections.sqlite import database, model_check, rows, writes
 from devmem.collections.sqlite.database import MEMORY, Durability
-from devmem.collections.sqlite.searching import Search
+from devmem.collections.sqlite.follower import SearchCache
+from devmem.collections.sqlite.ownership import claim_file
+from devmem.collections.sqlite.source import SqliteSource
 from devmem.config import IndexConfig
-from devmem.embedding import Encoding, ModelIdentity
+from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
-from devmem.items import MemoryItem, Vector
-from devmem.outcomes import Hit, HitGroup, SearchReport, WriteOutcome
+from devmem.model.items import MemoryItem, Vector
+from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
+from devmem.search.pipeline import SearchPipeline
+from devmem.search.query import Filter, SearchQuery
 
 _SCAN_AT_ONCE: Final = 500
 
@@ -96,7 +98,7 @@ class SqliteCollection:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._write_lock:
             self._check_open()
-            with database.worded(self.location), writing.letting_go(self._writer, self._attachments):
+            with database.worded(self.location), writes.letting_go(self._writer, self._attachments):
                 if self._in_file and database.file_identity(self.location) != self._file:
                     raise CollectionUnwritableError(
                         self.location,
@@ -121,17 +123,17 @@ class SqliteCollection:
         items: Sequence[MemoryItem],
         *,
         unique: Unique = Unique.ID,
-        encodings: Mapping[str, Encoding] | None = None,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
     ) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
         if not items:
             return []
         with self._writing() as connection:
-            writing.purge_expired(connection, self._attachments, self._clock())
-            known = encodings or {}
-            made = (writing.encoding_of(item, known) for item in items)
-            models.check_encodings(connection, self.location, self._model, made)
-            batch = writing.Batch(connection, has_model=self._has_model, attachments=self._attachments, encodings=known)
+            writes.purge_expired(connection, self._attachments, self._clock())
+            known = embeddings or {}
+            made = (writes.embeddings_of(item, known) for item in items)
+            model_check.check_embeddings(connection, self.location, self._model, made)
+            batch = writes.Batch(connection, has_model=self._has_model, attachments=self._attachments, embeddings=known)
             return [batch.add(item, unique) for item in items]
 
     def search(self, query: SearchQuery) -> list[Hit]:
@@ -139,7 +141,7 @@ class SqliteCollection:
         return list(self._search(query, explain=False).hits)
 
     def explain(self, query: SearchQuery) -> SearchReport:
-        """Search, and say how it went."""
+        """SearchPipeline, and say how it went."""
         return self._search(query, explain=True)
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
@@ -154,7 +156,7 @@ class SqliteCollection:
         return replace(report, hits=tuple(map(self._shown, report.hits)))
 
     @contextmanager
-    def _searching(self, query: SearchQuery) -> Iterator[Search | None]:
+    def _searching(self, query: SearchQuery) -> Iterator[SearchPipeline | None]:
         """Bring the indexes up to date and prepare the search; None when there is nothing to rank by."""
         if query.limit < 1 or (query.vector is None and not query.text.strip()):
             yield None
@@ -163,16 +165,17 @@ class SqliteCollection:
             self._cache.follow(connection)
             if query.vector is not None:
                 self._check_query(query.vector)
-            yield Search(connection, self._cache, query, self._clock())
+            now = self._clock()
+            yield SearchPipeline(SqliteSource(connection, self._cache, now), query, now)
 
     def _shown(self, hit: Hit) -> Hit:
         item = self._brought_back(hit.item)
         return hit if item is hit.item else replace(hit, item=item)
 
     def _check_query(self, vector: Vector) -> None:
-        models.check_name(self.location, made=self._cache.model, given=self._model)
+        model_check.check_name(self.location, made=self._cache.model, given=self._model)
         if self._cache.vectors is not None:
-            models.check_length(self.location, made=self._cache.vectors.dimension, given=len(vector))
+            model_check.check_length(self.location, made=self._cache.vectors.dimension, given=len(vector))
 
     def _brought_back(self, item: MemoryItem) -> MemoryItem:
         return self._attachments.bring_back(item) if self._attachments else item
@@ -214,23 +217,23 @@ class SqliteCollection:
         if ids is None and where is None:
             return 0
         with self._writing() as connection:
-            return writing.delete(connection, self._attachments, ids, where, self._clock())
+            return writes.delete(connection, self._attachments, ids, where, self._clock())
 
     def clear(self) -> int:
         """Delete everything."""
         with self._writing() as connection:
-            return writing.delete_rows(connection, self._attachments, "1", [])
+            return writes.delete_rows(connection, self._attachments, "1", [])
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest, and those that are too old."""
         with self._writing() as connection:
-            return writing.trim(connection, self._attachments, keep, stored_before)
+            return writes.trim(connection, self._attachments, keep, stored_before)
 
     def count(self, where: Filter | None = None) -> int:
         """Count the items that a search could find."""
         with self._reading() as connection:
             now = self._clock()
-            if (where is None or where.everything()) and not writing.any_expired(connection, now):
+            if (where is None or where.everything()) and not writes.any_expired(connection, now):
                 return int(database.read_meta(connection)["count"] or 0)
             condition, values = rows.where_sql(where or Filter(), now)
             return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])
@@ -242,22 +245,22 @@ class SqliteCollection:
             found = connection.execute(query, (limit,)).fetchall()
         return [self._brought_back(rows.from_row(*row[1:])) for row in found]
 
-    def encodings(self, ids: Sequence[str]) -> dict[str, Encoding]:
+    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Give what a model made of those of the items that are embedded, by id."""
         with self._reading() as connection:
-            found = {wanted: rows.read_encoding(connection, wanted) for wanted in ids}
+            found = {wanted: rows.read_embeddings(connection, wanted) for wanted in ids}
         return {wanted: encoding for wanted, encoding in found.items() if encoding is not None}
 
-    def set_embeddings(self, encodings: Mapping[str, Encoding]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Give waiting items their embeddings."""
         with self._writing() as connection:
-            models.check_encodings(connection, self.location, self._model, encodings.values())
-            return writing.set_embeddings(connection, encodings)
+            model_check.check_embeddings(connection, self.location, self._model, embeddings.values())
+            return writes.set_embeddings(connection, embeddings)
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Forget every embedding and name the model of the new ones."""
         with self._writing() as connection:
-            waiting = writing.replace_model(connection, model, dimension)
+            waiting = writes.replace_model(connection, model, dimension)
         self._model, self._has_model = model, True
         return waiting
 

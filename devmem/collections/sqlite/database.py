@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, Literal
 from uuid import uuid4
 
+from devmem.collections.sqlite.migrations import upgrade_from_1
 from devmem.collections.sqlite.schema import SCHEMA_VERSION, make_tables
-from devmem.collections.sqlite.upgrading import upgrade_from_1
 from devmem.errors import (
     CollectionBusyError,
     CollectionClosedError,

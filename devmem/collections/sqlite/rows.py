@@ -10,12 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from devmem.collections.passages import indexed_text, passages_of
-from devmem.collections.postings import encode_terms
-from devmem.collections.protocol import Filter
-from devmem.embedding import Encoding
+from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
-from devmem.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
+from devmem.indexes.passages import indexed_text, passages_of
+from devmem.indexes.postings import encode_terms
+from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
+from devmem.search.query import Filter
 from devmem.text.cues import cues_of
 
 _COLUMNS: Final = (
@@ -97,7 +97,7 @@ def _insert_passage(connection: sqlite3.Connection, row: int, text: str) -> int:
     return connection.execute(_INSERT_PASSAGE, values).lastrowid or 0
 
 
-def insert_encoding(connection: sqlite3.Connection, passages: Sequence[int], encoding: Encoding) -> None:
+def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], encoding: PassageEmbeddings) -> None:
     """Insert what a model made of an item's passages; one vector alone is that of the first."""
     if len(encoding.vectors) not in (1, len(passages)):
         raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
@@ -112,8 +112,8 @@ def insert_encoding(connection: sqlite3.Connection, passages: Sequence[int], enc
         )
 
 
-def read_encoding(connection: sqlite3.Connection, item_id: str) -> Encoding | None:
-    """Read what `insert_encoding` kept; None for an item that is not there or not embedded."""
+def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbeddings | None:
+    """Read what `insert_embeddings` kept; None for an item that is not there or not embedded."""
     found = connection.execute(
         "SELECT vector, codes, content_hash FROM items JOIN passages USING (row) JOIN vectors USING (passage) "
         "LEFT JOIN tokens USING (passage) WHERE id = ? ORDER BY passage",
@@ -124,7 +124,9 @@ def read_encoding(connection: sqlite3.Connection, item_id: str) -> Encoding | No
     vectors = np.stack([vector_from(vector) for vector, *_ in found])
     width = code_bytes(vectors.shape[1])
     codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw, _ in found if raw is not None)
-    return Encoding(vectors=vectors, tokens=codes if len(codes) == len(found) else None, content_hash=str(found[0][2]))
+    return PassageEmbeddings(
+        vectors=vectors, tokens=codes if len(codes) == len(found) else None, content_hash=str(found[0][2])
+    )
 
 
 def _speaker(item: MemoryItem) -> str | None:

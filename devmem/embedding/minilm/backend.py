@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
 LAYER_NORM_EPSILON = 1e-12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 # Abramowitz and Stegun, formula 7.1.26, exact to 1.5e-7:
 # erfc(z) = t (a1 + t (a2 + ...)) exp(-z z) with t = 1 / (1 + p z).

@@ -11,7 +11,7 @@ import numpy as np
 from devmem.embedding.minilm.backend import HEADS, LAYER_NORM_EPSILON, LAYERS, WIDTH
 from devmem.embedding.minilm.blas import limited_blas
 from devmem.embedding.minilm.gelu import gelu
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 _HEAD_WIDTH = WIDTH // HEADS
 

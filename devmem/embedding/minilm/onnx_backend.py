@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from devmem.errors import MissingExtraError
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 try:
     import onnxruntime

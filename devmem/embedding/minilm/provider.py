@@ -18,7 +18,7 @@ from devmem.embedding.minilm.wordpiece import WordPiece
 from devmem.embedding.rows import unit_rows
 from devmem.embedding.tokens import TokenEmbedding
 from devmem.errors import EmbeddingError, ModelNotFoundError
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 _NAME = "all-MiniLM-L6-v2"
 _NAMES = (None, _NAME, f"sentence-transformers/{_NAME}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from devmem.embedding.minilm.files import WEIGHTS_SHA256, check_digest
-from devmem.items import Vector
+from devmem.model.items import Vector
 
 _LENGTH = 8
 """Bytes at the start of the file that hold the length of its JSON header, little-endian."""

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from devmem.collections import Collection, Filter, SearchQuery
-from devmem.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.testing.collection_suite.opening import MODEL, OpenCollection, Opening, item
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
+from devmem.testing.collection_suite.fixtures import MODEL, OpenCollection, Opening, item
 
 _TEXTS = {
     "chinese": "北京的会议改到星期五。预算是三万元。",

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pytest
 
 from devmem.collections import Collection, Filter, SearchQuery, passages_of
-from devmem.items import MemoryContentSnapshot, MemoryItem
+from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.ranking import Ranking
-from devmem.testing.collection_suite.asking import NOW, PLAIN, add_encoded, asked, encoded, found, turn
-from devmem.testing.collection_suite.opening import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
+from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
+from devmem.testing.collection_suite.queries import NOW, PLAIN, add_encoded, asked, encoded, found, turn
 
 
 class RankingEvidence(Opening):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from devmem import PlaceConfig
+from devmem.stores import PlaceConfig
 
 
 class BlackboardConfig(PlaceConfig):

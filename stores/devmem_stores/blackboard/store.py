@@ -6,20 +6,9 @@ from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
 
-from devmem import (
-    CollectionMemory,
-    ConfigModel,
-    Hit,
-    MemoryItem,
-    MemoryQuery,
-    MemoryWritePayload,
-    StoreSetup,
-    Unique,
-    WriteOutcome,
-    item_from,
-    skipped,
-    strip_frames,
-)
+from devmem import Hit, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.collections import Unique
+from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, StoreSetup, item_from, skipped, strip_frames
 from devmem_stores.blackboard.config import BlackboardConfig
 
 

@@ -7,22 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from devmem import (
-    MemoryContentSnapshot,
-    MemoryItem,
-    MemoryWritePayload,
-    Message,
-    Provenance,
-    Role,
-    SourceKind,
-    WriteOutcome,
-    dump_message,
-    item_from,
-    load_message,
-    shorten,
-    skipped,
-    strip_frames,
-)
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.messages import Message, Role, dump_message, load_message
+from devmem.stores import Provenance, SourceKind, item_from, shorten, skipped, strip_frames
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.state import Entry, spoken
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from devmem import MemoryItem, Message, WriteOutcome
+from devmem import MemoryItem, WriteOutcome
+from devmem.messages import Message
 from devmem_stores.brain.conversation import Conversation
+from devmem_stores.brain.llm_tasks import Rewriting
 from devmem_stores.brain.state import BrainState, Summary
-from devmem_stores.brain.thinking import Rewriting
 
 
 class Brain(Conversation):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from devmem import ChatConfig, CollectionConfig, ConfigModel
+from devmem.stores import ChatConfig, CollectionConfig, ConfigModel
 
 
 class RedisConfig(ConfigModel):

@@ -8,15 +8,17 @@ from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
-from devmem import MemoryItem, Message, Role, WriteOutcome, WriteStatus, skipped
+from devmem import MemoryItem, WriteOutcome
+from devmem.messages import Message, Role
+from devmem.stores import WriteStatus, skipped
 from devmem_stores.brain.archive import item_of
-from devmem_stores.brain.compressing import Compressed
+from devmem_stores.brain.compression import Compressed
 from devmem_stores.brain.errors import BrainBusyError
 from devmem_stores.brain.forms import to_metagpt_history_format
 from devmem_stores.brain.keys import ChatKey
-from devmem_stores.brain.parts import Parts
+from devmem_stores.brain.llm_tasks import Rewriting
+from devmem_stores.brain.services import Services
 from devmem_stores.brain.state import BrainState, Entry, Summary, refusal, with_entries
-from devmem_stores.brain.thinking import Rewriting
 
 _LOG: Final = logging.getLogger(__name__)
 _NEW: Final = "New"
@@ -30,7 +32,7 @@ class Conversation:
     twin for event loops; several threads and processes may use one conversation.
     """
 
-    def __init__(self, key: ChatKey, parts: Parts) -> None:
+    def __init__(self, key: ChatKey, parts: Services) -> None:
         self.key = key
         self._parts = parts
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from devmem import Message
+from devmem.messages import Message
 
 _TAGGED: Final = r"\[([A-Z]+)\]:\s*(.+)"
 

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 
 from pydantic import JsonValue
 
-from devmem import ChatModel, ChatModelError, ChatRequest, Message, Role
+from devmem.errors import ChatModelError
+from devmem.messages import Message, Role
+from devmem.stores import ChatModel, ChatRequest
 
 
 class Model:

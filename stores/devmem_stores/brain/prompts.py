@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from devmem import mostly_unspaced
+from devmem.stores import mostly_unspaced
 
 Language: TypeAlias = Literal["en", "zh"]
 LanguageChoice: TypeAlias = Literal["auto", "en", "zh"]

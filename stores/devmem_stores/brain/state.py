@@ -10,7 +10,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
-from devmem import Message, MessageError, WriteOutcome, WriteStatus, dump_message, load_message, skipped
+from devmem import WriteOutcome
+from devmem.errors import MessageError
+from devmem.messages import Message, dump_message, load_message
+from devmem.stores import WriteStatus, skipped
 
 FORMAT: Final = 1
 MARKS: Final = 8

@@ -7,36 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from devmem import (
-    CollectionMemory,
-    ConfigModel,
-    Filter,
-    Hit,
-    MemoryItem,
-    MemoryQuery,
-    MemoryWritePayload,
-    Scope,
-    StoreSetup,
-    Unique,
-    WriteOutcome,
-)
+from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.collections import Unique
+from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, StoreSetup
 from devmem_stores.brain import forms
 from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.brain import Brain
-from devmem_stores.brain.compressing import Compressor
+from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
-from devmem_stores.brain.forgetting import emptied, without
-from devmem_stores.brain.keeping import StateKeeper
+from devmem_stores.brain.deletion import emptied, without
 from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.llm_tasks import LlmTasks
 from devmem_stores.brain.local_states import LocalStates, StatesInFile, StatesInProcess
+from devmem_stores.brain.message_log import StateKeeper
 from devmem_stores.brain.model import Model
-from devmem_stores.brain.parts import Parts
-from devmem_stores.brain.recalling import composed, latest_items, summary_item
+from devmem_stores.brain.recall import composed, latest_items, summary_item
 from devmem_stores.brain.redis_cache import RedisCache
+from devmem_stores.brain.services import Services
 from devmem_stores.brain.splitting import split_texts
 from devmem_stores.brain.state import BrainState
 from devmem_stores.brain.summarizing import Summarizer
-from devmem_stores.brain.thinking import Thinker
 
 
 class BrainMemory(CollectionMemory):
@@ -68,14 +58,14 @@ class BrainMemory(CollectionMemory):
         llm = config.llm_model
         model = Model(lambda: setup.open_chat(llm), llm.params) if llm else None
         summarizer = Summarizer(model, window=config.window, language=config.language)
-        self._parts = Parts(
+        self._parts = Services(
             store=self.name,
             config=config,
             archive=self,
             keeper=self._keeper,
             compressor=Compressor(config, self._keeper, summarizer, setup.clock),
             summarizer=summarizer,
-            thinker=Thinker(model, config.language),
+            thinker=LlmTasks(model, config.language),
             clock=setup.clock,
         )
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from devmem import count_words, extract_summary
+from devmem.stores import count_words, extract_summary
 from devmem_stores.brain.model import Model
 from devmem_stores.brain.prompts import LanguageChoice, prompts_for
 from devmem_stores.brain.splitting import split_texts

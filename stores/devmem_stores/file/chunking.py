@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from devmem import estimate_tokens, split_sentences
+from devmem.stores import estimate_tokens, split_sentences
 from devmem_stores.file.sections import Section, lines_of
 
 _WHOLE: Final = 4

@@ -9,7 +9,8 @@ from hashlib import sha256
 
 from pydantic import JsonValue
 
-from devmem import Hit, MemoryContentSnapshot, MemoryItem, Provenance, SourceKind
+from devmem import Hit, MemoryContentSnapshot, MemoryItem
+from devmem.stores import Provenance, SourceKind
 from devmem_stores.file.chunking import Chunking, chunk
 from devmem_stores.file.sections import Section
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from devmem import IndexPlan
+from devmem.stores import IndexPlan
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import VERSION
 from devmem_stores.file.encoding import UnreadableError

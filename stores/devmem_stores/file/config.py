@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from devmem import CollectionConfig, ConfigModel
+from devmem.stores import CollectionConfig, ConfigModel
 
 
 def _as_list(value: object) -> object:

@@ -15,7 +15,9 @@ from typing import Any, Final
 import numpy as np
 from pydantic import ValidationError
 
-from devmem import DataFileError, Embedder, MemoryItem, Vector, load_item
+from devmem import MemoryItem
+from devmem.errors import DataFileError
+from devmem.stores import Embedder, Vector, load_item
 
 _KEYS: Final = ("file_metadata", "contents", "config")
 _PROBES: Final = 3

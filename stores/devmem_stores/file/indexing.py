@@ -12,15 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from devmem import (
-    Collection,
-    Encoding,
-    IndexProgress,
-    IndexReport,
-    IndexStep,
-    MemoryItem,
-    MissingExtraError,
-)
+from devmem import MemoryItem, MissingExtraError
+from devmem.collections import Collection
+from devmem.stores import IndexProgress, IndexReport, IndexStep, PassageEmbeddings
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import Chunk, chunks_of, item_of
 from devmem_stores.file.comparing import Comparison, Read, compare, read, recipe_of
@@ -32,8 +26,8 @@ from devmem_stores.file.sources import Found, Scan
 _AT_ONCE: Final = 256
 """Chunks that are embedded and stored together; more files than their chunks fill wait for each other."""
 
-Store = Callable[[Sequence[MemoryItem], Mapping[str, Encoding]], None]
-"""Embeds the items whose encodings are not given, by id, and stores all."""
+Store = Callable[[Sequence[MemoryItem], Mapping[str, PassageEmbeddings]], None]
+"""Embeds the items whose embeddings are not given, by id, and stores all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +65,7 @@ class Indexer:
         *,
         embeds: bool,
         clock: Callable[[], float],
-        known_encodings: Mapping[str, Encoding] | None = None,
+        known_encodings: Mapping[str, PassageEmbeddings] | None = None,
     ) -> None:
         """Prepare a pass.
 
@@ -87,7 +81,7 @@ class Indexer:
         self._collection, self._manifest, self._store = collection, manifest, store
         self._chunking, self._embeds, self._clock = chunking, embeds, clock
         self._known_encodings = dict(known_encodings or {})
-        self._encodings: dict[str, Encoding] = {}
+        self._encodings: dict[str, PassageEmbeddings] = {}
         self._counts = _Counts()
         self._problems: dict[str, str] = {}
         self._waiting: list[_Work] = []
@@ -186,9 +180,9 @@ class Indexer:
                 self._encodings[item.id] = replace(encoding, content_hash=item.content_hash)
             yield item
 
-    def _encodings_of(self, ids: Sequence[str]) -> dict[str, Encoding]:
-        """Give the encodings of chunks by the hash of their text."""
-        made = self._collection.encodings(ids)
+    def _encodings_of(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+        """Give the embeddings of chunks by the hash of their text."""
+        made = self._collection.embeddings(ids)
         return {str(item.metadata.get("chunk_hash")): made[item.id] for item in self._collection.get([*made])}
 
     def _flush(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from devmem import CollectionUnwritableError
+from devmem.errors import CollectionUnwritableError
 
 _LOG: Final = logging.getLogger("devmem.stores.file")
 _VERSION: Final = 1

@@ -13,16 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from devmem import (
-    Collection,
-    CollectionBusyError,
-    Embedder,
-    EmbeddingMismatchError,
-    MemoryItem,
-    Progress,
-    SqliteCollection,
-    encode_items,
-)
+from devmem import MemoryItem
+from devmem.collections import Collection, SqliteCollection
+from devmem.errors import CollectionBusyError, EmbeddingMismatchError
+from devmem.stores import Embedder, Progress, embed_items
 
 _AT_ONCE: Final = 256
 _BESIDE: Final = ("", "-wal", "-shm", ".faiss")
@@ -45,7 +39,7 @@ def rebuild(location: str, old: Collection, embedder: Embedder, progress: Progre
         done = 0
         for part in _batches(item for item in old.scan() if item.id not in there):
             bare = [replace(item, embedding=None) for item in part]
-            new.add(bare, encodings=encode_items(embedder, bare))
+            new.add(bare, embeddings=embed_items(embedder, bare))
             done += len(part)
             if progress:
                 progress(done)

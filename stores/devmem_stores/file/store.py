@@ -13,27 +13,20 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from filelock import FileLock
 
-from devmem import (
-    CollectionBusyError,
+from devmem import EmbeddingError, Hit, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.collections import Unique
+from devmem.errors import CollectionBusyError, CollectionUnwritableError, DataFileError, EmbeddingMismatchError
+from devmem.stores import (
     CollectionMemory,
-    CollectionUnwritableError,
     ConfigModel,
-    DataFileError,
-    EmbeddingError,
-    EmbeddingMismatchError,
-    Encoding,
-    Hit,
     IndexPlan,
     IndexProgress,
     IndexReport,
-    MemoryItem,
     MemoryQuery,
-    MemoryWritePayload,
+    PassageEmbeddings,
     Progress,
     StoreSetup,
-    Unique,
     Vector,
-    WriteOutcome,
     skipped,
 )
 from devmem_stores.file import comparing
@@ -126,7 +119,7 @@ class FileMemory(CollectionMemory):
                 self.chunking,
                 embeds=self._embedder is not None,
                 clock=self.setup.clock,
-                known_encodings={text: Encoding.of(vector) for text, vector in self._old_vectors().items()},
+                known_encodings={text: PassageEmbeddings.of(vector) for text, vector in self._old_vectors().items()},
             )
             self.report = indexer.run(self._sources.scan(), progress, rebuild=rebuild)
             self.save()
@@ -200,7 +193,7 @@ class FileMemory(CollectionMemory):
         )  # fmt: skip
         return vectors
 
-    def _embed_and_store(self, items: Sequence[MemoryItem], known: Mapping[str, Encoding]) -> None:
+    def _embed_and_store(self, items: Sequence[MemoryItem], known: Mapping[str, PassageEmbeddings]) -> None:
         self._store(items, Unique.ID, known)
 
     def _say(self, report: IndexReport) -> None:

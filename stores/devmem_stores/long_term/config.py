@@ -6,7 +6,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem import CollectionConfig
+from devmem.stores import CollectionConfig
 
 _SECONDS_A_DAY: Final = 86_400.0
 

@@ -9,20 +9,10 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
-from devmem import (
-    MemoryContentSnapshot,
-    MemoryItem,
-    Message,
-    MessageError,
-    Provenance,
-    Role,
-    Scope,
-    SourceKind,
-    dump_message,
-    dump_payload,
-    load_message,
-    shorten,
-)
+from devmem import MemoryContentSnapshot, MemoryItem, Scope
+from devmem.errors import MessageError
+from devmem.messages import Message, Role, dump_message, dump_payload, load_message
+from devmem.stores import Provenance, SourceKind, shorten
 
 _FORM: Final = "message"
 """Key in an item's metadata: the message without what the item's snapshot holds."""

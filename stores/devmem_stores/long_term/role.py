@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from devmem import Message, Scope, ShortTermMemory, WriteStatus, action_name
+from devmem import Scope
+from devmem.messages import Message, ShortTermMemory, action_name
+from devmem.stores import WriteStatus
 from devmem_stores.long_term.config import LongTermConfig, watches
 from devmem_stores.long_term.items import item_id
 

@@ -8,23 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from devmem import (
+from devmem import EmbeddingError, Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.collections import SearchQuery, Unique, Weights
+from devmem.errors import MessageError
+from devmem.messages import Message
+from devmem.stores import (
     CollectionMemory,
     ConfigModel,
-    EmbeddingError,
-    Filter,
-    Hit,
-    MemoryItem,
-    MemoryWritePayload,
-    Message,
-    MessageError,
-    Scope,
-    SearchQuery,
     StoreSetup,
-    Unique,
     Vector,
-    Weights,
-    WriteOutcome,
     WriteStatus,
     item_from,
     shorten,

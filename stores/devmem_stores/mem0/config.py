@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, model_validator
 
-from devmem import ConfigModel, EmbeddingConfig
+from devmem.stores import ConfigModel, EmbeddingConfig
 
 
 class Mem0Config(ConfigModel):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from devmem import Embedder, StoreSetup
+from devmem.stores import Embedder, StoreSetup
 from devmem_stores.mem0.backend import Page, Write
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.errors import Mem0RejectedError, Mem0SetupError

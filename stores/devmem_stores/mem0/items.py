@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from devmem import MemoryItem, dump_item, load_item
+from devmem import MemoryItem
+from devmem.stores import dump_item, load_item
 from devmem_stores.mem0.errors import Mem0AnswerError
 
 _LOG: Final = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from devmem import Embedder
+from devmem.stores import Embedder
 from devmem_stores.mem0.errors import Mem0AnswerError, Mem0Error, Mem0SetupError
 
 EMBEDDER: Final = "devmem"

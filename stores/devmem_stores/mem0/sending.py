@@ -6,7 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-from devmem import WriteOutcome, WriteStatus
+from devmem import WriteOutcome
+from devmem.stores import WriteStatus
 from devmem_stores.mem0.backend import Backend, Write
 from devmem_stores.mem0.errors import Mem0Error, Mem0RejectedError, Mem0ScopeError
 from devmem_stores.mem0.guard import Guard

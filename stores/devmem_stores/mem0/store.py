@@ -13,20 +13,15 @@ from typing import ClassVar, Final, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from devmem import (
-    CollectionInfo,
+from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.collections import CollectionInfo
+from devmem.stores import (
     ConfigModel,
     EmbeddingConfig,
-    Filter,
-    Hit,
-    MemoryBase,
-    MemoryItem,
     MemoryQuery,
-    MemoryWritePayload,
     Provenance,
     SourceKind,
     StoreSetup,
-    WriteOutcome,
     WriteStatus,
     skipped,
     strip_frames,
@@ -39,8 +34,8 @@ from devmem_stores.mem0.guard import Guard, Patience
 from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Change, carried_metadata, to_item
 from devmem_stores.mem0.outbox import Outbox
 from devmem_stores.mem0.package import check_package
+from devmem_stores.mem0.pending import Shelf
 from devmem_stores.mem0.sending import Sender
-from devmem_stores.mem0.shelf import Shelf
 
 T = TypeVar("T")
 Progress = Callable[[int], None]

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SecretStr
 
-from devmem import CollectionConfig, ConfigModel
+from devmem.stores import CollectionConfig, ConfigModel
 
 
 class RankerConfig(ConfigModel):

@@ -8,22 +8,10 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-from devmem import (
-    AIMessage,
-    MemoryContentSnapshot,
-    MemoryItem,
-    Message,
-    MessageError,
-    Provenance,
-    Role,
-    Scope,
-    SnapshotBlock,
-    SourceKind,
-    UserMessage,
-    dump_message,
-    load_message,
-    shorten,
-)
+from devmem import MemoryContentSnapshot, MemoryItem, Scope
+from devmem.errors import MessageError
+from devmem.messages import AIMessage, Message, Role, UserMessage, dump_message, load_message
+from devmem.stores import Provenance, SnapshotBlock, SourceKind, shorten
 
 MESSAGE: Final = "message"
 """Metadata key of the message's JSON form without its text and blocks, which the item's snapshot holds."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from devmem import Collection, Filter, MemoryItem, open_collection
+from devmem import Filter, MemoryItem
+from devmem.collections import Collection, open_collection
 
 _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 120.0

@@ -12,7 +12,10 @@ from typing import Final, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
-from devmem import ChatModel, ChatModelError, ChatRequest, Hit, SystemMessage, UserMessage, open_chat_model, shorten
+from devmem import Hit
+from devmem.errors import ChatModelError
+from devmem.messages import SystemMessage, UserMessage
+from devmem.stores import ChatModel, ChatRequest, open_chat_model, shorten
 from devmem_stores.role_zero.config import RankerConfig
 
 _TASK: Final = (

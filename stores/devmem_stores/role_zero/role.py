@@ -8,26 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from devmem import (
-    DevmemError,
-    Filter,
-    Hit,
-    MemoryItem,
-    MemoryQuery,
-    Message,
-    MessageError,
-    QueryEmbedding,
-    RerankerError,
-    Role,
-    Scope,
-    StoreFailure,
-    WriteOutcome,
-    action_name,
-)
-from devmem_stores.role_zero.keeping import OutboxMemory
+from devmem import DevmemError, Filter, Hit, MemoryItem, Scope, WriteOutcome
+from devmem.errors import MessageError, RerankerError
+from devmem.manager import StoreFailure
+from devmem.messages import Message, Role, action_name
+from devmem.stores import MemoryQuery, QueryEmbedding
 from devmem_stores.role_zero.messages import item_id_of, item_of, message_of
-from devmem_stores.role_zero.recalling import Fresh, Recall
+from devmem_stores.role_zero.recall import Fresh, Recall
 from devmem_stores.role_zero.rules import Rules, Situation
+from devmem_stores.role_zero.window import OutboxMemory
 
 _LOG: Final = logging.getLogger(__name__)
 

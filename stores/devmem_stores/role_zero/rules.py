@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from devmem import Message, Role
+from devmem.messages import Message, Role
 from devmem_stores.role_zero.config import RankerConfig, RoleZeroConfig
 from devmem_stores.role_zero.ranking import Ranker
 

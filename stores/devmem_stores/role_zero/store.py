@@ -9,24 +9,19 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from devmem import (
+from devmem import Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.collections import Unique
+from devmem.stores import (
     ConfigModel,
-    Hit,
-    MemoryItem,
     MemoryQuery,
-    MemoryWritePayload,
     QueryEmbedding,
-    Scope,
     StoreSetup,
-    Unique,
-    WriteOutcome,
     item_from,
     shorten,
     skipped,
     strip_frames,
 )
 from devmem_stores.role_zero.config import RoleZeroConfig
-from devmem_stores.role_zero.keeping import OutboxMemory
 from devmem_stores.role_zero.ranking import ChatRanker, Ranker
 from devmem_stores.role_zero.role import RoleMemory
 from devmem_stores.role_zero.rules import (
@@ -38,6 +33,7 @@ from devmem_stores.role_zero.rules import (
     configured_trigger,
     importance_of,
 )
+from devmem_stores.role_zero.window import OutboxMemory
 
 _QUERIES_KEPT: Final = 128
 

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem import CollectionConfig
+from devmem.stores import CollectionConfig
 
 
 class SimpleConfig(CollectionConfig):

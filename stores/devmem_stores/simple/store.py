@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from devmem import (
+from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.collections import Unique, Weights
+from devmem.stores import (
     CollectionMemory,
     ConfigModel,
-    Hit,
-    MemoryContentSnapshot,
-    MemoryItem,
     MemoryQuery,
-    MemoryWritePayload,
     StoreSetup,
-    Unique,
-    Weights,
-    WriteOutcome,
     content_hash,
     item_from,
     skipped,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmem import shorten
+from devmem.stores import shorten
 
 
 def summarize_exchange(asked: str, answered: str, limit: int) -> str:

@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 from devmem.collections import Collection, JsonCollection, SearchQuery, SqliteCollection
-from devmem.embedding import Encoding
-from devmem.items import MemoryItem
+from devmem.embedding import PassageEmbeddings
+from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 EMBEDDER = HashEmbedder(dimension=32)
@@ -30,7 +30,9 @@ def answer(collection: Collection, command: dict[str, Any]) -> object:
             collection.add([MemoryItem(id=name, content_summary=text) for name, text in texts.items()])
             return "done"
         case "embed":
-            return collection.set_embeddings({name: Encoding.of(EMBEDDER.vector(text)) for name, text in texts.items()})
+            return collection.set_embeddings(
+                {name: PassageEmbeddings.of(EMBEDDER.vector(text)) for name, text in texts.items()}
+            )
         case "delete":
             return collection.delete(ids=command["ids"])
         case "search":

@@ -6,7 +6,7 @@ import os
 import sys
 
 from devmem.collections import SqliteCollection
-from devmem.items import MemoryItem
+from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from devmem.collections import JsonCollection
-from devmem.items import MemoryItem
+from devmem.model.items import MemoryItem
 
 
 def main(path: str, name: str, count: int) -> None:

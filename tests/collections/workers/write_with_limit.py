@@ -9,7 +9,7 @@ import sys
 
 from devmem.collections import JsonCollection, SqliteCollection
 from devmem.errors import CollectionUnwritableError
-from devmem.items import MemoryItem
+from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
 

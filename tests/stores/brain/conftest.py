@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from devmem import StoreSetup
 from devmem.llm import ChatModel
+from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.brain import BrainConfig, BrainMemory
 

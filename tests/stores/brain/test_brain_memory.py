@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from devmem import ChatModelError, Message, Role, WriteStatus
+from devmem.errors import ChatModelError
+from devmem.messages import Message, Role
+from devmem.stores import WriteStatus
 from devmem.testing import ScriptedChat
 from devmem_stores.brain import BrainMemory
 

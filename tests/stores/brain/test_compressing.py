@@ -9,16 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from devmem import (
-    ChatModelError,
-    ChatReply,
-    ChatRequest,
-    MemoryContentSnapshot,
-    MemoryWritePayload,
-    Message,
-    MissingExtraError,
-    WriteStatus,
-)
+from devmem import MemoryContentSnapshot, MemoryWritePayload, MissingExtraError
+from devmem.errors import ChatModelError
+from devmem.messages import Message
+from devmem.stores import ChatReply, ChatRequest, WriteStatus
 from devmem.testing import FailingChat, ManualClock, ScriptedChat
 from devmem_stores.brain.brain import Brain
 

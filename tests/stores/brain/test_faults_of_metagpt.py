@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem import ChatModelError, Message, Role, WriteStatus
+from devmem.errors import ChatModelError
+from devmem.messages import Message, Role
+from devmem.stores import WriteStatus
 from devmem.testing import ScriptedChat
 
 from .conftest import MakeBrain

@@ -10,21 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem import (
-    AIMessage,
-    ChatReply,
-    ChatRequest,
-    DevmemError,
-    Filter,
-    MemoryItem,
-    MemoryWritePayload,
-    Message,
-    Provenance,
-    Role,
-    Scope,
-    SourceKind,
-    WriteStatus,
-)
+from devmem import DevmemError, Filter, MemoryItem, MemoryWritePayload, Scope
+from devmem.messages import AIMessage, Message, Role
+from devmem.stores import ChatReply, ChatRequest, Provenance, SourceKind, WriteStatus
 from devmem.testing import FailingChat
 from devmem_stores.brain.errors import BrainFallbackError, CacheUnavailableError
 

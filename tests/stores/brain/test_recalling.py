@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from devmem import (
-    Attachment,
-    Filter,
-    Hit,
-    MemoryContentSnapshot,
-    MemoryManager,
-    MemoryQuery,
-    MemoryWritePayload,
-    Message,
-    Scope,
-    SourceKind,
-)
+from devmem import Filter, Hit, MemoryContentSnapshot, MemoryManager, MemoryWritePayload, Scope
+from devmem.config import Attachment
+from devmem.messages import Message
+from devmem.stores import MemoryQuery, SourceKind
 from devmem.testing import FailingChat, HashEmbedder
 from devmem_stores.brain import BrainMemory
 

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import ConfigError, Message, MissingExtraError, WriteStatus, open_stores
+from devmem import ConfigError, MissingExtraError, open_stores
 from devmem.config import parse_workflow
+from devmem.messages import Message
 from devmem.registry import registry
+from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.brain import BrainConfig, BrainMemory
 from devmem_stores.brain.errors import BrainFallbackError, CacheContentError, CacheRefusedError, CacheUnavailableError

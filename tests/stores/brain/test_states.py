@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import Message, Role
-from devmem_stores.brain.forgetting import without
-from devmem_stores.brain.merging import merge
+from devmem.messages import Message, Role
+from devmem_stores.brain.deletion import without
+from devmem_stores.brain.merge import merge
 from devmem_stores.brain.state import BrainState, Entry, Summary, dump_state, load_state
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=12)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import ChatModelError
+from devmem.errors import ChatModelError
 from devmem.testing import ScriptedChat
 from devmem_stores.brain import BrainMemory
 

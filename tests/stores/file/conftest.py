@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devmem import Embedder, MemoryQuery, StoreSetup
+from devmem.stores import Embedder, MemoryQuery, StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import estimate_tokens
+from devmem.stores import estimate_tokens
 from devmem_stores.file.chunking import Chunking, chunk, spans
 from devmem_stores.file.formats import code, markdown, plain, python
 from devmem_stores.file.sections import Section, lines_of, section_of

@@ -202,7 +202,7 @@ def test_a_missing_extra_names_itself_and_the_rest_is_indexed(
 import sys
 sys.modules[{module!r}] = None
 from pathlib import Path
-from devmem import StoreSetup
+from devmem.stores import StoreSetup
 from devmem_stores.file import FileConfig, FileMemory
 config = FileConfig.model_validate({{"file_sources": [{{"path": "docs"}}]}})
 store = FileMemory(StoreSetup(name="docs", store_type="file", config=config, base_dir=Path({str(tmp_path)!r})))

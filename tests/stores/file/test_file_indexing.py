@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem import (
-    CollectionUnwritableError,
-    Encoding,
-    IndexStep,
-    MemoryItem,
-    MemoryQuery,
-    MemoryWritePayload,
-    WriteStatus,
-)
+from devmem import MemoryItem, MemoryWritePayload
+from devmem.errors import CollectionUnwritableError
+from devmem.stores import IndexStep, MemoryQuery, PassageEmbeddings, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder
 
 from .conftest import GUIDE, Folder, found, names, texts
@@ -140,7 +134,7 @@ def test_other_chunks_are_made_file_by_file_and_it_is_said(
     seen: list[int] = []
     real = type(store)._embed_and_store
 
-    def look(self: object, items: list[MemoryItem], known: dict[str, Encoding]) -> None:
+    def look(self: object, items: list[MemoryItem], known: dict[str, PassageEmbeddings]) -> None:
         seen.append(store.collection.count())
         real(store, items, known)
 

@@ -21,7 +21,7 @@ FILES = 60
 SCRIPT = """
 import os, resource, signal, sys
 from pathlib import Path
-from devmem import StoreSetup
+from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
 from devmem_stores.file import indexing

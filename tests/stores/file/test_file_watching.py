@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import IndexReport
+from devmem.stores import IndexReport
 
 from .conftest import Folder, names
 

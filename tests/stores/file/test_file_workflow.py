@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from devmem import MemoryQuery, StoreSetup, load_workflow
+from devmem import load_workflow
 from devmem.cli.app import app
+from devmem.stores import MemoryQuery, StoreSetup
 from devmem_stores.file import FileConfig, FileMemory
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from devmem import ModelIdentity, Vector
+from devmem.stores import ModelIdentity, Vector
 
 _ANGLE: Final = re.compile(r"at (-?[\d.]+) degrees")
 

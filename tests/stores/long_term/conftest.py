@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from devmem import StoreSetup
 from devmem.embedding.base import Embedder
+from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.long_term import LongTermConfig, LongTermMemory
 

@@ -7,15 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devmem import (
-    AIMessage,
-    CollectionError,
-    DevmemError,
-    Message,
-    MessageError,
-    Scope,
-    UserMessage,
-)
+from devmem import CollectionError, DevmemError, Scope
+from devmem.errors import MessageError
+from devmem.messages import AIMessage, Message, UserMessage
 from devmem.testing import HashEmbedder
 
 from .angles import AngleEmbedder

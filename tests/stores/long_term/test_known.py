@@ -8,7 +8,10 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, MessageError, Scope, UserMessage, WriteStatus
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem.errors import MessageError
+from devmem.messages import UserMessage
+from devmem.stores import WriteStatus
 from devmem.testing import FailingEmbedder, ManualClock
 from devmem_stores.long_term import LongTermConfig
 

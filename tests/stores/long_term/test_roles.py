@@ -12,21 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from devmem import (
+from devmem import CollectionError
+from devmem.errors import MessageError
+from devmem.messages import (
     USER_REQUIREMENT,
     AIMessage,
     AttachmentRef,
-    CollectionError,
     Message,
     MessageBlock,
-    MessageError,
     MessageMemory,
     ShortTermMemory,
-    StoreSetup,
     ToolMessage,
     UserMessage,
     register_payload,
 )
+from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem.testing.strategies import messages
 from devmem_stores.long_term import LongTermConfig, LongTermMemory

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devmem import StoreSetup
+from devmem.stores import StoreSetup
 from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
 

@@ -10,16 +10,15 @@ import pytest
 
 from devmem import (
     ConfigError,
-    ConfigModel,
     MemoryContentSnapshot,
     MemoryManager,
     MemoryWritePayload,
     MissingExtraError,
-    StoreSetup,
     load_workflow,
-    registry,
 )
 from devmem.config import Attachment
+from devmem.registry import registry
+from devmem.stores import ConfigModel, StoreSetup
 from devmem_stores.mem0 import Mem0Config, Mem0Memory, package
 from devmem_stores.mem0.errors import Mem0Error, Mem0ScopeError
 

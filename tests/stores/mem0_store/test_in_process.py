@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from devmem import MemoryWritePayload, ModelIdentity, StoreSetup, WriteOutcome, WriteStatus
+from devmem import MemoryWritePayload, WriteOutcome
 from devmem.embedding.base import Embedder
+from devmem.stores import ModelIdentity, StoreSetup, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
 from devmem_stores.mem0.errors import (
@@ -120,7 +121,7 @@ def test_ids_of_both_kinds_in_one_folder(make_oss: MakeOss) -> None:
 CHILD = """
 import json, sys
 from pathlib import Path
-from devmem import StoreSetup
+from devmem.stores import StoreSetup
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
 
 setup = StoreSetup(name="notes", store_type="mem0", config=Mem0Config(mode="oss", infer=False, user_id="ann"),

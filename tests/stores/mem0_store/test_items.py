@@ -9,17 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from devmem import (
-    Filter,
-    MemoryContentSnapshot,
-    MemoryItem,
-    MemoryQuery,
-    MemoryWritePayload,
-    Provenance,
-    Scope,
-    SourceKind,
-    WriteStatus,
-)
+from devmem import Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem.stores import MemoryQuery, Provenance, SourceKind, WriteStatus
 from devmem_stores.mem0 import Mem0Memory
 from devmem_stores.mem0.errors import Mem0ScopeError
 
@@ -191,8 +182,8 @@ def test_closed_store_says_so(store: Mem0Memory) -> None:
 def test_importing_devmem_and_the_store_type_imports_no_mem0() -> None:
     code = (
         "import sys, devmem, devmem_stores.mem0\n"
-        "devmem.registry.get('mem0')\n"
-        "store = devmem_stores.mem0.Mem0Memory(devmem.StoreSetup(name='n', store_type='mem0',"
+        "devmem.registry.registry.get('mem0')\n"
+        "store = devmem_stores.mem0.Mem0Memory(devmem.stores.StoreSetup(name='n', store_type='mem0',"
         " config=devmem_stores.mem0.Mem0Config(api_key='key-123')))\n"
         "store.load()\n"
         "assert not {'mem0', 'httpx', 'posthog', 'qdrant_client'} & set(sys.modules), sorted(sys.modules)\n"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem import MemoryWritePayload, WriteOutcome, WriteStatus
+from devmem import MemoryWritePayload, WriteOutcome
+from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Memory
 from devmem_stores.mem0.backend import Write
@@ -139,7 +140,8 @@ def test_platform_that_makes_memories_later(store: Mem0Memory, fake: FakeMem0) -
 CHILD = """
 import sys
 from pathlib import Path
-from devmem import MemoryWritePayload, StoreSetup
+from devmem import MemoryWritePayload
+from devmem.stores import StoreSetup
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
 
 folder, host, key, *texts = sys.argv[1:]

@@ -8,20 +8,12 @@ from typing import Any, Protocol
 
 import pytest
 
-from devmem import (
-    AIMessage,
-    Collection,
-    CollectionBusyError,
-    Embedder,
-    MemoryItem,
-    Message,
-    SqliteCollection,
-    StoreSetup,
-    Unique,
-    UserMessage,
-    WriteOutcome,
-)
-from devmem.embedding import Encoding
+from devmem import MemoryItem, WriteOutcome
+from devmem.collections import Collection, SqliteCollection, Unique
+from devmem.embedding import PassageEmbeddings
+from devmem.errors import CollectionBusyError
+from devmem.messages import AIMessage, Message, UserMessage
+from devmem.stores import Embedder, StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
 from devmem_stores.role_zero.role import RoleMemory
@@ -114,12 +106,12 @@ class Flaky(SqliteCollection):
         items: Sequence[MemoryItem],
         *,
         unique: Unique = Unique.ID,
-        encodings: Mapping[str, Encoding] | None = None,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
     ) -> list[WriteOutcome]:
         if self.down:
             self.refused += 1
             raise CollectionBusyError(self.location, "another process held the write lock for too long.")
-        return super().add(items, unique=unique, encodings=encodings)
+        return super().add(items, unique=unique, embeddings=embeddings)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         if self.unreadable:

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devmem import AIMessage, Message, SystemMessage, UserMessage, WriteStatus
 from devmem.errors import MessageError
+from devmem.messages import AIMessage, Message, SystemMessage, UserMessage
+from devmem.stores import WriteStatus
 from devmem_stores.role_zero.role import RoleMemory
 from devmem_stores.role_zero.rules import (
     Situation,

@@ -11,21 +11,17 @@ import pytest
 from hypothesis import given
 from pydantic import BaseModel
 
-from devmem import (
+from devmem import EmbeddingError, MemoryContentSnapshot, MemoryWritePayload, Scope
+from devmem.messages import (
     AIMessage,
     AttachmentRef,
-    EmbeddingError,
-    MemoryContentSnapshot,
-    MemoryWritePayload,
     Message,
     MessageBlock,
-    Scope,
     SystemMessage,
     UserMessage,
-    Vector,
-    WriteStatus,
     register_payload,
 )
+from devmem.stores import Vector, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem.testing.strategies import SCOPES, messages
 from devmem_stores.role_zero.messages import item_of, message_of

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem import UserMessage, WriteStatus
 from devmem.errors import CollectionClosedError
+from devmem.messages import UserMessage
+from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.role_zero.role import RoleMemory
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from devmem import ChatReply, ChatRequest, MemoryQuery
 from devmem.config import RerankerConfig
 from devmem.errors import ChatModelError, RerankerError
 from devmem.reranking import register_reranker
+from devmem.stores import ChatReply, ChatRequest, MemoryQuery
 from devmem_stores.role_zero.config import RankerConfig
 from devmem_stores.role_zero.ranking import ChatRanker
 from devmem_stores.role_zero.role import RoleMemory

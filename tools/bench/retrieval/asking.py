@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from devmem import QueryEmbedding
+from devmem.stores import QueryEmbedding
 from tools.bench.retrieval.cases import Searcher
 from tools.bench.retrieval.dataset import Haystack, Question
 from tools.bench.retrieval.memo import EmbeddingMemo

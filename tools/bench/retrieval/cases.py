@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from devmem import MemoryBase, MemoryItem, Progress, QueryEmbedding
+from devmem import MemoryBase, MemoryItem
+from devmem.stores import Progress, QueryEmbedding
 from tools.bench.retrieval.memo import EmbeddingMemo
 from tools.bench.retrieval.references import Bm25, ExactVectors
 from tools.bench.retrieval.variants import Variant

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from devmem import DevmemError
-from devmem.importing import FileFormat, detect_format
+from devmem.transfer.importing import FileFormat, detect_format
 from tools.bench.retrieval.cases import Bm25Case, Case, StoreCase, VectorCase
 from tools.bench.retrieval.dataset import Dataset
 from tools.bench.retrieval.forms import read_conversations

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from devmem import DataFileError, MemoryItem
-from devmem.importing import FileFormat, detect_format, read_records
-from devmem.importing.files import parse_line, read_lines
+from devmem import MemoryItem
+from devmem.errors import DataFileError
+from devmem.transfer.importing import FileFormat, detect_format, read_records
+from devmem.transfer.importing.files import parse_line, read_lines
 from tools.bench.retrieval.dataset import Dataset, Haystack, Question
 
 _SAID: Final = 300

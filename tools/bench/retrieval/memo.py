@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from devmem import Embedder, EmbeddingConfig, ModelIdentity, Vector, open_embedder
+from devmem.stores import Embedder, EmbeddingConfig, ModelIdentity, Vector, open_embedder
 
 _KEPT: Final = 4_000
 """Texts of which the results of further abilities are kept, the newest: a text's token vectors may take 400 KB."""

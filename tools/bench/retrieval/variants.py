@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import yaml
 
-from devmem import MemoryBase, MemoryQuery, QueryEmbedding, load_workflow, open_stores
+from devmem import MemoryBase, load_workflow, open_stores
+from devmem.stores import MemoryQuery, QueryEmbedding
 from tools.bench.retrieval.memo import EmbeddingMemo
 
 _STORE: Final = "bench"

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem import Vector
+from devmem.stores import Vector
 from tools.bench.synthetic import BLOCK, Blocks
 
 QUERIES: Final = 200

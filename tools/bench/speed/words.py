@@ -7,8 +7,8 @@ from hashlib import shake_256
 
 import numpy as np
 
-from devmem import Vector
-from devmem.embedding import Encoding, TokenCodes, TokenEmbedding
+from devmem.embedding import PassageEmbeddings, TokenCodes, TokenEmbedding
+from devmem.stores import Vector
 
 
 @lru_cache(maxsize=1 << 17)
@@ -21,9 +21,9 @@ def _codes(words: list[str], dimension: int) -> TokenCodes:
     return np.frombuffer(raw, dtype=np.uint8).reshape(len(words), dimension // 8)
 
 
-def encoding(text: str, vector: Vector) -> Encoding:
+def encoding(text: str, vector: Vector) -> PassageEmbeddings:
     """Give what a model would have made of a text: its vector, and a token's code for each word."""
-    return Encoding(vectors=vector[None], tokens=(_codes(text.split(), len(vector)),))
+    return PassageEmbeddings(vectors=vector[None], tokens=(_codes(text.split(), len(vector)),))
 
 
 def token_embedding(text: str, vector: Vector) -> TokenEmbedding:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from devmem import StoreSetup, WriteStatus
+from devmem.stores import StoreSetup, WriteStatus
 from devmem_stores.brain import BrainConfig, BrainMemory
 
 

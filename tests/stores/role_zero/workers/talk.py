@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from devmem import StoreSetup, UserMessage
+from devmem.messages import UserMessage
+from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from devmem import MemoryBase, MemoryItem, MemoryQuery, QueryEmbedding
+from devmem import MemoryBase, MemoryItem
+from devmem.stores import MemoryQuery, QueryEmbedding
 from tools.bench.simple_store import open_simple
 from tools.bench.speed.measured.measuring import (
     TOP_K,
@@ -57,7 +58,7 @@ def _build(corpus: Path, size: int, folder: Path) -> None:
             ]
             store.collection.add(
                 items,
-                encodings={item.id: encoding(item.content_summary, np.array(vectors[int(item.id)])) for item in items},
+                embeddings={item.id: encoding(item.content_summary, np.array(vectors[int(item.id)])) for item in items},
             )
     build = (time.perf_counter() - started) * 1000
     started = time.perf_counter()

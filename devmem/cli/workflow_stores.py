@@ -1,0 +1,125 @@
+"""From what a command names to an opened store: workflow, store, session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from pydantic import BaseModel, SecretStr
+
+from devmem.cli.failures import CommandError, unknown
+from devmem.cli.terminal import Terminal
+from devmem.config import Workflow
+from devmem.errors import DevmemError
+from devmem.runtime import DEFAULT_SESSION, make_store, session_folder
+from devmem.runtime.loading import load_workflow
+from devmem.stores import MemoryBase, PlaceConfig
+
+WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="The workflow's YAML file.")]
+StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Name of a store under `memory:`.")]
+Session: TypeAlias = Annotated[str, typer.Option(help="Whose `auto` files are meant.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def load(terminal: Terminal, file: Path) -> Workflow:
+    """Read a workflow, and show what it is warned about; raises `ConfigError` when it cannot be used."""
+    workflow = load_workflow(file)
+    for secret in _secrets(workflow):
+        terminal.hide(secret)
+    for warning in workflow.warnings:
+        terminal.report("warning", str(warning))
+    return workflow
+
+
+def _secrets(part: object) -> Iterator[str]:
+    if isinstance(part, SecretStr):
+        yield part.get_secret_value()
+    elif isinstance(part, BaseModel):
+        for name in type(part).model_fields:
+            yield from _secrets(getattr(part, name))
+    elif isinstance(part, (list, tuple)):
+        for each in part:
+            yield from _secrets(each)
+
+
+def check_session(workflow: Workflow, session: str) -> None:
+    """Make sure that a session's name can be used; raises `CommandError`."""
+    try:
+        session_folder(workflow, session)
+    except ValueError as error:
+        raise CommandError(f"--session: {error}") from error
+
+
+def make(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> MemoryBase:
+    """Make a store without opening its files; raises `DevmemError` when there is none or it cannot be used."""
+    check_session(workflow, session)
+    names = [store.name for store in workflow.memory]
+    if name not in names:
+        raise unknown("store", name, names, file=str(workflow.file or "workflow"))
+    try:
+        return make_store(workflow, name, session=session)
+    except DevmemError:
+        raise
+    except Exception as error:
+        raise _unusable(name, error) from error
+
+
+def _unusable(name: str, error: Exception) -> CommandError:
+    """Word what a store type, which may be anyone's code, raised."""
+    return CommandError(f"memory store {name!r} cannot be opened: {type(error).__name__}: {error}")
+
+
+def open_files(store: MemoryBase) -> None:
+    """Make a store ready; raises `DevmemError` when it cannot be."""
+    try:
+        store.load()
+    except DevmemError:
+        raise
+    except Exception as error:
+        raise _unusable(store.name, error) from error
+
+
+@contextmanager
+def opened(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> Iterator[MemoryBase]:
+    """Open one store, and close it at the end; raises `DevmemError` when it cannot be used."""
+    store = make(workflow, name, session)
+    try:
+        open_files(store)
+        yield store
+        store.save()
+    finally:
+        store.close()
+
+
+def location_of(store: MemoryBase) -> str | None:
+    """Say where a store's items are; None when they live in memory, or the store alone knows."""
+    config = store.setup.config
+    return store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
+
+
+@contextmanager
+def opened_if_written(
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
+) -> Iterator[MemoryBase | None]:
+    """Open one store as `opened` does; None, after a warning that says why, when it has nothing to look into."""
+    if (reason := why_empty(make(workflow, name, session))) is not None:
+        terminal.report("warning", reason)
+        yield None
+        return
+    with opened(workflow, name, session) as store:
+        yield store
+
+
+def why_empty(store: MemoryBase) -> str | None:
+    """Say why a store that was not opened yet has nothing to look into; None when it may have."""
+    if not isinstance(store.setup.config, PlaceConfig):
+        return None
+    location = location_of(store)
+    if location is None:
+        return f"memory store {store.name!r} has no `memory_path`: it keeps items for one process only"
+    if "://" not in location and not Path(location).exists():
+        return f"memory store {store.name!r} is empty: {location} does not exist yet"
+    return None

@@ -1,0 +1,1 @@
+"""DevAll's JSON files as a collection."""

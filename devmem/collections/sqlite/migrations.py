@@ -1,0 +1,61 @@
+"""Files of older formats, brought up to date when they are opened."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from typing import Final
+
+from pydantic import ValidationError
+
+from devmem.collections.sqlite import rows
+from devmem.collections.sqlite.schema import make_tables
+from devmem.errors import CollectionDamagedError
+from devmem.model.items import MemoryItem
+from devmem.text.analysis import ANALYSIS_VERSION
+
+_LOG: Final = logging.getLogger(__name__)
+_OF_FORMAT_1: Final = (
+    "DROP TRIGGER count_up",
+    "DROP TRIGGER count_down",
+    "DROP INDEX IF EXISTS items_by_content",
+    "DROP INDEX IF EXISTS items_by_scope",
+    "DROP INDEX IF EXISTS items_by_session",
+    "DROP INDEX IF EXISTS items_expiring",
+    "DROP INDEX IF EXISTS items_waiting",
+    "DROP TABLE vectors",
+    "ALTER TABLE items RENAME TO items_of_format_1",
+)
+
+
+def upgrade_from_1(connection: sqlite3.Connection, location: str) -> None:
+    """Turn a file of format 1, which knew no passages, into one of today, within the caller's transaction.
+
+    Items keep their rows and their order; each waits for the embeddings of its passages.
+
+    Raises:
+        CollectionDamagedError: an item cannot be read.
+    """
+    for statement in _OF_FORMAT_1:
+        connection.execute(statement)
+    make_tables(connection)
+    connection.execute("UPDATE meta SET value = 0 WHERE key = 'count'")
+    old = connection.cursor()
+    for row, name, body in old.execute("SELECT row, id, body FROM items_of_format_1 ORDER BY row"):
+        item = _read(location, name, body)
+        rows.insert_item(connection, item, waiting=bool(item.content_summary.strip()), row=row)
+    connection.execute("DROP TABLE items_of_format_1")
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'analysis'", (ANALYSIS_VERSION,))
+    _LOG.warning("%s: was of an older format and is now of today's; its items are embedded anew.", location)
+
+
+def _read(location: str, name: str, body: str) -> MemoryItem:
+    try:
+        return rows.from_row(body)
+    except ValidationError as error:
+        raise CollectionDamagedError(
+            location,
+            f"is of an older format, and its item {name!r} cannot be read ({error.errors()[0]['msg']}); it was left as "
+            "it is: restore a backup, or move it away to start anew.",
+        ) from error

@@ -1,0 +1,64 @@
+"""To which type of store and to which embedding model a database belongs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+
+from devmem.collections.sqlite import database
+from devmem.collections.sqlite.writes import refresh_terms
+from devmem.embedding import ModelIdentity
+from devmem.errors import CollectionInUseError, EmbeddingMismatchError
+from devmem.text.analysis import ANALYSIS_VERSION
+
+
+def claim_file(
+    connection: sqlite3.Connection, location: str, model: ModelIdentity | None, store_type: str | None
+) -> bool:
+    """Check that file, store type and model belong together, and record what was not known yet.
+
+    Says whether the collection has a model.
+    """
+    meta = database.read_meta(connection)
+    owner = meta["store_type"]
+    if store_type and owner and owner != store_type:
+        raise CollectionInUseError(
+            location, f"holds the items of a {owner!r} store; give the {store_type!r} store another path."
+        )
+    if _is_settled(meta, model, store_type):
+        # Opening takes no write lock then: it does not wait for another process.
+        return _claim_model(connection, location, model)
+    with database.transaction(connection):
+        if store_type and not owner:
+            database.set_meta(connection, "store_type", store_type)
+        refresh_terms(connection)
+        return _claim_model(connection, location, model)
+
+
+def _is_settled(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
+    """Say whether nothing about the collection is left to record."""
+    return (
+        meta["analysis"] == ANALYSIS_VERSION
+        and (store_type is None or meta["store_type"] is not None)
+        and (model is None or meta.get("model") is not None)
+    )
+
+
+def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
+    """Record the model of a collection that has none, or compare; say whether there is a model now."""
+    meta = database.read_meta(connection)
+    recorded = meta.get("model")
+    if model is None:
+        return recorded is not None
+    if recorded is None:
+        database.set_meta(connection, "model", model.name)
+        database.set_meta(connection, "dimension", model.dimension)
+        return True
+    dimension = meta.get("dimension")
+    if recorded != model.name or (model.dimension and dimension and model.dimension != dimension):
+        raise EmbeddingMismatchError(
+            location,
+            recorded=f"{recorded} ({dimension or 'unknown'} dimensions)",
+            wanted=f"{model.name} ({model.dimension or 'unknown'} dimensions)",
+        )
+    return True

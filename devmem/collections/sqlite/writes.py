@@ -1,0 +1,243 @@
+"""What happens inside a write transaction."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.protocol import Unique
+from devmem.collections.sqlite import database, rows
+from devmem.embedding import PassageEmbeddings
+from devmem.indexes.passages import indexed_text, passages_of
+from devmem.indexes.postings import encode_terms
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.search.query import Filter
+from devmem.text.analysis import ANALYSIS_VERSION
+
+_LOG: Final = logging.getLogger(__name__)
+_CHANGES_KEPT: Final = 20_000
+"""A cache that missed more changes than about this many is built anew."""
+
+
+def refresh_terms(connection: sqlite3.Connection) -> None:
+    """Analyse every text again when another version of the analysis made the terms."""
+    if database.read_meta(connection)["analysis"] == ANALYSIS_VERSION:
+        return
+    for row, body in connection.execute("SELECT row, body FROM items").fetchall():
+        _refresh_passages(connection, row, rows.from_row(body))
+    database.set_meta(connection, "analysis", ANALYSIS_VERSION)
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+
+
+def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
+    passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
+    for (passage,), text in zip(passages, passages_of(item) or [""], strict=True):
+        encoded = encode_terms(indexed_text(text, item))
+        connection.execute(
+            "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ? WHERE passage = ?",
+            (encoded.hashes, encoded.counts, encoded.length, passage),
+        )
+
+
+class Batch:
+    """Adds items within one transaction."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        has_model: bool,
+        attachments: AttachmentFiles | None,
+        embeddings: Mapping[str, PassageEmbeddings],
+    ) -> None:
+        self._connection, self._has_model, self._attachments = connection, has_model, attachments
+        self._encodings = embeddings
+
+    def add(self, item: MemoryItem, unique: Unique) -> WriteOutcome:
+        """Store one item, unless it is there already."""
+        rows.check_item(item)
+        older = self._connection.execute(
+            "SELECT row, content_hash FROM items WHERE id = ?", (rows.kept_text(item.id),)
+        ).fetchone()
+        if older is not None and older[1] == item.content_hash:
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
+        if unique is Unique.CONTENT and (twin := self._twin(item)):
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
+        if older is not None:
+            delete_rows(self._connection, self._attachments, "row = ?", [older[0]])
+        waiting = self._insert(item)
+        return WriteOutcome(
+            status=WriteStatus.SUPERSEDED if older else WriteStatus.STORED,
+            item_id=item.id,
+            replaced=older[1] if older else None,
+            waiting=waiting,
+            reason="its embedding is still to be made" if waiting else "",
+        )
+
+    def _insert(self, item: MemoryItem) -> bool:
+        kept = self._attachments.put_away(item) if self._attachments else item
+        encoding = embeddings_of(item, self._encodings)
+        # Without a model the item is marked too: one may be added to the workflow later.
+        without_vector = encoding is None and bool(item.content_summary.strip())
+        passages = rows.insert_item(self._connection, item, waiting=without_vector, body=kept)
+        if encoding is not None:
+            rows.insert_embeddings(self._connection, passages, encoding)
+        return without_vector and self._has_model
+
+    def _twin(self, item: MemoryItem) -> str | None:
+        # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
+        found = self._connection.execute(
+            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ?",
+            (item.content_hash, rows.kept_text(item.scope.agent), rows.kept_text(item.scope.user)),
+        ).fetchone()
+        return found[0] if found else None
+
+
+def embeddings_of(item: MemoryItem, embeddings: Mapping[str, PassageEmbeddings]) -> PassageEmbeddings | None:
+    """Give what a model made of the item; its own embedding alone where nothing else is known."""
+    known = embeddings.get(item.id)
+    if known is not None and known.is_of(item.content_hash):
+        return known
+    return None if item.embedding is None else PassageEmbeddings.of(item.embedding)
+
+
+@contextmanager
+def letting_go(connection: sqlite3.Connection, attachments: AttachmentFiles | None) -> Iterator[None]:
+    """Commit everything or nothing, and then remove the attachments that nothing refers to any more."""
+    try:
+        with database.transaction(connection):
+            yield
+    except BaseException:
+        if attachments is not None:
+            attachments.keep_all()
+        raise
+    if attachments is not None and attachments.let_go_of:
+        _remove_let_go(connection, attachments)
+
+
+def _remove_let_go(connection: sqlite3.Connection, attachments: AttachmentFiles) -> None:
+    try:
+        # The write lock again: nobody may begin to refer to a file while it is removed.
+        with database.transaction(connection):
+            attachments.remove_unless(lambda name: _is_named(connection, name))
+    except sqlite3.Error as error:
+        # The items are deleted all the same: what was asked for is done.
+        _LOG.warning("%s: attachments of deleted items are still there (%s).", attachments.folder, error)
+        attachments.keep_all()
+
+
+def _is_named(connection: sqlite3.Connection, name: str) -> bool:
+    return connection.execute("SELECT 1 FROM items WHERE instr(body, ?) LIMIT 1", (name,)).fetchone() is not None
+
+
+def delete(
+    connection: sqlite3.Connection,
+    attachments: AttachmentFiles | None,
+    ids: Sequence[str] | None,
+    where: Filter | None,
+    now: float,
+) -> int:
+    """Delete the items that are named and, when a filter is given too, match it."""
+    condition, values = rows.where_sql(where, now) if where is not None else ("1", [])
+    if ids is None:
+        return delete_rows(connection, attachments, condition, values)
+    named = map(rows.kept_text, ids)
+    return sum(delete_rows(connection, attachments, f"id = ? AND {condition}", [one, *values]) for one in named)
+
+
+def delete_rows(
+    connection: sqlite3.Connection,
+    attachments: AttachmentFiles | None,
+    condition: str,
+    values: Sequence[object],
+) -> int:
+    """Delete the rows that match a condition, and let go of their attachments."""
+    if attachments is not None:
+        found = connection.execute(
+            f"SELECT body FROM items WHERE ({condition}) AND instr(body, ?)", (*values, ".files/")
+        )
+        for (body,) in found:
+            attachments.let_go(body)
+    deleted = connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
+    if deleted:
+        _prune_changes(connection)
+    return deleted
+
+
+def _prune_changes(connection: sqlite3.Connection) -> None:
+    # Asked for in one SELECT, SQLite would read the whole table for them.
+    newest, oldest = connection.execute(
+        "SELECT (SELECT max(number) FROM changes), (SELECT min(number) FROM changes)"
+    ).fetchone()
+    if newest is None or newest - oldest <= _CHANGES_KEPT:
+        return
+    floor = newest - _CHANGES_KEPT // 2
+    connection.execute("DELETE FROM changes WHERE number <= ?", (floor,))
+    database.set_meta(connection, "changes_floor", floor)
+
+
+def any_expired(connection: sqlite3.Connection, now: float) -> bool:
+    """Say whether an item is past its time."""
+    return connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None
+
+
+def purge_expired(connection: sqlite3.Connection, attachments: AttachmentFiles | None, now: float) -> None:
+    """Delete the items that are past their time."""
+    if any_expired(connection, now):
+        delete_rows(connection, attachments, "expires_at <= ?", [now])
+
+
+def trim(
+    connection: sqlite3.Connection,
+    attachments: AttachmentFiles | None,
+    keep: int | None,
+    stored_before: float | None,
+) -> int:
+    """Delete all but the newest `keep`, and those stored before a time."""
+    deleted = 0
+    if stored_before is not None:
+        deleted += delete_rows(connection, attachments, "created_at < ?", [stored_before])
+    if keep is not None:
+        surplus = int(database.read_meta(connection)["count"] or 0) - keep
+        if surplus > 0:
+            oldest = "row IN (SELECT row FROM items ORDER BY row LIMIT ?)"
+            deleted += delete_rows(connection, attachments, oldest, [surplus])
+    return deleted
+
+
+def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+    """Give waiting items their embeddings."""
+    done = 0
+    for item_id, encoding in embeddings.items():
+        found = connection.execute(
+            "SELECT row, content_hash FROM items WHERE id = ? AND waiting", (rows.kept_text(item_id),)
+        ).fetchone()
+        if found is None or not encoding.is_of(found[1]):
+            continue
+        row = found[:1]
+        passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", row).fetchall()
+        rows.insert_embeddings(connection, [number for (number,) in passages], encoding)
+        connection.execute("UPDATE items SET waiting = 0 WHERE row = ?", row)
+        connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", row)
+        done += 1
+    if done:
+        _prune_changes(connection)
+    return done
+
+
+def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
+    """Forget every embedding; every item with a text waits for its new one."""
+    connection.execute("DELETE FROM vectors")
+    connection.execute("DELETE FROM tokens")
+    done = connection.execute("SELECT row, body FROM items WHERE NOT waiting")
+    with_text = [(row,) for row, body in done if rows.from_row(body).content_summary.strip()]
+    connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
+    database.set_meta(connection, "model", model)
+    database.set_meta(connection, "dimension", dimension)
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+    return int(connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()[0])

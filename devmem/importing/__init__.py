@@ -1,7 +1,0 @@
-"""Data files to items: conversations and exports that a memory can be filled with."""
-
-from devmem.importing.formats import DataFile, FileFormat, detect_format, open_data, read_records
-from devmem.importing.records import Record
-from devmem.importing.times import parse_time
-
-__all__ = ["DataFile", "FileFormat", "Record", "detect_format", "open_data", "parse_time", "read_records"]

@@ -1,0 +1,113 @@
+"""Which passages an item has: both known by their numbers in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.indexes.growable import with_room
+from devmem.indexes.top_k import places_in
+from devmem.indexes.vectors import Rows
+from devmem.ranking.groups import ranges
+
+
+class PassageMap:
+    """Passages and their items' rows. Not thread-safe: its owner holds a lock.
+
+    Passages are numbered in the order of their items, so both columns ascend. The room of removed ones is given back
+    when they are as many as the others.
+    """
+
+    least_removed: ClassVar[int] = 1024
+    """For fewer it is not worth the work."""
+
+    def __init__(self) -> None:
+        self._passages: Rows = np.empty(0, dtype=np.int64)
+        self._rows: Rows = np.empty(0, dtype=np.int64)
+        self._used = 0
+        self._singles = True
+        self._removed: list[Rows] = []
+        self._passages_removed = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def singles(self) -> bool:
+        """Whether no item has more than one passage."""
+        return self._singles
+
+    @property
+    def last(self) -> int:
+        """The highest passage; 0 when there is none."""
+        return int(self._passages[self._used - 1]) if self._used else 0
+
+    def add(self, passages: Sequence[int], rows: Sequence[int]) -> None:
+        """Append passages above those that are there."""
+        need = self._used + len(passages)
+        self._passages, self._rows = with_room(self._passages, need), with_room(self._rows, need)
+        self._passages[self._used : need], self._rows[self._used : need] = passages, rows
+        joined = self._rows[max(0, self._used - 1) : need]
+        self._singles = self._singles and bool((joined[1:] > joined[:-1]).all())
+        self._used = need
+
+    def remove(self, rows: Rows) -> None:
+        """Forget the passages of some rows, now or later; rows that are not there are passed over."""
+        _, owner = self.passages_of(rows)
+        self._removed.append(rows[np.unique(owner)])
+        self._passages_removed += len(owner)
+        if self._passages_removed > max(self.least_removed, self._used // 2):
+            self._compact()
+
+    def _compact(self) -> None:
+        """Give back the room of what was removed."""
+        known = self._rows[: self._used]
+        kept = ~np.isin(known, np.concatenate(self._removed))
+        # By the last passage it is known what comes later.
+        kept[-1] = True
+        self._passages, self._rows = self._passages[: self._used][kept], known[kept]
+        self._used = len(self._rows)
+        self._singles = bool((self._rows[1:] > self._rows[:-1]).all())
+        self._removed, self._passages_removed = [], 0
+
+    def rows_of(self, passages: Rows) -> Rows:
+        """Give the row of each passage, all of which are there."""
+        return self._rows[np.searchsorted(self._passages[: self._used], passages)]
+
+    def passages_of(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Give the passages of some rows, in the order of the rows, and for each passage its row's place in `rows`.
+
+        A row that is not there has none.
+        """
+        known = self._rows[: self._used]
+        if self._singles:
+            at = places_in(known, rows)
+            there = np.flatnonzero(at >= 0)
+            return self._passages[at[there]], there
+        starts, ends = np.searchsorted(known, rows), np.searchsorted(known, rows, side="right")
+        counts = ends - starts
+        return self._passages[ranges(starts, counts)], np.repeat(np.arange(len(rows)), counts)
+
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """Give what `restore` takes."""
+        if self._passages_removed:
+            self._compact()
+        return {"passages": self._passages[: self._used], "rows": self._rows[: self._used]}
+
+    @classmethod
+    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Self:
+        """Make a passage_map from the parts that `parts` gave.
+
+        Raises:
+            ValueError, KeyError: they are not such parts.
+        """
+        restored = cls()
+        passages, rows = np.array(parts["passages"], dtype=np.int64), np.array(parts["rows"], dtype=np.int64)
+        if len(passages) != len(rows):
+            raise ValueError(f"{len(passages)} passages of {len(rows)} rows")
+        restored._passages, restored._rows, restored._used = passages, rows, len(rows)
+        restored._singles = bool((rows[1:] > rows[:-1]).all())
+        return restored

@@ -1,0 +1,73 @@
+"""What of an item is searched: its passages, each found by itself, and the day of what it tells of."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from devmem.model.items import MemoryItem, SourceKind
+from devmem.text.passages import split_passages
+
+_ROLE: Final = re.compile(r"^\((?:system|user|assistant|tool)\) ", re.MULTILINE)
+"""What `MemoryContentSnapshot.from_messages` puts before what somebody said."""
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+"""Not `%B`, which writes them in the language that the application has set."""
+_PARAGRAPH: Final = re.compile(r"\n\s*\n")
+
+
+def passages_of(item: MemoryItem) -> list[str]:
+    """Cut all that an item says into passages, in order; none when it says nothing.
+
+    What a snapshot repeats of the summary, or of the snapshot before it, is left out, and so is a summary that is only
+    the start of a snapshot, and the name of the source.
+    """
+    summary = item.content_summary.strip()
+    shots = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot]
+    texts = [_ROLE.sub("", text).strip() for text in shots if text != item.provenance.name]
+    if any(_starts_with(text, summary) for text in texts):
+        summary = ""
+    said = [summary]
+    own = frozenset(part.strip() for part in _PARAGRAPH.split(summary))
+    for text in texts:
+        known = own.union(said)
+        parts = (part.strip() for part in _PARAGRAPH.split(text))
+        said += [part for part in parts if part not in known and not _holds(summary, part)]
+    return split_passages("\n\n".join(part for part in said if part))
+
+
+def _holds(summary: str, part: str) -> bool:
+    """Say whether a summary has a paragraph as words of its own, not inside of others."""
+    return part in summary and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", summary, re.ASCII) is not None
+
+
+def _starts_with(text: str, summary: str) -> bool:
+    """Say whether a summary is the start of a longer text, with a mark perhaps where it was shortened."""
+    if len(text) <= len(summary):
+        return False
+    same, differs = 0, len(summary) + 1
+    while differs - same > 1:
+        middle = (same + differs) // 2
+        same, differs = (middle, differs) if text.startswith(summary[:middle]) else (same, middle)
+    return same > 0 and not any(char.isalnum() for char in summary[same:])
+
+
+def indexed_text(passage: str, item: MemoryItem) -> str:
+    """Give what full-text search sees of a passage: its words, the item's day, and the name of the file it is from."""
+    named = item.provenance.name if item.provenance.kind is SourceKind.FILE else ""
+    return "\n".join(part for part in (passage, _day_words(item), named) if part)
+
+
+def _day_words(item: MemoryItem) -> str:
+    """Write the day of what an item tells of, as one would ask for it; empty when it is not known."""
+    if item.event_time is None:
+        return ""
+    try:
+        day = datetime.fromtimestamp(item.event_time, UTC)
+    except (ValueError, OverflowError, OSError):
+        # Milliseconds taken for seconds, say: the text is found all the same.
+        return ""
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year} {day:%Y-%m-%d}"

@@ -1,0 +1,147 @@
+"""Token codes of passages: read from the database once, and kept in memory ready to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.embedding import TokenCodes
+from devmem.indexes.growable import with_room
+from devmem.ranking import code_width
+from devmem.ranking.groups import ranges
+
+_MOST_BYTES: Final = 128 << 20
+_AHEAD: Final = 20_000
+"""So many passages are read in one go when one of them is asked for, in the time that a quarter takes one by one."""
+
+Found = Iterable[tuple[int, bytes]]
+
+
+class TokenRows(Protocol):
+    """Where the token codes are kept, by passage number."""
+
+    def count_after(self, passage: int, limit: int) -> tuple[int, int]:
+        """Return the number of passages with codes after one, at most `limit`, and the last of these."""
+        ...
+
+    def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
+        """Return the codes of every passage after one in ascending order, in batches."""
+        ...
+
+    def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
+        """Return the codes of passages; one without codes is left out."""
+        ...
+
+
+class TokenCache:
+    """The codes that were asked for or read ahead, up to 128 MB; then it starts again.
+
+    Not thread-safe: its owner holds a lock. A passage's number is never given again and its codes never change, so what
+    is kept stays right.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES, ahead: int = _AHEAD) -> None:
+        """Make an empty cache.
+
+        Args:
+            most_bytes: what it keeps at most, unless more is asked for at once.
+            ahead: the codes of a database with so many passages are all read when the first are asked for.
+        """
+        self._most_bytes, self._ahead = most_bytes, ahead
+        self._width = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: another model made the codes, or there is no more room."""
+        self._codes: TokenCodes = np.empty((0, 0), dtype=np.uint8)
+        self._used = 0
+        self._places: dict[int, int] = {}
+        # The first place holds nothing.
+        self._ends = np.zeros(1, dtype=np.int64)
+        self._read_to = 0
+
+    def gather(self, rows: TokenRows, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+        """Give the codes of some passages.
+
+        Args:
+            rows: the database's token codes.
+            passages: their numbers, in any order.
+            width: bytes of a token's code.
+
+        Returns:
+            the codes of all of them in order, with zeros up to `code_width(width)` bytes, and how many each has: 0 for
+            a passage that has none, or those of another model.
+        """
+        if width != self._width:
+            self.clear()
+            self._width = width
+        places = self._places_of(passages)
+        if not all(places):
+            self._read_missing(rows, passages, width)
+            places = self._places_of(passages)
+        at = np.array(places, dtype=np.int64)
+        starts = self._ends[np.maximum(at - 1, 0)]
+        counts = self._ends[at] - starts
+        return self._codes.take(ranges(starts, counts), axis=0), counts
+
+    def _places_of(self, passages: Sequence[int]) -> list[int]:
+        known = self._places
+        return [known.get(passage, 0) for passage in passages]
+
+    def _read_missing(self, rows: TokenRows, passages: Sequence[int], width: int) -> None:
+        missing = [passage for passage in passages if passage not in self._places]
+        if self._ahead and missing and max(missing) > self._read_to:
+            self._read_ahead(rows, width)
+            missing = [passage for passage in missing if passage not in self._places]
+        found = rows.of(missing)
+        if found and self._bytes(found, width) > self._most_bytes:
+            # There is more than has room: to read ahead would push out what is asked for.
+            self._ahead = 0
+            self.clear()
+            found = rows.of(passages)
+        self._keep(found, width)
+
+    def _read_ahead(self, rows: TokenRows, width: int) -> None:
+        """Read all there is, if it is not much."""
+        count, last = rows.count_after(self._read_to, self._ahead + 1)
+        if count > self._ahead:
+            self._ahead = 0
+        if not 0 < count <= self._ahead:
+            return
+        for found in rows.after(self._read_to):
+            new = [(passage, raw) for passage, raw in found if passage not in self._places]
+            if self._bytes(new, width) > self._most_bytes:
+                self._ahead = 0
+                return
+            self._keep(new, width)
+        self._read_to = last
+
+    def _bytes(self, found: Found, width: int) -> int:
+        """Give what is kept when these come to it."""
+        tokens = self._used + sum(len(raw) for _, raw in found) // max(width, 1)
+        return tokens * code_width(width)
+
+    def _keep(self, found: Found, width: int) -> None:
+        right = [(passage, raw) for passage, raw in found if raw and len(raw) % width == 0]
+        if not right:
+            return
+        counts = [len(raw) // width for _, raw in right]
+        need = self._used + sum(counts)
+        if need > len(self._codes):
+            grown = np.zeros((max(need, min(2 * need, self._most_tokens(width))), code_width(width)), dtype=np.uint8)
+            if self._used:
+                grown[: self._used] = self._codes[: self._used]
+            self._codes = grown
+        joined = np.frombuffer(b"".join(raw for _, raw in right), dtype=np.uint8).reshape(-1, width)
+        self._codes[self._used : need, :width] = joined
+        first = len(self._places) + 1
+        self._places |= {passage: place for place, (passage, _) in enumerate(right, first)}
+        self._ends = with_room(self._ends, first + len(right))
+        self._ends[first : first + len(right)] = self._used + np.cumsum(counts)
+        self._used = need
+
+    def _most_tokens(self, width: int) -> int:
+        return self._most_bytes // code_width(width)

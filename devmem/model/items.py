@@ -1,0 +1,291 @@
+"""What a memory keeps: items, the snapshots in them, and the scope and provenance they carry.
+
+An item's JSON form (`dump_item`, `load_item`) is DevAll's (ChatDev 2) with more keys: `id`, `content_summary`,
+`metadata`, `embedding`, `timestamp`, `input_snapshot`, `output_snapshot` mean what they mean there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any, Self, TypeAlias
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import PydanticSerializationError
+
+from devmem.model.blocks import KeepBlock, MessageBlock, keep_unknown
+from devmem.model.message import Message
+
+Vector: TypeAlias = NDArray[np.float32]
+"""One embedding, shape (dimension,), or several, shape (n, dimension)."""
+
+
+def _to_vector(raw: object) -> Vector | None:
+    if raw is None:
+        return None
+    vector = np.asarray(raw, dtype=np.float32)
+    if vector.ndim != 1 or not vector.size:
+        raise ValueError(f"an embedding is one row of numbers, not an array of shape {vector.shape}")
+    return vector
+
+
+def _from_vector(vector: Vector | None) -> list[float] | None:
+    return None if vector is None else vector.tolist()
+
+
+JsonVector = Annotated[Vector | None, PlainValidator(_to_vector), PlainSerializer(_from_vector)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Who or what an item belongs to; None means that it is not bound to one."""
+
+    agent: str | None = None
+    user: str | None = None
+    session: str | None = None
+    conversation: str | None = None
+    trace: str | None = None
+    run: str | None = None
+
+    def admits(self, other: Scope, *, or_unbound: bool = False) -> bool:
+        """Say whether `other` has the same value wherever this scope has one; `or_unbound` takes none as well."""
+        parts = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(wanted in (None, found) or (or_unbound and found is None) for wanted, found in parts)
+
+
+class SourceKind(StrEnum):
+    """What kind of thing an item came from."""
+
+    NODE = "node"
+    USER = "user"
+    TOOL = "tool"
+    FILE = "file"
+    IMPORT = "import"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where an item came from."""
+
+    kind: SourceKind = SourceKind.NODE
+    name: str = ""
+    """The node, tool, file or data set."""
+    parents: tuple[str, ...] = ()
+    """Ids of the items that this one was made from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotBlock:
+    """A block of a snapshot and who it came from."""
+
+    block: Annotated[MessageBlock, KeepBlock]
+    role: str = "input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryContentSnapshot:
+    """What went into or came out of a node, kept whole: its text and its multimodal blocks."""
+
+    text: str = ""
+    blocks: tuple[SnapshotBlock, ...] = ()
+
+    @classmethod
+    def from_messages(cls, messages: Sequence[Message]) -> Self | None:
+        """Join the messages as `(role) text`, a blank line between them; None when there are none."""
+        if not messages:
+            return None
+        blocks = tuple(SnapshotBlock(role=m.role.value, block=block) for m in messages for block in m.blocks)
+        return cls(text="\n\n".join(f"({m.role.value}) {m.content}" for m in messages), blocks=blocks)
+
+    @classmethod
+    def from_message(cls, message: Message | str) -> Self:
+        """Keep one message, or a plain text, as it is."""
+        if isinstance(message, str):
+            return cls(text=message)
+        blocks = tuple(SnapshotBlock(role=message.role.value, block=block) for block in message.blocks)
+        return cls(text=message.content, blocks=blocks)
+
+    def to_message_blocks(self) -> list[MessageBlock]:
+        """Give the blocks without their roles, in order."""
+        return [kept.block for kept in self.blocks]
+
+    def attachment_overview(self) -> list[dict[str, JsonValue]]:
+        """List the attachments without their bytes: role, attachment_id, mime_type, name and size in bytes."""
+        return [
+            {
+                "role": kept.role,
+                "attachment_id": ref.attachment_id,
+                "mime_type": ref.mime_type,
+                "name": ref.name,
+                "size": ref.size,
+            }
+            for kept in self.blocks
+            if (ref := kept.block.attachment) is not None
+        ]
+
+    def has_multimodal(self) -> bool:
+        """Say whether any block is more than text."""
+        return any(kept.block.type != "text" for kept in self.blocks)
+
+
+def content_hash(summary: str, *snapshots: MemoryContentSnapshot | None) -> str:
+    """Hash all that an item says: SHA-256 over its texts and its attachments' identities, as 64 hex digits."""
+    digest = hashlib.sha256(summary.encode("utf-8", "surrogatepass"))
+    for snapshot in snapshots:
+        digest.update(b"\x00snapshot\x00")
+        if snapshot is None:
+            continue
+        digest.update(snapshot.text.encode("utf-8", "surrogatepass"))
+        for kept in snapshot.blocks:
+            ref = kept.block.attachment
+            known_by = (
+                (ref.sha256 or ref.data_uri or ref.remote_file_id or ref.attachment_id) if ref else kept.block.text
+            )
+            digest.update(f"\x00{kept.block.type}\x00{known_by or ''}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryItem:
+    """One remembered thing."""
+
+    content_summary: str
+    """The short text that is shown to an agent; what is searched are the snapshots too."""
+    id: str = field(default_factory=lambda: uuid4().hex)
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    embedding: JsonVector = field(default=None, compare=False, repr=False)
+    """Unit length; None when it was not made yet or was not asked for."""
+    created_at: Annotated[
+        float,
+        Field(validation_alias=AliasChoices("timestamp", "created_at"), serialization_alias="timestamp"),
+    ] = field(default_factory=time.time)
+    """When it was stored: seconds since the epoch, UTC."""
+    input_snapshot: MemoryContentSnapshot | None = None
+    output_snapshot: MemoryContentSnapshot | None = None
+    scope: Scope = field(default_factory=Scope)
+    provenance: Provenance = field(default_factory=Provenance)
+    event_time: float | None = None
+    """When what it tells of happened: seconds since the epoch, UTC."""
+    expires_at: float | None = None
+    """From then on no search returns it; None means never."""
+    trust: float = 1.0
+    """How far the content may be relied on, from 0 (hearsay) to 1 (the user's own words)."""
+    content_hash: str = ""
+    """Made from the content when it is not given."""
+
+    def __post_init__(self) -> None:
+        if not self.content_hash:
+            digest = content_hash(self.content_summary, self.input_snapshot, self.output_snapshot)
+            object.__setattr__(self, "content_hash", digest)
+
+    @property
+    def timestamp(self) -> float:
+        """DevAll's name for `created_at`."""
+        return self.created_at
+
+    def dated_summary(self) -> str:
+        """Give the summary, led by the day when what it tells of happened, if that is known: `[2026-05-08] ...`."""
+        return ("" if self.event_time is None else _dated(self.event_time)) + self.content_summary.strip()
+
+    def full_text(self) -> str:
+        """Join the summary and those snapshot texts that it does not hold already: all that the item says.
+
+        A search sees its passages instead, without what is said twice and with the day of what the item tells of.
+        """
+        snapshots = (self.input_snapshot, self.output_snapshot)
+        texts = [snapshot.text for snapshot in snapshots if snapshot is not None]
+        parts = [self.content_summary, *(text for text in texts if text and text not in self.content_summary)]
+        return "\n".join(parts)
+
+    def expired(self, now: float) -> bool:
+        """Say whether the item is past its `expires_at` at `now` (seconds since the epoch)."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+def _dated(seconds: float) -> str:
+    try:
+        return f"[{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}] "
+    except (ValueError, OverflowError, OSError):
+        # Milliseconds taken for seconds, say: a day that no calendar has is not worth losing the text.
+        return ""
+
+
+_ITEM_KEYS = frozenset(f.name for f in fields(MemoryItem)) | {"timestamp"}
+
+
+def _tolerate_old(raw: object) -> object:
+    """Accept what DevAll wrote: null for an empty mapping, a snapshot or a time, and keys of its own."""
+    if not isinstance(raw, Mapping):
+        return raw
+    return keep_unknown(
+        {key: value for key, value in raw.items() if value is not None}, known=_ITEM_KEYS, into="metadata"
+    )
+
+
+@cache
+def _adapter() -> TypeAdapter[MemoryItem]:
+    # Built on first use: it takes longer than the rest of the import.
+    return TypeAdapter(Annotated[MemoryItem, BeforeValidator(_tolerate_old)])
+
+
+def load_item(raw: Mapping[str, Any]) -> MemoryItem:
+    """Make an item from its JSON form, or from DevAll's.
+
+    Raises:
+        pydantic.ValidationError: the mapping is not an item.
+    """
+    return _adapter().validate_python(raw)
+
+
+def load_item_json(raw: str | bytes) -> MemoryItem:
+    """Make an item from its JSON text; raises `pydantic.ValidationError` when it is not one."""
+    try:
+        return _adapter().validate_json(raw)
+    except ValidationError:
+        # Half a surrogate pair, which a cut-off answer may end with, is refused by pydantic's parser.
+        if (b"\\ud" if isinstance(raw, bytes) else "\\ud") not in raw:  # type: ignore[operator]
+            raise
+    return load_item(json.loads(raw))
+
+
+def dump_item(item: MemoryItem) -> dict[str, Any]:
+    """Give the item's JSON form, its embedding included; absent values are left out."""
+    return _adapter().dump_python(item, mode="json", by_alias=True, exclude_none=True)  # type: ignore[no-any-return]
+
+
+def dump_item_json(item: MemoryItem) -> bytes:
+    """Give the item's JSON form as UTF-8 text, without its embedding and without defaults.
+
+    Raises:
+        ValueError: a value is of another type than its field, and could not be read again.
+    """
+    options: dict[str, Any] = {"by_alias": True, "exclude": {"embedding"}, "exclude_defaults": True}
+    options["warnings"] = "error"
+    try:
+        return _adapter().dump_json(item, **options)
+    except PydanticSerializationError:
+        try:
+            raw = _adapter().dump_python(item, mode="json", **options)
+        except PydanticSerializationError as error:
+            raise ValueError(f"item {item.id!r} cannot be kept: {error}") from error
+        # UTF-8 cannot hold half a surrogate pair; written as a backslash escape it is JSON.
+        return json.dumps(raw, ensure_ascii=False).encode("utf-8", "backslashreplace")

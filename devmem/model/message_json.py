@@ -1,0 +1,192 @@
+"""The JSON form of a message, which keeps its class; MetaGPT's form is read too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Final
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, JsonValue, TypeAdapter, ValidationError
+
+from devmem.errors import MessageError
+from devmem.model.blocks import KeepBlock, MessageBlock, keep_unknown
+from devmem.model.message import CLASS_OF_ROLE, Message
+from devmem.model.message_names import ROUTE_ALL, Role, role_of
+from devmem.model.payloads import dump_payload, load_payload
+
+_CLASSES: Final[Mapping[str, type[Message]]] = {
+    "Message": Message,
+    **{made.__name__: made for made in CLASS_OF_ROLE.values()},
+}
+_ROLES: Final = frozenset(role.value for role in Role)
+_OTHER_ROLES: Final[Mapping[str, Role]] = {"human": Role.USER, "ai": Role.ASSISTANT}
+_Blocks = tuple[Annotated[MessageBlock, KeepBlock], ...]
+
+
+class _Form(BaseModel):
+    type: str = Message.__name__
+    id: str = Field(default="", coerce_numbers_to_str=True)
+    role: str | None = None
+    content: str = ""
+    blocks: _Blocks = ()
+    source: str = Field(default="", validation_alias=AliasChoices("source", "sent_from"))
+    created_at: float | None = Field(default=None, validation_alias=AliasChoices("created_at", "timestamp"))
+    metadata: dict[str, JsonValue] = {}
+    cause_by: str = ""
+    send_to: list[str] | str = ROUTE_ALL
+    instruct_content: dict[str, JsonValue] | None = None
+
+
+_KEYS: Final = frozenset(_Form.model_fields) | {"sent_from", "timestamp"}
+
+
+def _tolerate(raw: object) -> object:
+    """Take null for what is absent, and keep unknown keys in the metadata."""
+    if not isinstance(raw, Mapping):
+        return raw
+    return keep_unknown({key: value for key, value in raw.items() if value is not None}, known=_KEYS, into="metadata")
+
+
+@cache
+def _forms() -> TypeAdapter[_Form]:
+    # Built on first use, as importing should cost little.
+    return TypeAdapter(Annotated[_Form, BeforeValidator(_tolerate)])
+
+
+@cache
+def _blocks() -> TypeAdapter[_Blocks]:
+    return TypeAdapter(_Blocks)
+
+
+def dump_message(message: Message) -> dict[str, Any]:
+    """Give the message's JSON form, which shares nothing with it; what is empty is left out.
+
+    Raises:
+        MessageError: its class is not one of devmem's, or metadata or payload have no JSON form.
+    """
+    made = type(message)
+    if _CLASSES.get(made.__name__) is not made:
+        raise MessageError(
+            f"a {made.__name__} cannot be stored: the class would be lost. Put what it adds to a message into "
+            "`metadata`, or into a model that is the message's `instruct_content`."
+        )
+    form = {
+        "type": made.__name__ if made is not Message else None,
+        "id": message.id,
+        "role": message.role.value,
+        "content": message.content,
+        "blocks": _blocks().dump_python(message.blocks, mode="json", exclude_none=True) or None,
+        "source": message.source or None,
+        "created_at": message.created_at,
+        "metadata": _plain(message) or None,
+        "cause_by": message.cause_by or None,
+        "send_to": sorted(message.send_to) if message.send_to != {ROUTE_ALL} else None,
+        "instruct_content": dump_payload(message.instruct_content) if message.instruct_content is not None else None,
+    }
+    return {key: value for key, value in form.items() if value is not None}
+
+
+def _plain(message: Message) -> dict[str, JsonValue]:
+    try:
+        copied: dict[str, JsonValue] = json.loads(json.dumps(message.metadata))
+    except (TypeError, ValueError) as error:
+        raise MessageError(f"the metadata of message {message.id!r} cannot be written as JSON: {error}") from error
+    return copied
+
+
+def load_message(raw: Mapping[str, Any]) -> Message:
+    """Make a message from its JSON form, or from MetaGPT's.
+
+    A role that no chat model knows becomes the `source` of what an assistant said; the metadata keep it.
+
+    Raises:
+        MessageError: the mapping is not a message, or of a class that devmem does not have.
+    """
+    try:
+        form = _forms().validate_python(raw)
+    except ValidationError as error:
+        raise MessageError(f"not a message: {_worded(error)}") from error
+    made = _CLASSES.get(form.type)
+    if made is None:
+        raise MessageError(f"{form.type!r} is no class of messages; there are {', '.join(_CLASSES)}")
+    role, source, metadata = form.role, form.source, form.metadata
+    if role is not None and role not in _ROLES:
+        known = _OTHER_ROLES.get(role.lower(), Role.ASSISTANT)
+        source = source or (role if role.lower() not in _OTHER_ROLES else "")
+        metadata, role = {"role": role, **metadata}, known
+    return made(
+        form.content,
+        role=role_of(role) if role is not None else None,
+        blocks=form.blocks,
+        source=source,
+        id=form.id,
+        created_at=form.created_at,
+        metadata=metadata,
+        cause_by=form.cause_by,
+        send_to=form.send_to,
+        instruct_content=load_payload(form.instruct_content) if form.instruct_content is not None else None,
+    )
+
+
+def _worded(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc']))}: {each['msg']}" if each["loc"] else each["msg"] for each in error.errors()
+    )
+
+
+def dump_message_json(message: Message) -> str:
+    """Give the message's JSON form as text.
+
+    Raises:
+        MessageError: as `dump_message`.
+    """
+    return json_text(dump_message(message))
+
+
+def load_message_json(raw: str | bytes) -> Message:
+    """Make a message from its JSON text.
+
+    Raises:
+        MessageError: it is not one.
+    """
+    return load_message(read_json(raw))
+
+
+def json_text(form: object) -> str:
+    """Write a JSON form: readable in every script; half a surrogate pair, which UTF-8 cannot hold, as an escape."""
+    return json.dumps(form, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+
+
+def read_json(raw: str | bytes) -> Any:  # noqa: ANN401 - whatever it holds
+    """Read a JSON text.
+
+    Raises:
+        MessageError: it is none; the error says where it stops being one.
+    """
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"not JSON: {error}") from error
+
+
+def load_messages(raw: object) -> list[Message]:
+    """Make a list of messages from their JSON forms, or from a list of JSON texts, as MetaGPT's queue writes it.
+
+    Raises:
+        MessageError: it is not a list, or some are no messages: each is named by its place, and none is taken.
+    """
+    if not isinstance(raw, list):
+        raise MessageError(f"not a list of messages but {type(raw).__name__}")
+    loaded: list[Message] = []
+    problems: list[str] = []
+    for at, each in enumerate(raw):
+        try:
+            loaded.append(load_message_json(each) if isinstance(each, str) else load_message(each))
+        except MessageError as error:
+            problems.append(f"message {at}: {error}")
+    if problems:
+        raise MessageError(
+            f"{len(problems)} of {len(raw)} messages cannot be read, and none was taken: " + "; ".join(problems[:10])
+        )
+    return loaded

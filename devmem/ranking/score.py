@@ -1,0 +1,151 @@
+"""How much speaks for a candidate: its own match, what its conversation lends it, and what its text is.
+
+Each part is a plain addend, so a hit's score can be taken apart. The weights were fitted by softmax regression over
+turns of conversations between people and with an assistant, and checked on conversations left out (`tools.bench`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.ranking.groups import group_starts, rank_in_group
+from devmem.ranking.options import Ranking
+
+Column = NDArray[np.float64]
+
+OFFSET: Final = 0.25
+"""Token-by-token match that any two texts have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Features:
+    """Signals of n candidates, arrays of shape (n,); an absent signal is 0."""
+
+    match: Column
+    """Late interaction, or what stands for it: about 0.2 for anything, 0.7 for the same."""
+    coverage: Column
+    """BM25 of the best passage as a share of what the query's words could give at most, 0 to 1."""
+    brevity: Column
+    """1 for a short text, less the longer it is: a long one stands for itself."""
+    thread: NDArray[np.int64]
+    """Number of the conversation; -1 for none."""
+    speaker: Column
+    """1 for what somebody said whom the query names, -1 for what others said, 0 when it names nobody."""
+    tells_when: Column
+    """1 when the query asks for a time and the text tells one."""
+    only_asks: Column
+    """Brevity of a text that ends in a question."""
+    in_time: Column
+    """1 for what happened in the time that the query names."""
+    recency: Column
+    importance: Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    lexical: float = 0.085
+    window: float = 0.60
+    answered: float = 0.22
+    conversation: float = 0.27
+    conversation_words: float = 0.30
+    speaker: float = 0.07
+    tells_when: float = 0.078
+    only_asks: float = -0.048
+    in_time: float = 0.12
+
+
+WEIGHTS: Final = _Weights()
+_BEST_OF_CONVERSATION: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoreBreakdown:
+    """What each signal adds to a candidate's score, arrays of shape (n,)."""
+
+    match: Column
+    lexical: Column
+    window: Column
+    answered: Column
+    conversation: Column
+    speaker: Column
+    tells_when: Column
+    only_asks: Column
+    in_time: Column
+    recency: Column
+    importance: Column
+    signals: Features
+    """What the parts were made of."""
+    late_interaction: Column
+    """The token-by-token match; NaN for a candidate that has none."""
+
+    def total(self) -> Column:
+        """Add the parts up."""
+        return np.asarray(sum(getattr(self, name) for name in _PARTS), dtype=np.float64)
+
+    def parts(self, at: int) -> dict[str, float]:
+        """Give the parts of one candidate that are not 0, by name."""
+        found = {name: float(getattr(self, name)[at]) for name in _PARTS}
+        return {name: value for name, value in found.items() if value}
+
+
+_PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name not in ("signals", "late_interaction"))
+
+
+def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
+    """Turn the candidates' signals into what each adds to the score."""
+    lent = 1.0 if ranking.context else 0.0
+    conversation = WEIGHTS.conversation * best_of_thread(np.maximum(of.match - OFFSET, 0), of.thread)
+    conversation += WEIGHTS.conversation_words * best_of_thread(of.coverage, of.thread)
+    return ScoreBreakdown(
+        match=of.match,
+        lexical=WEIGHTS.lexical * of.coverage,
+        window=np.zeros_like(of.match),
+        answered=np.zeros_like(of.match),
+        conversation=lent * conversation,
+        speaker=lent * WEIGHTS.speaker * of.speaker,
+        tells_when=WEIGHTS.tells_when * of.tells_when,
+        only_asks=WEIGHTS.only_asks * of.only_asks,
+        in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
+        recency=ranking.recency * of.recency,
+        importance=ranking.importance * of.importance,
+        signals=of,
+        late_interaction=late_interaction,
+    )
+
+
+def add_context(evidence: ScoreBreakdown, window: Column, answered: Column) -> ScoreBreakdown:
+    """Add what the turns around a candidate lend it.
+
+    Args:
+        evidence: what speaks for it already.
+        window: what late interaction gains when the turns around count too; it counts for short texts.
+        answered: similarity of the long text that follows: an answer speaks for its question.
+    """
+    return replace(
+        evidence,
+        window=WEIGHTS.window * window * evidence.signals.brevity,
+        answered=WEIGHTS.answered * answered,
+    )
+
+
+def best_of_thread(values: Column, thread: NDArray[np.int64]) -> Column:
+    """Give each candidate the mean of the three best values of its conversation, missing ones counting 0.
+
+    Args:
+        values: shape (n,).
+        thread: which conversation each is of, -1 for none; shape (n,).
+    """
+    if (thread < 0).all():
+        return np.zeros_like(values)
+    order = np.lexsort((-values, thread))
+    grouped = thread[order]
+    starts = group_starts(grouped)
+    best = np.where(rank_in_group(grouped) < _BEST_OF_CONVERSATION, values[order], 0.0)
+    means = np.add.reduceat(best, starts) / _BEST_OF_CONVERSATION if len(order) else best
+    lent = np.empty_like(values)
+    lent[order] = np.repeat(means, np.diff(np.append(starts, len(order))))
+    return np.where(thread >= 0, lent, 0.0)

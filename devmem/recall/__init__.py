@@ -1,0 +1,20 @@
+"""What becomes of hits: merged over stores, cut to a budget, written for an agent, recognised when they come back."""
+
+from devmem.recall.devall import devall_score, rank_as_devall
+from devmem.recall.echo import is_echo, says_nothing_new
+from devmem.recall.group import by_conversation
+from devmem.recall.merge import MergePolicy, merge
+from devmem.recall.render import Language, render, strip_recalled
+
+__all__ = [
+    "Language",
+    "MergePolicy",
+    "by_conversation",
+    "devall_score",
+    "is_echo",
+    "merge",
+    "rank_as_devall",
+    "render",
+    "says_nothing_new",
+    "strip_recalled",
+]

@@ -1,0 +1,119 @@
+"""Putting the hits of several stores together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from devmem.model.results import CutHit, CutReason, Hit, MemoryRetrievalResult, StoreFailure
+from devmem.recall.render import (
+    Language,
+    Shown,
+    entry_lines,
+    frame_lines,
+    render,
+    section_line,
+)
+from devmem.text.sentences import shorten
+from devmem.text.tokens import estimate_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePolicy:
+    """What is shown of everything that was found."""
+
+    token_budget: int | None = 4000
+    """Estimated tokens of the block; None is no limit."""
+    language: Language = "en"
+    dedupe: bool = True
+    """Show the same content once, even when several stores have it."""
+
+
+def merge(
+    found: Sequence[Sequence[Hit]], policy: MergePolicy, failures: Sequence[StoreFailure] = ()
+) -> MemoryRetrievalResult:
+    """Merge the hits of several stores, each best first; every hit keeps its score.
+
+    Stores' scores cannot be compared, so the budget is filled rank by rank: the best of each store, then the second.
+    """
+    kept, cut = _without_twins(_by_rank(found)) if policy.dedupe else (list(_by_rank(found)), [])
+    shown, over = _within_budget(kept, policy)
+    grouped = _grouped(shown)
+    return MemoryRetrievalResult(
+        formatted_text=render(grouped, policy.language),
+        hits=tuple(entry.hit for entry in grouped),
+        cut=(*cut, *over),
+        failures=tuple(failures),
+    )
+
+
+def _by_rank(found: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
+    for rank in range(max((len(hits) for hits in found), default=0)):
+        yield from sorted((hits[rank] for hits in found if rank < len(hits)), key=lambda hit: -hit.score)
+
+
+def _without_twins(hits: Iterator[Hit]) -> tuple[list[Hit], list[CutHit]]:
+    kept: list[Hit] = []
+    cut: list[CutHit] = []
+    seen: set[str] = set()
+    for hit in hits:
+        keys = _content_keys(hit)
+        if keys & seen:
+            cut.append(CutHit(hit=hit, reason=CutReason.DUPLICATE))
+        else:
+            kept.append(hit)
+        seen |= keys
+    return kept, cut
+
+
+def _content_keys(hit: Hit) -> set[str]:
+    """Give what makes two hits the same: the item, what it says of which day, or the exchange both were made of."""
+    item = hit.item
+    keys = {f"text {' '.join(item.dated_summary().casefold().split())}", f"id {item.id}"}
+    asked, answered = (snapshot.text if snapshot else "" for snapshot in (item.input_snapshot, item.output_snapshot))
+    if asked and answered:
+        keys.add(f"exchange {asked}\x00{answered}")
+    return keys
+
+
+def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown], list[CutHit]]:
+    """Take what fits, in order of rank, passing over what is too long; the first is shortened rather than left out."""
+    if policy.token_budget is None:
+        return [Shown(hit=hit, text=hit.text()) for hit in hits], []
+    left = policy.token_budget - estimate_tokens(frame_lines(policy.language))
+    shown: list[Shown] = []
+    cut: list[CutHit] = []
+    numbers: dict[str, int] = {}
+    for hit in hits:
+        store, text = hit.store, hit.text()
+        section = 0 if store in numbers else estimate_tokens(section_line(store))
+        number = numbers.get(store, 0) + 1
+        if not shown:
+            text = _fitting(text, left - section)
+        cost = section + estimate_tokens(entry_lines(number, text))
+        if cost <= left or not shown:
+            shown.append(Shown(hit=hit, text=text))
+            numbers[store] = number
+            left -= cost
+        else:
+            cut.append(CutHit(hit=hit, reason=CutReason.BUDGET))
+    return shown, cut
+
+
+def _fitting(text: str, tokens: int) -> str:
+    """Give the text, or as many of its characters as cost so many tokens; at least 20."""
+    if estimate_tokens(entry_lines(1, text)) <= tokens:
+        return text
+    least, most = 20, len(text)
+    while least < most:
+        middle = (least + most + 1) // 2
+        if estimate_tokens(entry_lines(1, shorten(text, middle))) <= tokens:
+            least = middle
+        else:
+            most = middle - 1
+    return shorten(text, least)
+
+
+def _grouped(shown: Sequence[Shown]) -> list[Shown]:
+    order = {store: at for at, store in enumerate(dict.fromkeys(entry.hit.store for entry in shown))}
+    return sorted(shown, key=lambda entry: order[entry.hit.store])

@@ -1,0 +1,182 @@
+"""From scored candidates to hits: no near-duplicates, perhaps diverse, at most so many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.indexes.snapshot import Indexes
+from devmem.model.items import MemoryItem, Vector
+from devmem.model.results import CandidateCut, CutCandidate, Hit
+from devmem.ranking import ScoreBreakdown
+from devmem.ranking.diversity import diversified, initials, sameness
+from devmem.ranking.groups import group_starts
+from devmem.search.candidates import CandidateSet
+from devmem.search.context import Column, QueryContext
+from devmem.search.late_interaction import MaxSimScorer
+from devmem.search.snippets import best_passages, snippet_of
+
+_LEAST_READ: Final = 4
+"""To fill the places of near-duplicates at least so many items are read at once."""
+_DIVERSE_FROM: Final = 4
+"""Diverse hits are chosen from so many times as many as context for."""
+_SHOWN: Final = 10
+"""So many of those beyond the limit are told of."""
+
+
+class HitSelector:
+    """Chooses hits among scored candidates."""
+
+    def __init__(
+        self,
+        context: QueryContext,
+        found: CandidateSet,
+        scores: Column,
+        evidence: ScoreBreakdown | None,
+        matches: MaxSimScorer | None,
+    ) -> None:
+        self._context, self._query, self._source = context, context.query, context.source
+        self._found, self._scores, self._evidence, self._matches = found, scores, evidence, matches
+        self._items: dict[int, MemoryItem] = {}
+        self._given: frozenset[int] = frozenset()
+        self.cut: list[CutCandidate] = []
+        """What was not given, and why, in the order of the scores."""
+        # The newer item comes first among equals.
+        self._order = np.lexsort((-found.rows, -scores)).tolist()
+
+    def hits(self) -> list[Hit]:
+        """Give the best hits, best first."""
+        query, limit = self._query, self._query.limit
+        diverse = query.weights is None and query.ranking.diversity > 0
+        wanted = limit * _DIVERSE_FROM if diverse else limit
+        chosen = self._chosen(self._order, wanted)
+        if diverse:
+            chosen = self._diverse(chosen, limit)
+        self._given = frozenset(chosen)
+        return self._hits(chosen)
+
+    def best_of_each(self, groups: Sequence[Sequence[int]], limit: int) -> list[list[Hit]]:
+        """Give the best hits of each group of candidates, which come best first."""
+        self._fetch([at for places in groups for at in places[:limit]])
+        return [self._best_of(places, limit) for places in groups]
+
+    def _best_of(self, places: Sequence[int], limit: int) -> list[Hit]:
+        return self._hits(self._chosen(places, limit))
+
+    def explain_rest(self) -> None:
+        """Note the best of those that were beyond the limit."""
+        known = {one.item_id for one in self.cut}
+        first = self._order[: len(self._given) + len(known) + _SHOWN]
+        rest = [at for at in first if at not in self._given]
+        self._fetch(rest)
+        left = [at for at in rest if self._item(at).id not in known]
+        self.cut += [self._cut(at, CandidateCut.LIMIT) for at in left[:_SHOWN]]
+
+    def _chosen(self, order: Sequence[int], wanted: int) -> list[int]:
+        collapse = self._query.weights is None and self._query.ranking.collapse
+        return self._without_twins(order, wanted) if collapse else list(order[:wanted])
+
+    def _without_twins(self, order: Sequence[int], wanted: int) -> list[int]:
+        chosen: list[int] = []
+        twins = _NearDuplicates(self._item)
+        read = 0
+        while len(chosen) < wanted and read < len(order):
+            part = order[read : read + max(wanted - len(chosen), _LEAST_READ if read else 0)]
+            self._fetch(part)
+            for at in part[: wanted - len(chosen)]:
+                read += 1
+                first = twins.first(at)
+                if first == at:
+                    chosen.append(at)
+                else:
+                    self.cut.append(self._cut(at, CandidateCut.NEAR_DUPLICATE, self._item(first).id))
+        return chosen
+
+    def _diverse(self, among: list[int], limit: int) -> list[int]:
+        vectors = _vectors(self._context.indexes, self._found.rows[among])
+        places = diversified(self._scores[among], vectors, limit, self._query.ranking.diversity)
+        chosen = [among[place] for place in places]
+        worst = min(self._scores[chosen], default=0.0)
+        passed_over = [at for at in among if at not in chosen and self._scores[at] > worst]
+        self.cut += [self._cut(at, CandidateCut.DIVERSITY) for at in passed_over]
+        return chosen
+
+    def _fetch(self, places: Sequence[int]) -> None:
+        rows = [int(row) for row in self._found.rows[list(places)]]
+        missing = [row for row in rows if row not in self._items]
+        self._items |= self._source.items(missing)
+
+    def _item(self, at: int) -> MemoryItem:
+        row = int(self._found.rows[at])
+        if row not in self._items:
+            self._fetch([at])
+        return self._items[row]
+
+    def _hits(self, places: list[int]) -> list[Hit]:
+        self._fetch(places)
+        passages = best_passages(self._context, self._found.rows[places], self._matches)
+        return [self._hit(at, passage) for at, passage in zip(places, passages.tolist(), strict=True)]
+
+    def _hit(self, at: int, passage: int) -> Hit:
+        evidence, item = self._evidence, self._item(at)
+        return Hit(
+            item=item,
+            score=float(self._scores[at]),
+            similarity=_known(self._found.similarity[at]),
+            lexical=float(self._found.lexical[at]),
+            recency=float(evidence.signals.recency[at]) if evidence else None,
+            rerank=_known(evidence.late_interaction[at]) if evidence else None,
+            parts=evidence.parts(at) if evidence else {},
+            passage=snippet_of(item, passage),
+        )
+
+    def _cut(self, at: int, reason: CandidateCut, like: str | None = None) -> CutCandidate:
+        return CutCandidate(
+            item_id=self._item(at).id,
+            reason=reason,
+            score=float(self._scores[at]),
+            similarity=_known(self._found.similarity[at]),
+            like=like,
+        )
+
+
+class _NearDuplicates:
+    """Which candidate was the first to say what another says.
+
+    Only items whose words begin with the same letters are compared: to compare takes time.
+    """
+
+    def __init__(self, item: Callable[[int], MemoryItem]) -> None:
+        self._item = item
+        self._by_initials: dict[str | None, int | None] = {}
+        """The only candidate that has them; None when there were more, which `_by_words` knows."""
+        self._by_words: dict[object, int] = {}
+
+    def first(self, at: int) -> int:
+        """Give the first candidate that says the same, which may be this one."""
+        letters = initials(self._item(at))
+        if letters not in self._by_initials:
+            self._by_initials[letters] = at
+            return at
+        if (other := self._by_initials[letters]) is not None:
+            self._by_initials[letters] = None
+            self._by_words[sameness(self._item(other))] = other
+        return self._by_words.setdefault(sameness(self._item(at)), at)
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _vectors(indexes: Indexes, rows: NDArray[np.int64]) -> Vector:
+    """Give each row's first vector; zeros for a row that has none."""
+    if indexes.vectors is None:
+        return np.zeros((len(rows), 1), dtype=np.float32)
+    passages, owner = indexes.passage_map.passages_of(rows)
+    first = group_starts(owner)
+    found = np.zeros((len(rows), indexes.vectors.dimension), dtype=np.float32)
+    found[owner[first]] = indexes.vectors.gather(passages[first])
+    return found

@@ -1,0 +1,47 @@
+"""Which passage speaks for a long item, so that it can be shown: a summary may be only the start of what was found."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from devmem.indexes.passages import passages_of
+from devmem.indexes.vectors import Rows
+from devmem.model.items import MemoryItem
+from devmem.ranking import Weights, fuse
+from devmem.ranking.groups import group_starts
+from devmem.search.context import Places, QueryContext
+from devmem.search.late_interaction import MaxSimScorer
+
+
+def best_passages(context: QueryContext, rows: Rows, matches: MaxSimScorer | None) -> Places:
+    """Give the place of each item's best passage among its own, from 0; -1 for an item of one passage.
+
+    The best is the one that late interaction took, and without it the best by words and meaning.
+    """
+    found = np.full(len(rows), -1, dtype=np.int64)
+    if context.indexes.passage_map.singles:
+        return found
+    passages, owner = context.indexes.passage_map.passages_of(rows)
+    if len(passages) == len(rows):
+        return found
+    score = fuse(*context.signals(passages), Weights())
+    if matches is not None:
+        score += np.isin(passages, matches.passages(rows))
+    order = np.lexsort((-score, owner))
+    best = order[group_starts(owner[order])]
+    first = group_starts(owner)
+    found[owner[best]] = best - first
+    found[owner[first][np.diff(np.append(first, len(owner))) == 1]] = -1
+    return found
+
+
+def snippet_of(item: MemoryItem, place: int) -> str | None:
+    """Give what a passage says that the summary does not; None where that is nothing, or there is no passage (-1)."""
+    texts = passages_of(item) if place >= 0 else []
+    if place not in range(len(texts)):
+        return None
+    passage, summary = " ".join(texts[place].split()), " ".join(item.content_summary.split())
+    if passage in summary:
+        return None
+    # A summary that was cut goes on in its passage.
+    return passage.removeprefix(summary.removesuffix("…").rstrip()).lstrip()

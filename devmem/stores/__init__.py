@@ -1,0 +1,72 @@
+"""The public names for authors of store types."""
+
+from devmem.config import ChatConfig, ConfigModel, EmbeddingConfig, EmbeddingParams, IndexConfig
+from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
+from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
+from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
+from devmem.model.results import HitGroup, SearchReport, WriteStatus
+from devmem.recall import by_conversation
+from devmem.stores.collection_memory import CollectionConfig, CollectionMemory, PlaceConfig
+from devmem.stores.composing import item_from, skipped
+from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
+from devmem.stores.item_embeddings import embed_items
+from devmem.stores.memory import MemoryBase, Progress
+from devmem.stores.query import MemoryQuery, QueryEmbedding
+from devmem.stores.setup import StoreSetup
+from devmem.text.analysis import mostly_unspaced, query_terms
+from devmem.text.frames import strip_frames
+from devmem.text.sentences import shorten, split_sentences
+from devmem.text.summarizing import count_words, extract_summary
+from devmem.text.tokens import estimate_tokens
+
+__all__ = [
+    "ChatConfig",
+    "ChatModel",
+    "ChatReply",
+    "ChatRequest",
+    "CollectionConfig",
+    "CollectionMemory",
+    "ConfigModel",
+    "Embedder",
+    "EmbeddingConfig",
+    "EmbeddingParams",
+    "HitGroup",
+    "IndexConfig",
+    "IndexPlan",
+    "IndexProgress",
+    "IndexReport",
+    "IndexStep",
+    "Indexing",
+    "MemoryBase",
+    "MemoryQuery",
+    "ModelIdentity",
+    "PassageEmbeddings",
+    "PlaceConfig",
+    "Progress",
+    "Provenance",
+    "QueryEmbedding",
+    "SearchReport",
+    "SnapshotBlock",
+    "SourceKind",
+    "StoreSetup",
+    "Vector",
+    "WriteStatus",
+    "by_conversation",
+    "content_hash",
+    "count_words",
+    "dump_item",
+    "embed_items",
+    "estimate_tokens",
+    "extract_summary",
+    "item_from",
+    "load_item",
+    "mostly_unspaced",
+    "open_chat",
+    "open_chat_model",
+    "open_embedder",
+    "query_terms",
+    "shorten",
+    "skipped",
+    "split_sentences",
+    "strip_frames",
+]

@@ -1,0 +1,41 @@
+"""From what a node wrote to an item: what every store type keeps of it."""
+
+from __future__ import annotations
+
+from devmem.model.items import MemoryItem, Provenance, SourceKind
+from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
+from devmem.text.frames import senders, strip_frames
+
+_PREVIEW = 200
+"""Characters of the input that the metadata show, as DevAll's (ChatDev 2) do."""
+
+
+def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -> MemoryItem:
+    """Make the item of a payload under a summary; a store type replaces what it has otherwise.
+
+    `created_at` is in seconds since the epoch.
+    """
+    shown = payload.output_snapshot or payload.input_snapshot
+    received_from = senders(payload.inputs_text)
+    return MemoryItem(
+        content_summary=summary,
+        metadata={
+            **payload.metadata,
+            "agent_role": payload.agent_role,
+            "input_preview": strip_frames(payload.inputs_text)[:_PREVIEW],
+            "attachments": [*(shown.attachment_overview() if shown else [])],
+            **({"received_from": [*received_from]} if received_from else {}),
+        },
+        created_at=created_at,
+        event_time=payload.event_time,
+        input_snapshot=payload.input_snapshot,
+        output_snapshot=payload.output_snapshot,
+        scope=payload.scope,
+        provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
+        trust=payload.trust,
+    )
+
+
+def skipped(reason: str) -> WriteOutcome:
+    """Say that a payload holds nothing for a store, and why."""
+    return WriteOutcome(status=WriteStatus.SKIPPED, reason=reason)

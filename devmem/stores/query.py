@@ -1,0 +1,87 @@
+"""What a store is asked, and the query's embedding that all stores of one model share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+
+from devmem.collections import Filter
+from devmem.embedding import Embedder, TokenEmbedder, TokenEmbedding
+from devmem.errors import EmbeddingError
+from devmem.model.items import MemoryContentSnapshot, Vector
+
+_LOG = logging.getLogger(__name__)
+
+
+class QueryEmbedding:
+    """The embedding of one query by any model, made at most once a model; safe to use from several threads.
+
+    A provider that fails is asked once too: its stores search by text, and the failure is kept in `failures`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.failures: dict[str, EmbeddingError] = {}
+        self._vectors: dict[str, Vector] = {}
+        self._tokens: dict[str, TokenEmbedding] = {}
+        self._lock = threading.Lock()
+
+    def known(self, model: str, vector: Vector, tokens: TokenEmbedding | None = None) -> None:
+        """Give the embedding by a model, when it is known already, and that of its tokens."""
+        with self._lock:
+            self._vectors[model] = vector
+            if tokens is not None:
+                self._tokens[model] = tokens
+
+    def by(self, embedder: Embedder) -> Vector | None:
+        """Give the embedding, shape (dimension,); None for a blank text or when the provider failed."""
+        if not self.text.strip():
+            return None
+        name = embedder.identity.name
+        with self._lock:
+            if name in self.failures:
+                return None
+            if name not in self._vectors:
+                try:
+                    self._embed(name, embedder)
+                except EmbeddingError as error:
+                    _LOG.warning("The query is searched by its text alone: %s", error)
+                    self.failures[name] = error
+                    return None
+            return self._vectors[name]
+
+    def tokens_by(self, embedder: Embedder) -> TokenEmbedding | None:
+        """Give the token vectors that came with the embedding; None when the model gives none."""
+        self.by(embedder)
+        return self._tokens.get(embedder.identity.name)
+
+    def _embed(self, name: str, embedder: Embedder) -> None:
+        if isinstance(embedder, TokenEmbedder):
+            (self._tokens[name],) = embedder.embed_tokens([self.text])
+            self._vectors[name] = self._tokens[name].vector
+        else:
+            self._vectors[name] = embedder.embed([self.text])[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryQuery:
+    """What a store is asked for."""
+
+    text: str
+    """What the user or the previous node said."""
+    top_k: int = 3
+    similarity_threshold: float = -1.0
+    """Least cosine similarity; an item that was found by its text alone, without an embedding, has none and passes."""
+    agent_role: str = ""
+    snapshot: MemoryContentSnapshot | None = None
+    """The query with its multimodal blocks."""
+    where: Filter = field(default_factory=Filter)
+    asked_at: float | None = None
+    """When the question is asked, in seconds since the epoch: what "last week" starts from; None means now."""
+    embedding: QueryEmbedding = field(default=None)  # type: ignore[assignment]
+    """Shared by all stores that are asked the same; made from the text when it is not given."""
+
+    def __post_init__(self) -> None:
+        if self.embedding is None:
+            object.__setattr__(self, "embedding", QueryEmbedding(self.text))

@@ -1,0 +1,108 @@
+"""Deleting, trimming and expiring take away what they should and nothing else."""
+
+# ruff: noqa: S101 - a suite asserts
+from __future__ import annotations
+
+from devmem.collections import Collection, Filter, SearchQuery
+from devmem.model.items import Scope
+from devmem.testing.clock import ManualClock
+from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
+
+
+def _found(collection: Collection, text: str) -> list[str]:
+    query = SearchQuery(text=text, vector=EMBEDDER.vector(text), limit=50)
+    return [hit.item.id for hit in collection.search(query)]
+
+
+class Forgetting(Opening):
+    """Delete, clear, trim, expiry."""
+
+    def test_deleting_by_id(self, collection: Collection) -> None:
+        """Only the named items go; ids that are not there do not count."""
+        collection.add([item("tea", id="1"), item("tea with milk", id="2"), item("tea with lemon", id="3")])
+        assert collection.delete(ids=["1", "nobody", "3"]) == 2
+        assert ids(list(collection.scan())) == ["2"]
+        assert _found(collection, "tea") == ["2"]
+
+    def test_deleting_by_filter(self, collection: Collection) -> None:
+        """One session can be forgotten without the others."""
+        collection.add([item("a", id="a", scope=Scope(session="s1")), item("b", id="b", scope=Scope(session="s2"))])
+        assert collection.delete(where=Filter(scope=Scope(session="s1"))) == 1
+        assert ids(list(collection.scan())) == ["b"]
+
+    def test_deleting_by_id_and_filter_needs_both(self, collection: Collection) -> None:
+        """A filter beside ids narrows them: nobody deletes another session's items by guessing ids."""
+        collection.add([item("a", id="a", scope=Scope(session="s1")), item("b", id="b", scope=Scope(session="s2"))])
+        assert collection.delete(ids=["a", "b"], where=Filter(scope=Scope(session="s1"))) == 1
+        assert ids(list(collection.scan())) == ["b"]
+
+    def test_deleting_without_saying_what_deletes_nothing(self, collection: Collection) -> None:
+        """A call without ids and filter, or with no ids, must not empty the collection."""
+        collection.add([item("stays", id="1")])
+        assert collection.delete() == 0
+        assert collection.delete(ids=[]) == 0
+        assert collection.delete(ids=[], where=Filter()) == 0
+        assert collection.count() == 1
+
+    def test_clear_forgets_everything(self, collection: Collection) -> None:
+        """Afterwards there is nothing, and new items are stored as usual."""
+        collection.add([item(f"note {n}") for n in range(30)])
+        assert collection.clear() == 30
+        assert (collection.count(), _found(collection, "note"), list(collection.scan())) == (0, [], [])
+        collection.add([item("a new note", id="new")])
+        assert _found(collection, "note") == ["new"]
+        assert collection.clear() == 1
+        assert collection.clear() == 0
+
+    def test_trim_keeps_the_newest(self, collection: Collection) -> None:
+        """The items stored last stay, whatever their times say."""
+        collection.add([item(f"note {n}", id=str(n), created_at=100.0 - n) for n in range(6)])
+        assert collection.trim(keep=2) == 4
+        assert ids(list(collection.scan())) == ["4", "5"]
+        assert collection.trim(keep=2) == 0
+        assert sorted(_found(collection, "note")) == ["4", "5"]
+
+    def test_trim_by_time(self, collection: Collection) -> None:
+        """Items stored before the time go; one stored at that very time stays."""
+        collection.add([item(str(n), id=str(n), created_at=float(n)) for n in range(5)])
+        assert collection.trim(stored_before=3.0) == 3
+        assert ids(list(collection.scan())) == ["3", "4"]
+
+    def test_trim_without_limits_does_nothing(self, collection: Collection) -> None:
+        """Only `keep=0` empties the collection."""
+        collection.add([item("a"), item("b")])
+        assert collection.trim() == 0
+        assert collection.count() == 2
+        assert collection.trim(keep=0) == 2
+        assert collection.count() == 0
+
+    def test_an_expired_item_is_not_found(self, opened: OpenCollection) -> None:
+        """Once its time is over an item is neither listed, counted, nor found in any way."""
+        clock = ManualClock()
+        collection = opened(model=MODEL, clock=clock)
+        collection.add([item("brief note", id="brief", expires_at=clock.now + 10), item("lasting note", id="lasting")])
+        assert collection.count() == 2
+        assert sorted(_found(collection, "note")) == ["brief", "lasting"]
+        clock.advance(10)
+        assert collection.count() == 1
+        assert _found(collection, "brief note") == ["lasting"]
+        assert ids(collection.recent(5)) == ids(list(collection.scan())) == ["lasting"]
+
+    def test_a_write_takes_expired_items_away(self, opened: OpenCollection) -> None:
+        """What is past its time does not stay in the place for ever."""
+        clock = ManualClock()
+        collection = opened(model=MODEL, clock=clock)
+        collection.add([item("brief", id="brief", expires_at=clock.now + 10)])
+        clock.advance(11)
+        collection.add([item("new", id="new")])
+        assert collection.get(["brief"]) == []
+        assert collection.info().items == 1
+
+    def test_an_item_can_come_back(self, collection: Collection) -> None:
+        """A deleted item may be stored again, and is found again."""
+        again = item("boomerang", id="1")
+        collection.add([again])
+        collection.delete(ids=["1"])
+        assert _found(collection, "boomerang") == []
+        collection.add([again])
+        assert _found(collection, "boomerang") == ["1"]

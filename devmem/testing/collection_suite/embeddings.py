@@ -1,0 +1,143 @@
+"""Items wait for their embedding, get it later, and are embedded anew when the model changes."""
+
+# ruff: noqa: S101 - a suite asserts
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from devmem.collections import Collection, SearchQuery
+from devmem.embedding import PassageEmbeddings
+from devmem.embedding.base import ModelIdentity
+from devmem.errors import EmbeddingMismatchError
+from devmem.model.results import WriteStatus
+from devmem.testing.abilities import needs
+from devmem.testing.collection_suite.fixtures import (
+    EMBEDDER,
+    MODEL,
+    OpenCollection,
+    Opening,
+    ids,
+    item,
+    waiting_item,
+)
+from devmem.testing.collection_suite.queries import encoded
+from devmem.testing.embedders import HashEmbedder
+
+
+class Embedding(Opening):
+    """Waiting, late embeddings, and another model."""
+
+    def test_an_item_without_embedding_waits(self, collection: Collection) -> None:
+        """Its outcome says so, and it is listed with those that wait, oldest first."""
+        outcomes = collection.add([waiting_item("one", id="1"), item("two", id="2"), waiting_item("three", id="3")])
+        assert [outcome.waiting for outcome in outcomes] == [True, False, True]
+        assert ids(collection.waiting(10)) == ["1", "3"]
+        assert ids(collection.waiting(1)) == ["1"]
+        assert collection.info().waiting == 2
+
+    def test_a_blank_item_does_not_wait(self, collection: Collection) -> None:
+        """There is nothing to embed, so it would wait for ever."""
+        (outcome,) = collection.add([waiting_item(" \n\t ")])
+        assert not outcome.waiting
+        assert collection.waiting(10) == []
+
+    def test_a_late_embedding_is_searched(self, collection: Collection) -> None:
+        """After the provider answered again an item is found by its vector, without a restart."""
+        collection.add([item("about tea", id="tea"), waiting_item("about coffee", id="coffee")])
+        query = SearchQuery(vector=EMBEDDER.vector("about coffee"))
+        assert [hit.item.id for hit in collection.search(query)] == ["tea"]
+        assert collection.set_embeddings({"coffee": PassageEmbeddings.of(EMBEDDER.vector("about coffee"))}) == 1
+        assert [hit.item.id for hit in collection.search(query)] == ["coffee", "tea"]
+        assert collection.waiting(10) == []
+
+    def test_only_waiting_items_get_an_embedding(self, collection: Collection) -> None:
+        """Items that are not there, or have theirs, are passed over."""
+        collection.add([item("has one", id="1")])
+        other = PassageEmbeddings.of(EMBEDDER.vector("something else"))
+        assert collection.set_embeddings({"1": other, "nobody": other}) == 0
+        (kept,) = collection.get(["1"])
+        assert kept.embedding is not None
+        assert np.array_equal(kept.embedding, EMBEDDER.vector("has one"))
+
+    def test_an_embedding_of_another_text_is_refused(self, collection: Collection) -> None:
+        """While it was made the item was replaced by one that says something else, which goes on waiting."""
+        collection.add([waiting_item("about tea", id="1")])
+        (before,) = collection.waiting(1)
+        made = replace(PassageEmbeddings.of(EMBEDDER.vector("about tea")), content_hash=before.content_hash)
+        collection.add([waiting_item("about coffee", id="1")])
+        assert collection.set_embeddings({"1": made}) == 0
+        (now,) = collection.waiting(5)
+        assert (now.content_summary, now.embedding) == ("about coffee", None)
+
+    def test_two_texts_of_one_id_in_a_batch(self, collection: Collection) -> None:
+        """The later one is kept, with what was made of it."""
+        short, long = waiting_item("about tea", id="1"), waiting_item("Tea is a drink of leaves. " * 80, id="1")
+        outcomes = collection.add([short, long], embeddings=encoded([short, long]))
+        assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED, WriteStatus.SUPERSEDED]
+        assert collection.waiting(5) == []
+        assert collection.embeddings(["1"])["1"].is_of(long.content_hash)
+
+    def test_an_embedding_of_another_length_is_refused(self, collection: Collection) -> None:
+        """Neither a new item nor a waiting one takes a vector of another model."""
+        collection.add([item("good"), waiting_item("waits", id="1")])
+        short = np.ones(3, dtype=np.float32)
+        with pytest.raises(EmbeddingMismatchError):
+            collection.add([item("bad", embedding=short)])
+        with pytest.raises(EmbeddingMismatchError):
+            collection.set_embeddings({"1": PassageEmbeddings.of(short)})
+        assert collection.count() == 2
+        assert ids(collection.waiting(5)) == ["1"]
+
+    def test_replacing_the_model(self, collection: Collection) -> None:
+        """Every embedding is forgotten, nothing else is, and the new ones have the new length."""
+        collection.add([item(f"note {n}", id=str(n)) for n in range(5)] + [waiting_item("late", id="late")])
+        other = HashEmbedder(dimension=8, name="suite:other")
+        assert collection.replace_model("suite:other", 8) == 6
+        assert collection.search(SearchQuery(vector=other.vector("note 3"))) == []
+        assert [hit.item.id for hit in collection.search(SearchQuery(text="late"))] == ["late"]
+        waiting = collection.waiting(10)
+        assert len(waiting) == 6
+        assert all(one.embedding is None for one in waiting)
+        assert (
+            collection.set_embeddings(
+                {one.id: PassageEmbeddings.of(other.vector(one.content_summary)) for one in waiting}
+            )
+            == 6
+        )
+        best, *_ = collection.search(SearchQuery(vector=other.vector("note 3")))
+        assert (best.item.id, collection.info().embedding, collection.info().dimension) == ("3", "suite:other", 8)
+
+    def test_replacing_the_model_leaves_blank_items_alone(self, collection: Collection) -> None:
+        """An item without a text to embed must not come to wait for ever."""
+        collection.add([waiting_item("\n\t\u2003", id="blank"), item("a text", id="text")])
+        collection.replace_model("suite:other", 8)
+        assert ids(collection.waiting(10)) == ["text"]
+
+    @needs("persists")
+    def test_another_model_is_refused(self, opened: OpenCollection) -> None:
+        """Opening with another model names both and the command that migrates."""
+        first = opened(model=MODEL)
+        first.add([item("made by the first")])
+        first.close()
+        with pytest.raises(EmbeddingMismatchError, match="devmem reindex") as caught:
+            opened(model=ModelIdentity(name="suite:other", dimension=8))
+        assert MODEL.name in caught.value.recorded
+        assert "suite:other" in caught.value.wanted
+        assert opened(model=MODEL).count() == 1
+
+    @needs("persists")
+    def test_items_from_before_the_model_wait(self, opened: OpenCollection) -> None:
+        """When a workflow gains an embedding, what it stored without one is embedded too."""
+        first = opened()
+        first.add([waiting_item("from before", id="1")])
+        assert first.info().waiting == 0
+        first.close()
+        second = opened(model=MODEL)
+        assert ids(second.waiting(5)) == ["1"]
+        second.set_embeddings({"1": PassageEmbeddings.of(EMBEDDER.vector("from before"))})
+        second.close()
+        query = SearchQuery(vector=EMBEDDER.vector("from before"))
+        assert [hit.item.id for hit in opened(model=MODEL).search(query)] == ["1"]

@@ -1,0 +1,156 @@
+"""A filter lets through exactly what it says, the same for every operation that takes one."""
+
+# ruff: noqa: S101 - a suite asserts
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from pydantic import JsonValue
+
+from devmem.collections import Collection, Filter, SearchQuery
+from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
+from devmem.testing.collection_suite.fixtures import EMBEDDER, Opening, ids, item
+
+_PARTS = [part.name for part in fields(Scope)]
+_KEYS = [
+    "plain",
+    "with space",
+    "a.b",
+    'say "hi"',
+    "back\\slash",
+    "it's",
+    "ключ",
+    "键",
+    "😀",
+    "tab\there",
+    "[0]",
+    "$",
+    "#",
+]
+
+
+def _admitted(collection: Collection, where: Filter) -> list[str]:
+    """Give what the filter lets through; every operation must agree on it."""
+    found = ids(list(collection.scan(where)))
+    hits = collection.search(SearchQuery(text="note", vector=EMBEDDER.vector("note"), where=where, limit=99))
+    assert sorted(hit.item.id for hit in hits) == sorted(found)
+    assert ids(collection.recent(99, where)) == found[::-1]
+    assert collection.count(where) == len(found)
+    return found
+
+
+def _note(name: str, **parts: object) -> MemoryItem:
+    return item(f"note {name}", id=name, **parts)
+
+
+class Filtering(Opening):
+    """Every part of `Filter`."""
+
+    @pytest.mark.parametrize("part", _PARTS)
+    def test_scope(self, collection: Collection, part: str) -> None:
+        """Each part of the scope restricts, and an item that is not bound to one is not everybody's."""
+        mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
+        collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
+        assert _admitted(collection, Filter(scope=mine)) == ["mine"]
+        assert _admitted(collection, Filter()) == ["mine", "other", "free"]
+
+    @pytest.mark.parametrize("part", _PARTS)
+    def test_scope_or_unbound(self, collection: Collection, part: str) -> None:
+        """Asked for both, one gets one's own items and everybody's, and still nobody else's."""
+        mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
+        collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
+        assert _admitted(collection, Filter(scope=mine, or_unbound=True)) == ["mine", "free"]
+        assert _admitted(collection, Filter(or_unbound=True)) == ["mine", "other", "free"]
+
+    def test_all_parts_of_a_scope_must_match(self, collection: Collection) -> None:
+        """Two parts narrow the scope, they do not widen it."""
+        collection.add([_note("a", scope=Scope(user="u", session="1")), _note("b", scope=Scope(user="u", session="2"))])
+        assert _admitted(collection, Filter(scope=Scope(user="u", session="2"))) == ["b"]
+        assert _admitted(collection, Filter(scope=Scope(user="u"))) == ["a", "b"]
+
+    def test_time(self, collection: Collection) -> None:
+        """The event's time counts, and where there is none the time of storing; from `after` on, before `before`."""
+        collection.add(
+            [
+                _note("stored at 1", created_at=1.0),
+                _note("stored at 2", created_at=2.0),
+                _note("happened at 3", created_at=1.0, event_time=3.0),
+                _note("happened at 0", created_at=9.0, event_time=0.0),
+            ]
+        )
+        assert _admitted(collection, Filter(after=2.0)) == ["stored at 2", "happened at 3"]
+        assert _admitted(collection, Filter(before=2.0)) == ["stored at 1", "happened at 0"]
+        assert _admitted(collection, Filter(after=1.0, before=3.0)) == ["stored at 1", "stored at 2"]
+
+    def test_source(self, collection: Collection) -> None:
+        """Kind and name of the source restrict, each alone and both together."""
+        collection.add(
+            [
+                _note("a", provenance=Provenance(kind=SourceKind.FILE, name="x.md")),
+                _note("b", provenance=Provenance(kind=SourceKind.TOOL, name="x.md")),
+                _note("c", provenance=Provenance(kind=SourceKind.FILE, name="y.md")),
+            ]
+        )
+        assert _admitted(collection, Filter(source_kind="file")) == ["a", "c"]
+        assert _admitted(collection, Filter(source_name="x.md")) == ["a", "b"]
+        assert _admitted(collection, Filter(source_kind="file", source_name="x.md")) == ["a"]
+
+    def test_trust(self, collection: Collection) -> None:
+        """Items of at least the wanted trust come through."""
+        collection.add([_note("low", trust=0.2), _note("half", trust=0.5), _note("full")])
+        assert _admitted(collection, Filter(min_trust=0.5)) == ["half", "full"]
+
+    @pytest.mark.parametrize("key", _KEYS)
+    def test_metadata_key(self, collection: Collection, key: str) -> None:
+        """A key is a name, whatever is in it: no path, no pattern, no quoting."""
+        collection.add([_note("yes", metadata={key: "v"}), _note("no", metadata={key: "w"}), _note("none")])
+        assert _admitted(collection, Filter(metadata={key: "v"})) == ["yes"]
+
+    @pytest.mark.parametrize(
+        ("wanted", "others"),
+        [
+            ("1", [1, 1.0, True, None, ["1"], {"1": "1"}]),
+            (1, ["1", 2, None, [1]]),
+            (0, ["", None, "0", []]),
+            (True, ["true", False, None]),
+            (False, ["false", True, None]),
+            (1.5, ["1.5", 1, 2, None]),
+            ("", [" ", None, 0, []]),
+            ("naïve 键 😀", ["naive 键 😀", "naïve"]),
+            ("100%_", ["100xx", "100%"]),
+            ("x' OR '1'='1", ["x"]),
+            (2**53 + 1, [2**53, 2**53 + 2]),
+        ],
+    )
+    def test_metadata_value(self, collection: Collection, wanted: str | float, others: list[JsonValue]) -> None:
+        """A value matches itself and none that only looks like it."""
+        collection.add([_note("yes", metadata={"key": wanted})])
+        collection.add([_note(f"no {n}", metadata={"key": other}) for n, other in enumerate(others)])
+        assert _admitted(collection, Filter(metadata={"key": wanted})) == ["yes"]
+
+    def test_a_flag_is_not_a_number(self, collection: Collection) -> None:
+        """`True` and `1` are different values of metadata."""
+        collection.add([_note("flag", metadata={"key": True}), _note("number", metadata={"key": 1})])
+        assert _admitted(collection, Filter(metadata={"key": True})) == ["flag"]
+        assert _admitted(collection, Filter(metadata={"key": 1})) == ["number"]
+
+    def test_metadata_of_a_lower_level_does_not_count(self, collection: Collection) -> None:
+        """Only top-level keys are compared."""
+        collection.add([_note("deep", metadata={"a": {"b": 1}}), _note("flat", metadata={"a.b": 1})])
+        assert _admitted(collection, Filter(metadata={"a.b": 1})) == ["flat"]
+        assert _admitted(collection, Filter(metadata={"b": 1})) == []
+
+    def test_several_keys_must_all_match(self, collection: Collection) -> None:
+        """Every key restricts."""
+        collection.add([_note("both", metadata={"a": 1, "b": "x"}), _note("one", metadata={"a": 1})])
+        assert _admitted(collection, Filter(metadata={"a": 1, "b": "x"})) == ["both"]
+
+    def test_the_best_allowed_are_found_behind_better_ones(self, collection: Collection) -> None:
+        """A filter is applied while searching, not to the first few hits."""
+        collection.add([_note(f"tea number {n}", scope=Scope(user="other")) for n in range(300)])
+        collection.add([_note("coffee", scope=Scope(user="me"))])
+        query = SearchQuery(
+            text="tea", vector=EMBEDDER.vector("note tea"), where=Filter(scope=Scope(user="me")), limit=1, candidates=1
+        )
+        assert [hit.item.id for hit in collection.search(query)] == ["coffee"]

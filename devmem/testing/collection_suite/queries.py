@@ -1,0 +1,55 @@
+"""What the tests of ranking share: items with token codes, and questions that are asked with them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from devmem.collections import Collection, SearchQuery, passages_of
+from devmem.embedding import PassageEmbeddings, token_codes
+from devmem.model.items import MemoryItem, Scope
+from devmem.ranking import Ranking
+from devmem.testing.collection_suite.fixtures import MODEL
+from devmem.testing.embedders import HashTokenEmbedder
+
+NOW: Final = datetime(2024, 3, 13, 12, tzinfo=UTC).timestamp()
+"""A Wednesday."""
+TOKENS: Final = HashTokenEmbedder(dimension=32, name=MODEL.name)
+"""Makes the vectors of the suite's embedder, and those of tokens."""
+PLAIN: Final = Ranking(recency=0.0)
+"""New and old items count the same: the tests add them in the same moment, or nearly."""
+
+
+def encoded(items: list[MemoryItem]) -> dict[str, PassageEmbeddings]:
+    """Make the items' embeddings as a store does, with token codes."""
+    found = {}
+    for one in items:
+        made = TOKENS.embed_tokens(passages_of(one))
+        vectors = TOKENS.embed([*passages_of(one)])
+        found[one.id] = PassageEmbeddings(
+            vectors=vectors, tokens=tuple(map(token_codes, made)), content_hash=one.content_hash
+        )
+    return found
+
+
+def asked(text: str, **fields: Any) -> SearchQuery:  # noqa: ANN401 - fields of every type
+    """Ask by words, vector and tokens."""
+    (tokens,) = TOKENS.embed_tokens([text])
+    return SearchQuery(text=text, vector=tokens.vector, tokens=tokens, **{"ranking": PLAIN, "now": NOW, **fields})
+
+
+def found(collection: Collection, query: SearchQuery) -> list[str]:
+    """Give the hits' ids, best first."""
+    return [hit.item.id for hit in collection.search(query)]
+
+
+def add_encoded(collection: Collection, items: list[MemoryItem]) -> None:
+    """Store items with their token codes."""
+    collection.add(items, embeddings=encoded(items))
+
+
+def turn(name: str, text: str, *, user: str = "u", conversation: str | None = "c", **fields: Any) -> MemoryItem:  # noqa: ANN401
+    """Make a turn of a conversation, without an embedding of its own."""
+    return MemoryItem(
+        id=name, content_summary=text, scope=Scope(user=user, conversation=conversation), created_at=NOW, **fields
+    )

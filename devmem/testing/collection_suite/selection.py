@@ -1,0 +1,150 @@
+"""What a search gives of what it found, and what it tells of the rest."""
+
+# ruff: noqa: S101 - a suite asserts
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from devmem.collections import Collection, Filter, SearchQuery, Unique
+from devmem.model.items import Provenance, Scope, SourceKind
+from devmem.model.results import CandidateCut
+from devmem.ranking import Ranking
+from devmem.testing.collection_suite.fixtures import Opening, item
+from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, found, turn
+
+
+class RankingChoice(Opening):
+    """What is given of what was found, and what is told of the rest."""
+
+    def test_near_duplicates_collapse(self, collection: Collection) -> None:
+        """Of those that say the same one is given, and the next best take the places of the others."""
+        same = ["The meeting is on Friday.", "the meeting is on friday", "The meeting is: on Friday!"]
+        items = [item(text, id=f"same {n}") for n, text in enumerate(same)]
+        others = [item(f"The meeting about topic {n}", id=f"other {n}") for n in range(2)]
+        collection.add([*items, *others])
+        query = asked("the meeting on Friday", limit=3)
+        hits = found(collection, query)
+        assert len(hits) == 3
+        assert len([name for name in hits if name.startswith("same")]) == 1
+        assert {name for name in hits if name.startswith("other")} == {"other 0", "other 1"}
+        everything = replace(query, ranking=replace(PLAIN, collapse=False), limit=10)
+        assert len(found(collection, everything)) == 5
+
+    def test_near_duplicates_of_other_files_or_other_paragraphs_collapse(self, collection: Collection) -> None:
+        """Also where words or passages differ in what full-text search sees of them."""
+        story = [f"Sentence {n} tells of the weather in some town." for n in range(40)]
+        texts = [" ".join(story), "\n\n".join(story)]
+        stories = [item(text, id=f"story {n}") for n, text in enumerate(texts)]
+        places = ["notes.md", "notes-of-a-cat.md"]
+        files = [
+            item("The cat is black.", id=name, provenance=Provenance(kind=SourceKind.FILE, name=name))
+            for name in places
+        ]
+        collection.add([*stories, *files])
+        assert len(found(collection, asked("weather in town"))) == len({"story", "file"})
+        assert len([name for name in found(collection, asked("notes of the black cat")) if name in places]) == 1
+        assert len([name for name in found(collection, SearchQuery(text="is it the")) if name in places]) == 1
+
+    def test_many_near_duplicates_take_no_places(self, collection: Collection) -> None:
+        """However many there are, what else was found is given."""
+        copies = [item(f"the meeting {'!' * n}", id=f"copy {n}") for n in range(40)]
+        collection.add([*copies, item("a meeting of other people entirely", id="other")])
+        hits = found(collection, asked("the meeting", limit=2))
+        assert len(hits) == 2
+        assert "other" in hits
+
+    def test_what_only_begins_alike_or_has_no_words_does_not_collapse(self, collection: Collection) -> None:
+        """No item disappears behind another that says something else."""
+        texts = ["\U0001f44d", "\U0001f44e", "I agree", "I do not agree"]
+        collection.add([item(text, id=text) for text in texts])
+        assert sorted(found(collection, asked("\U0001f44d agree"))) == sorted(texts)
+
+    def test_diverse_hits(self, collection: Collection) -> None:
+        """With diversity something else comes before more of the same, and what was passed over is named."""
+        rain = [item(f"rain rain rain and rain {n}", id=f"rain {n}") for n in range(4)]
+        collection.add([*rain, item("rain on the tomatoes of the garden", id="garden")])
+        query = asked("rain", limit=2)
+        assert "garden" not in found(collection, query)
+        diverse = replace(query, ranking=replace(PLAIN, diversity=0.7))
+        hits = found(collection, diverse)
+        assert hits[0].startswith("rain")
+        assert hits[1] == "garden"
+        cut = {one.item_id: one.reason for one in collection.explain(diverse).cut}
+        assert CandidateCut.DIVERSITY in cut.values()
+        assert not set(cut) & set(hits)
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 5, 20])
+    @pytest.mark.parametrize("ranking", [PLAIN, replace(PLAIN, diversity=0.5), replace(PLAIN, collapse=False)])
+    def test_explaining_gives_the_hits_of_a_search(self, collection: Collection, limit: int, ranking: Ranking) -> None:
+        """And every other item that was looked at is named once, with the reason why it was cut."""
+        same = [item(f"the meeting is on Friday{'.' * n}", id=f"same {n}") for n in range(3)]
+        others = [item(f"the meeting about topic {n}", id=f"other {n}") for n in range(5)]
+        far = item("tomatoes grow in the garden", id="far")
+        collection.add([*same, *others, far])
+        query = asked("the meeting on Friday", limit=limit, min_similarity=0.3, ranking=ranking)
+        report = collection.explain(query)
+        assert list(report.hits) == collection.search(query)
+        named = [hit.item.id for hit in report.hits] + [one.item_id for one in report.cut]
+        assert sorted(named) == sorted(one.id for one in (*same, *others, far))
+        assert report.candidates == len(named)
+
+    def test_why_a_candidate_was_cut(self, collection: Collection) -> None:
+        """By the threshold, as a near-duplicate of a hit, or by the limit."""
+        collection.add(
+            [
+                item("the meeting is on Friday", id="best"),
+                item("The meeting is on Friday!", id="twin"),
+                item("the meeting on Monday is long", id="second"),
+                item("tomatoes grow in the garden", id="far"),
+            ]
+        )
+        report = collection.explain(asked("the meeting is on Friday", limit=1, min_similarity=0.3))
+        (hit,) = report.hits
+        reasons = {one.item_id: one for one in report.cut}
+        assert hit.item.id in ("best", "twin")
+        assert reasons["far"].reason is CandidateCut.THRESHOLD
+        assert reasons["far"].similarity is not None
+        assert reasons["far"].similarity < 0.3
+        assert reasons["second"].reason is CandidateCut.LIMIT
+        report = collection.explain(asked("the meeting is on Friday", limit=2, min_similarity=0.3))
+        first, second = (hit.item.id for hit in report.hits)
+        assert second == "second"
+        (twin,) = [one for one in report.cut if one.reason is CandidateCut.NEAR_DUPLICATE]
+        assert (twin.like, {twin.item_id, first}) == (first, {"best", "twin"})
+        assert twin.score is not None
+
+    def test_what_the_filter_left_out_is_counted(self, collection: Collection) -> None:
+        """Long items count once."""
+        long = "A story about rain. " * 100
+        mine, other = Scope(user="mine"), Scope(user="other")
+        collection.add([item(f"rain {n}", scope=mine) for n in range(3)])
+        collection.add([item(f"rain {n} {long}", scope=other) for n in range(4)])
+        assert collection.explain(asked("rain")).filtered == 0
+        assert collection.explain(asked("rain", where=Filter(scope=mine))).filtered == 4
+        report = collection.explain(asked("rain", where=Filter(scope=other)))
+        assert (report.filtered, len(report.hits)) == (3, 4)
+
+    def test_the_parts_add_up_to_the_score(self, collection: Collection) -> None:
+        """A hit's score can be taken apart, whatever speaks for it."""
+        items = [
+            turn(f"{n}", f"{'I' if n % 2 else 'We'} saw the train {n} yesterday", metadata={"importance": n / 5})
+            for n in range(5)
+        ]
+        add_encoded(collection, items)
+        query = asked("when did we see the train", ranking=Ranking(importance=0.1))
+        hits = collection.search(query)
+        assert len(hits) == 5
+        for hit in hits:
+            assert sum(hit.parts.values()) == pytest.approx(hit.score)
+            assert hit.recency == pytest.approx(1)
+        report = collection.explain(query)
+        assert set(report.stage_ms) == {"filter", "candidates", "late interaction", "evidence", "choose"}
+
+    def test_importance(self, collection: Collection) -> None:
+        """It decides between equals, when it is asked for."""
+        collection.add([item(f"a note {n}", id=f"{n}", metadata={"importance": n}) for n in (1, 0)], unique=Unique.ID)
+        query = SearchQuery(text="note", ranking=replace(PLAIN, importance=0.5))
+        assert found(collection, query) == ["1", "0"]
+        assert found(collection, replace(query, ranking=PLAIN)) == ["0", "1"], "the newer of equals comes first"

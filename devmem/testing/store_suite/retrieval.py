@@ -1,0 +1,130 @@
+"""What is kept is found: by its words, by its meaning, within its scope, also after the provider was down."""
+
+# ruff: noqa: S101 - a suite asserts
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from devmem.collections import Filter
+from devmem.model.items import MemoryContentSnapshot, Scope
+from devmem.model.results import WriteStatus
+from devmem.stores import MemoryBase, MemoryQuery
+from devmem.testing.abilities import needs
+from devmem.testing.clock import ManualClock
+from devmem.testing.embedders import FailingEmbedder, HashEmbedder
+from devmem.testing.store_suite.fixtures import NAME, Opening, OpenStore, exchange
+
+_FACTS = {
+    "key": ("Where is the spare key?", "The spare key is under the blue flowerpot."),
+    "train": ("When does the train leave?", "The night train to Vienna leaves at nine."),
+    "bread": ("How long does the bread bake?", "Sourdough bread bakes for forty minutes."),
+}
+
+
+def _filled(store: MemoryBase) -> MemoryBase:
+    for asked, answered in _FACTS.values():
+        assert store.update(exchange(asked, answered)).status is WriteStatus.STORED
+    return store
+
+
+class Recalling(Opening):
+    """Retrieve and search."""
+
+    @pytest.mark.parametrize("fact", _FACTS)
+    @pytest.mark.parametrize("embedded", [True, False])
+    @needs("searches")
+    def test_the_fitting_item_comes_first(self, open_store: OpenStore, fact: str, embedded: bool) -> None:
+        """With an embedding and without one."""
+        store = _filled(open_store(embedder=HashEmbedder() if embedded else None))
+        asked, answered = _FACTS[fact]
+        best, *_ = store.retrieve("", asked, 3)
+        assert answered in best.content_summary
+
+    def test_no_more_than_asked_for(self, store: MemoryBase) -> None:
+        """`top_k` bounds the answer; none is asked for with 0."""
+        _filled(store)
+        assert len(store.retrieve("", "the train the key the bread", 2)) == 2
+        assert len(store.retrieve("", "the train the key the bread", 99)) == 3
+        assert store.retrieve("", "the train", 0) == []
+
+    def test_an_empty_store_gives_nothing(self, store: MemoryBase) -> None:
+        """The first node of a workflow finds an empty memory."""
+        assert store.retrieve("", "anything", 3) == []
+
+    def test_conversations_are_found(self, store: MemoryBase) -> None:
+        """At most so many, each with so many of its items, every one marked with the store's name."""
+        _filled(store)
+        groups = store.search_conversations(MemoryQuery(text="the train the key the bread", top_k=2), hits_each=1)
+        assert 1 <= len(groups) <= 2
+        assert [len(group.hits) for group in groups] == [1] * len(groups)
+        assert all(hit.store == NAME for group in groups for hit in group.hits)
+        assert store.search_conversations(MemoryQuery(text="the train", top_k=0)) == []
+
+    def test_a_query_may_be_a_snapshot(self, store: MemoryBase) -> None:
+        """As nodes ask it."""
+        _filled(store)
+        query = MemoryContentSnapshot(text="the night train to Vienna")
+        assert store.retrieve("", query, 1) == store.retrieve("", query.text, 1)
+
+    def test_hits_name_their_store_and_are_in_order(self, store: MemoryBase) -> None:
+        """Best first, each with its score."""
+        hits = _filled(store).search(MemoryQuery(text="the spare key", top_k=3))
+        assert {hit.store for hit in hits} == {NAME}
+        if self.searches:
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        assert asyncio.run(store.asearch(MemoryQuery(text="the spare key", top_k=3))) == hits
+
+    def test_a_scope_is_respected(self, store: MemoryBase) -> None:
+        """One user's items are not shown to another."""
+        for user in ("ann", "bob"):
+            store.update(exchange("What is my code word?", f"Your code word is {user}-secret.", scope=Scope(user=user)))
+        where = Filter(scope=Scope(user="bob"))
+        hits = store.search(MemoryQuery(text="what is my code word", top_k=5, where=where))
+        assert [hit.item.scope.user for hit in hits] == ["bob"]
+        assert store.count_memories(where) == 1
+        assert store.delete(where=where) == 1
+        assert store.count_memories() == 1
+
+    def test_the_same_words_of_two_users_are_two_items(self, store: MemoryBase) -> None:
+        """What one said is not withheld from the other because it is known already."""
+        for user in ("ann", "bob"):
+            payload = exchange("What do I like?", "You like dark chocolate.", scope=Scope(user=user))
+            assert store.update(payload).status is WriteStatus.STORED
+
+    @needs("searches", "embeds")
+    def test_less_similar_items_are_left_out(self, open_store: OpenStore) -> None:
+        """The threshold is a cosine."""
+        embedder = HashEmbedder()
+        store = _filled(open_store(embedder=embedder))
+        (train,) = [item for item in store.recent(9) if "Vienna" in item.content_summary]
+        assert store.retrieve("", train.content_summary, 3, similarity_threshold=0.95) == [train]
+
+    @needs("embeds")
+    def test_a_provider_that_is_down_costs_no_write(self, open_store: OpenStore) -> None:
+        """The item is stored, found by its words, and embedded when the provider answers again."""
+        clock, embedder = ManualClock(), FailingEmbedder()
+        store = open_store(embedder=embedder, clock=clock)
+        asked, answered = _FACTS["train"]
+        outcome = store.update(exchange(asked, answered))
+        assert (outcome.status, outcome.waiting) == (WriteStatus.STORED, True)
+        assert store.info().waiting == 1
+        assert answered in store.retrieve("", "night train", 1)[0].content_summary
+        embedder.recover()
+        clock.advance(3600)
+        store.save()
+        assert store.info().waiting == 0
+        (hit,) = store.search(MemoryQuery(text=f"{asked} {answered}", top_k=1))
+        assert hit.similarity is not None
+        assert hit.similarity > 0.5
+
+    @needs("embeds")
+    def test_a_provider_that_is_down_is_left_in_peace(self, open_store: OpenStore) -> None:
+        """A run is not slowed down by asking it again at every node."""
+        embedder = FailingEmbedder()
+        store = open_store(embedder=embedder)
+        for n in range(20):
+            store.update(exchange(f"question number {n}", f"the answer to that is {n}"))
+        assert embedder.refused == 1
+        assert store.info().waiting == store.count_memories() == 20

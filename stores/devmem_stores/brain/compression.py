@@ -1,0 +1,168 @@
+"""Turning older messages into summaries, and summaries into summaries of a higher level."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import uuid4
+
+from devmem import MissingExtraError
+from devmem.errors import ChatModelError
+from devmem.stores import estimate_tokens
+from devmem_stores.brain.config import BrainConfig
+from devmem_stores.brain.errors import BrainBusyError
+from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.message_log import StateKeeper
+from devmem_stores.brain.state import BrainState, Entry, Summary, spoken
+from devmem_stores.brain.summarizing import Summarized, Summarizer
+
+_FIRST_PAUSE: Final = 5.0
+_LONGEST_PAUSE: Final = 300.0
+_STEPS_A_WRITE: Final = 5
+"""One for the messages, and one for each level that fills up with it; a longer backlog goes on with the next write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The next thing to summarize: messages, or summaries of one level."""
+
+    entries: tuple[Entry, ...] = ()
+    summaries: tuple[Summary, ...] = ()
+
+    def text(self) -> str:
+        """Give what is to be summarized, a line each."""
+        return "\n".join([*(spoken(e.message) for e in self.entries), *(s.text for s in self.summaries)])
+
+    def summary(self, made: Summarized) -> Summary:
+        """Make the summary of it: from when to when, and of what."""
+        times = [e.message.created_at for e in self.entries]
+        sources = dict.fromkeys(
+            [*(e.item_id for e in self.entries), *(source for s in self.summaries for source in s.sources)]
+        )
+        return Summary(
+            id=uuid4().hex,
+            text=made.text,
+            level=max((s.level for s in self.summaries), default=0) + 1,
+            start=min([*times, *(s.start for s in self.summaries)]),
+            end=max([*times, *(s.end for s in self.summaries)]),
+            messages=len(self.entries) + sum(s.messages for s in self.summaries),
+            sources=tuple(sources),
+            method=made.method,
+        )
+
+
+def next_step(state: BrainState, config: BrainConfig, *, all_older: bool = False) -> Step | None:
+    """Say what is to be summarized next; None when the state is small enough.
+
+    The latest messages are never summarized, and the messages of one exchange only together. `all_older` summarizes
+    every older message, however few they are.
+    """
+    for level in sorted({summary.level for summary in state.summaries}):
+        alike = [summary for summary in state.summaries if summary.level == level]
+        if len(alike) >= config.summaries_per_level:
+            return Step(summaries=tuple(alike[: config.summaries_per_level]))
+    older = _whole_items(state.entries, len(state.entries) - config.keep_messages)
+    if not older:
+        return None
+    if len(older) >= config.max_messages:
+        return Step(entries=_whole_items(state.entries, config.max_messages) or older)
+    too_long = sum(estimate_tokens(spoken(entry.message)) for entry in state.entries) > config.max_tokens
+    return Step(entries=older) if all_older or too_long else None
+
+
+def _whole_items(entries: tuple[Entry, ...], count: int) -> tuple[Entry, ...]:
+    """Give the first messages, so many at most, without a part of an exchange."""
+    count = min(max(count, 0), len(entries))
+    while 0 < count < len(entries) and entries[count - 1].item_id == entries[count].item_id:
+        count -= 1
+    return entries[:count]
+
+
+def replaced(state: BrainState, step: Step, summary: Summary) -> BrainState:
+    """Put a summary in the place of what it was made of; a state that does not hold all of that stays as it is."""
+    gone = {(entry.item_id, entry.message.id) for entry in step.entries}
+    kept = tuple(entry for entry in state.entries if (entry.item_id, entry.message.id) not in gone)
+    merged = {old.id for old in step.summaries}
+    others = [old for old in state.summaries if old.id not in merged]
+    if len(state.entries) - len(kept) != len(gone) or len(state.summaries) - len(others) != len(merged):
+        return state
+    at = next((n for n, old in enumerate(state.summaries) if old.id in merged), len(others))
+    return replace(state, entries=kept, summaries=(*others[:at], summary, *others[at:]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compressed:
+    """What compressing a conversation came to."""
+
+    messages: int = 0
+    """So many messages of the history are in summaries now."""
+    failure: Exception | None = None
+    """Why it went no further; what is not summarized stays in the history."""
+
+
+class Compressor:
+    """Compresses conversations; the model is asked while nothing is locked, and left in peace after it failed."""
+
+    def __init__(
+        self, config: BrainConfig, keeper: StateKeeper, summarizer: Summarizer, clock: Callable[[], float]
+    ) -> None:
+        self._config, self._keeper, self._summarizer, self._clock = config, keeper, summarizer, clock
+        self._busy: set[ChatKey] = set()
+        self._lock = threading.Lock()
+        self._pause = _FIRST_PAUSE
+        self._resume_at = 0.0
+        self._last: Exception | None = None
+
+    def compress(self, key: ChatKey, state: BrainState, *, all_older: bool = False) -> Compressed:
+        """Summarize until the state is small enough; a conversation that another thread is at is left to it.
+
+        `all_older` summarizes all but the latest messages, and asks a model that failed before at once.
+        """
+        if next_step(state, self._config, all_older=all_older) is None:
+            return Compressed()
+        with self._lock:
+            if not all_older and self._clock() < self._resume_at:
+                return Compressed(failure=self._last)
+            if key in self._busy:
+                return Compressed()
+            self._busy.add(key)
+        try:
+            return self._compressed(key, state, all_older)
+        finally:
+            with self._lock:
+                self._busy.discard(key)
+
+    def _compressed(self, key: ChatKey, state: BrainState, all_older: bool) -> Compressed:
+        messages = steps = 0
+        while (step := next_step(state, self._config, all_older=all_older)) is not None:
+            if steps == _STEPS_A_WRITE and not all_older:
+                break
+            steps += 1
+            try:
+                made = self._summarizer.summarize(step.text(), max_words=self._config.summary_words)
+                put = self._put(key, step, step.summary(made))
+            except (ChatModelError, MissingExtraError, BrainBusyError) as error:
+                self._failed(error)
+                return Compressed(messages=messages, failure=error)
+            self._worked()
+            if put is None:
+                return Compressed(messages=messages)
+            messages += len(step.entries)
+            state = put
+        return Compressed(messages=messages)
+
+    def _put(self, key: ChatKey, step: Step, summary: Summary) -> BrainState | None:
+        """Put a summary into the state that is kept; None when another process was faster."""
+        state = self._keeper.update(key, lambda state: replaced(state, step, summary)).state
+        return state if state is not None and any(one.id == summary.id for one in state.summaries) else None
+
+    def _failed(self, error: Exception) -> None:
+        with self._lock:
+            self._last, self._resume_at = error, self._clock() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _worked(self) -> None:
+        with self._lock:
+            self._last, self._resume_at, self._pause = None, 0.0, _FIRST_PAUSE

@@ -1,0 +1,92 @@
+"""What the conversations of one store share: its items, the keeper of their states, and who thinks about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+from devmem import Filter, MemoryItem, Scope, WriteOutcome
+from devmem_stores.brain.archive import KNOWLEDGE, MESSAGE, entries_of, was_said
+from devmem_stores.brain.compression import Compressor
+from devmem_stores.brain.config import BrainConfig
+from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.llm_tasks import LlmTasks
+from devmem_stores.brain.message_log import StateKeeper
+from devmem_stores.brain.state import BrainState, Entry, with_entries
+from devmem_stores.brain.summarizing import Summarizer
+
+_LOOKED_THROUGH: Final = 200
+
+
+class Archive(Protocol):
+    """The store's items."""
+
+    def add_item(self, item: MemoryItem) -> WriteOutcome:
+        """Store an item, durably."""
+        ...
+
+    def get(self, ids: list[str]) -> list[MemoryItem]:
+        """Give the items that are there, in the order of `ids`."""
+        ...
+
+    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Give the items stored last, newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What a conversation works with."""
+
+    store: str
+    config: BrainConfig
+    archive: Archive
+    keeper: StateKeeper
+    compressor: Compressor
+    summarizer: Summarizer
+    thinker: LlmTasks
+    clock: Callable[[], float]
+
+    def entries(self, items: list[str]) -> list[Entry]:
+        """Give the messages that items keep, in order."""
+        return [entry for item in self.archive.get(items) for entry in entries_of(item)]
+
+    def rebuilt(self, key: ChatKey, *, but: str | None = None) -> BrainState:
+        """Make a state of the latest items, where its own was lost; an empty one when nothing was said.
+
+        What was imported was not said here. `but` names an item that is about to be added.
+        """
+        found = self.archive.recent(_LOOKED_THROUGH, Filter(scope=Scope(user=key.user or None)))
+        items = [
+            item
+            for item in reversed(found)
+            if ChatKey.of(item.scope) == key and MESSAGE in item.metadata and item.id != but
+        ]
+        if not items:
+            return BrainState()
+        known = [entry for item in items if item.metadata.get(KNOWLEDGE) for entry in entries_of(item)]
+        said = [entry for item in items if was_said(item) for entry in entries_of(item)]
+        # All of them first, for the largest number among their ids.
+        whole = with_entries(BrainState(knowledge_entries=tuple(known)), said)
+        kept = whole.entries[-self.config.max_messages :]
+        return BrainState(
+            entries=kept,
+            knowledge_entries=whole.knowledge_entries,
+            last_history_id=whole.last_history_id,
+            last_number=whole.last_number,
+        )
+
+    def catch_up(self) -> None:
+        """Tell the conversations of what was stored last, where a process died before it could."""
+        missed: dict[ChatKey, list[MemoryItem]] = {}
+        for item in reversed(self.archive.recent(self.config.max_messages)):
+            if was_said(item):
+                missed.setdefault(ChatKey.of(item.scope), []).append(item)
+        for key, items in missed.items():
+            state = self.keeper.load(key).state
+            if state is None or state.known_items().issuperset(item.id for item in items):
+                continue
+            entries = [entry for item in items for entry in entries_of(item)]
+            self.keeper.update(key, partial(with_entries, entries=entries))

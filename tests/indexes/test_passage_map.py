@@ -1,0 +1,113 @@
+"""The passage_map of passages gives what a plain list of pairs gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.indexes.passage_map import PassageMap
+
+BATCHES = st.lists(st.lists(st.integers(1, 4), max_size=6), max_size=5)
+"""How many passages each item of a batch has."""
+STEPS = st.integers(1, 3)
+
+
+def numbered(batches: list[list[int]], step: int) -> list[list[tuple[int, int]]]:
+    """Give passages and rows as a database numbers them, with gaps where items were deleted at once."""
+    passage, row = 0, 0
+    found = []
+    for batch in batches:
+        pairs = []
+        for count in batch:
+            row += step
+            for _ in range(count):
+                passage += step
+                pairs.append((passage, row))
+        found.append(pairs)
+    return found
+
+
+def filled(batches: list[list[tuple[int, int]]], *, reopened: bool = False) -> PassageMap:
+    passage_map = PassageMap()
+    for pairs in batches:
+        passage_map.add([passage for passage, _ in pairs], [row for _, row in pairs])
+        if reopened:
+            passage_map = PassageMap.restore(passage_map.parts())
+    return passage_map
+
+
+@given(batches=BATCHES, step=STEPS, reopened=st.booleans())
+def test_it_gives_what_was_added(batches: list[list[int]], step: int, reopened: bool) -> None:
+    added = numbered(batches, step)
+    pairs = [pair for batch in added for pair in batch]
+    passage_map = filled(added, reopened=reopened)
+    assert len(passage_map) == len(pairs)
+    assert passage_map.last == max((passage for passage, _ in pairs), default=0)
+    passages = np.array([passage for passage, _ in pairs], dtype=np.int64)
+    assert passage_map.rows_of(passages[::-1]).tolist() == [row for _, row in pairs][::-1]
+
+
+@given(batches=BATCHES, step=STEPS, data=st.data())
+def test_the_passages_of_rows(batches: list[list[int]], step: int, data: st.DataObject) -> None:
+    added = numbered(batches, step)
+    pairs = [pair for batch in added for pair in batch]
+    rows = data.draw(st.lists(st.integers(0, 40), unique=True))
+    passages, owner = filled(added).passages_of(np.array(rows, dtype=np.int64))
+    wanted = [(passage, at) for at, row in enumerate(rows) for passage, its in pairs if its == row]
+    assert list(zip(passages.tolist(), owner.tolist(), strict=True)) == wanted
+
+
+class Thrifty(PassageMap):
+    """Gives room back at once."""
+
+    least_removed = 0
+
+
+@given(batches=BATCHES, step=STEPS, data=st.data())
+def test_what_is_left_after_removing(batches: list[list[int]], step: int, data: st.DataObject) -> None:
+    """Rows that were not removed keep their passages, whatever was given back; the last passage stays known."""
+    added = numbered(batches, step)
+    passage_map, last, highest, gone = Thrifty(), 0, 0, set[int]()
+    for pairs in added:
+        passage_map.add([passage for passage, _ in pairs], [row for _, row in pairs])
+        last = max([last, *(passage for passage, _ in pairs)])
+        rows = sorted(data.draw(st.sets(st.integers(0, 40), max_size=8)))
+        passage_map.remove(np.array(rows, dtype=np.int64))
+        highest = max([highest, *(row for _, row in pairs)])
+        gone |= {row for row in rows if row <= highest}
+        if data.draw(st.booleans()):
+            passage_map = Thrifty.restore(passage_map.parts())
+    assert passage_map.last == last
+    there = [pair for pairs in added for pair in pairs]
+    kept = sorted({row for _, row in there} - gone)
+    passages, owner = passage_map.passages_of(np.array(kept, dtype=np.int64))
+    wanted = [(passage, kept.index(row)) for passage, row in there if row in kept]
+    assert list(zip(passages.tolist(), owner.tolist(), strict=True)) == wanted
+
+
+def test_room_is_given_back() -> None:
+    passage_map = PassageMap()
+    for start in range(0, 100_000, 100):
+        passage_map.add(range(start + 1, start + 101), range(start + 1, start + 101))
+        passage_map.remove(np.arange(start - 99, start + 1))
+    assert passage_map.last == 100_000
+    assert len(passage_map) < 4000
+
+
+def test_room_is_given_back_by_reopening() -> None:
+    passage_map = PassageMap()
+    for start in range(0, 5000, 500):
+        passage_map.add(range(start + 1, start + 501), range(start + 1, start + 501))
+        passage_map.remove(np.arange(start - 499, start + 1))
+        passage_map = PassageMap.restore(passage_map.parts())
+    assert passage_map.last == 5000
+    assert len(passage_map) == 500
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 passages of 1 rows"):
+        PassageMap.restore({"passages": np.array([1, 2]), "rows": np.array([1])})
+    with pytest.raises(KeyError):
+        PassageMap.restore({"passages": np.array([1])})

@@ -1,0 +1,154 @@
+"""Token codes are read once and kept, up to a bound."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from devmem.collections.sqlite.schema import make_tables
+from devmem.collections.sqlite.source import SqliteTokenRows
+from devmem.indexes.token_codes import TokenCache
+from devmem.ranking import code_width
+
+WIDTH = 4
+KEPT = 10
+"""So many passages of 3 tokens fit into the cache."""
+
+
+class Database:
+    """A database of token codes that knows which passages were read."""
+
+    def __init__(self, passages: int) -> None:
+        self.connection = sqlite3.connect(":memory:")
+        make_tables(self.connection)
+        self.codes: dict[int, np.ndarray] = {}
+        for passage in range(1, passages + 1):
+            self.add(passage)
+
+    def add(self, passage: int) -> None:
+        self.codes[passage] = np.full((3, WIDTH), passage % 251, dtype=np.uint8)
+        self.connection.execute("INSERT INTO tokens VALUES (?, ?)", (passage, self.codes[passage].tobytes()))
+
+    def forget(self) -> None:
+        self.connection.execute("DELETE FROM tokens")
+
+
+@pytest.fixture
+def database() -> Database:
+    return Database(1200)
+
+
+def gathered(database: Database, cache: TokenCache, passages: list[int]) -> dict[int, np.ndarray]:
+    """Ask for codes, and give those of each passage that has some, without the zeros behind them."""
+    codes, counts = cache.gather(SqliteTokenRows(database.connection), passages, WIDTH)
+    assert len(codes) == counts.sum()
+    assert not codes[:, WIDTH:].any()
+    ends = np.cumsum(counts).tolist()
+    starts = [0, *ends]
+    parts = {one: codes[start:end, :WIDTH] for one, start, end in zip(passages, starts, ends, strict=False)}
+    return {one: part for one, part in parts.items() if len(part)}
+
+
+def check(database: Database, found: dict[int, np.ndarray]) -> None:
+    for passage, codes in found.items():
+        assert np.array_equal(codes, database.codes[passage])
+
+
+def bounded(ahead: int = 0) -> TokenCache:
+    return TokenCache(most_bytes=KEPT * 3 * code_width(WIDTH), ahead=ahead)
+
+
+@pytest.mark.parametrize("ahead", [0, 5000])
+def test_codes_are_those_of_the_database(database: Database, ahead: int) -> None:
+    """More of them than the cache keeps, and than SQLite takes at once, are given all the same."""
+    everything = list(database.codes)
+    for cache in (bounded(ahead), TokenCache(ahead=ahead)):
+        for _ in range(2):
+            found = gathered(database, cache, everything[::-1])
+            assert sorted(found) == everything
+            check(database, found)
+
+
+def test_what_was_asked_for_is_kept(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, [3, 1, 2])
+    database.forget()
+    found = gathered(database, cache, [1, 2, 3, 4])
+    assert sorted(found) == [1, 2, 3]
+    check(database, found)
+
+
+def test_when_there_is_no_more_room_it_starts_again(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, list(range(1, KEPT + 1)))
+    check(database, gathered(database, cache, [2, 100, 101]))
+    database.forget()
+    assert sorted(gathered(database, cache, list(database.codes))) == [2, 100, 101]
+
+
+def test_a_small_database_is_read_at_once(database: Database) -> None:
+    cache = TokenCache(ahead=1200)
+    gathered(database, cache, [7])
+    database.connection.execute("DELETE FROM tokens WHERE passage < 1000")
+    database.add(1201)
+    found = gathered(database, cache, [*database.codes, 9999])
+    assert sorted(found) == list(database.codes)
+    check(database, found)
+
+
+def test_numbers_of_what_was_deleted_do_not_count(database: Database) -> None:
+    for passage in (90_000, 90_001, 90_002):
+        database.add(passage)
+    database.connection.execute("DELETE FROM tokens WHERE passage < 90000")
+    cache = TokenCache(ahead=3)
+    gathered(database, cache, [90_001])
+    database.forget()
+    assert sorted(gathered(database, cache, [90_000, 90_001, 90_002])) == [90_000, 90_001, 90_002]
+
+
+def test_codes_of_another_width_are_those_of_another_model(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, [1])
+    codes, counts = cache.gather(SqliteTokenRows(database.connection), [1], 5)
+    assert (len(codes), counts.tolist()) == (0, [0])
+    assert sorted(gathered(database, cache, [1])) == [1]
+
+
+def test_of_a_large_database_only_what_is_needed_is_read(database: Database) -> None:
+    cache = TokenCache(ahead=1199)
+    gathered(database, cache, [7])
+    database.forget()
+    assert sorted(gathered(database, cache, [6, 7, 8])) == [7]
+
+
+def test_reading_ahead_ends_where_there_is_no_more_room(database: Database) -> None:
+    cache = bounded(ahead=5000)
+    for passages in ([7], [1100, 3], [1, 1200]):
+        found = gathered(database, cache, passages)
+        assert sorted(found) == sorted(passages)
+        check(database, found)
+
+
+def test_codes_larger_than_the_bound_are_given_but_not_kept(database: Database) -> None:
+    cache = TokenCache(most_bytes=5, ahead=0)
+    check(database, gathered(database, cache, [1, 2]))
+    check(database, gathered(database, cache, [3]))
+    database.forget()
+    assert sorted(gathered(database, cache, [1, 2, 3])) == [3]
+
+
+def test_passages_without_codes_or_with_those_of_another_model(database: Database) -> None:
+    database.connection.execute("INSERT INTO tokens VALUES (5000, x''), (5001, x'0102030405')")
+    assert sorted(gathered(database, bounded(), [1, 5000, 5001, 7000])) == [1]
+    assert gathered(database, bounded(), [5000, 7000]) == {}
+    assert gathered(database, bounded(), []) == {}
+
+
+def test_forgetting(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, [1])
+    cache.clear()
+    database.forget()
+    assert gathered(database, cache, [1]) == {}

@@ -1,0 +1,60 @@
+"""Chinese memories are found by their full text alone: 50 of several people, 30 questions in other words.
+
+Some are in traditional characters, some asked for in the other script, some by dates and digits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem import MemoryBase, MemoryItem, load_workflow, open_stores
+from devmem.stores import MemoryQuery
+from devmem.transfer.importing import read_records
+
+DATA = Path(__file__).parent / "data" / "chinese.units.json"
+WORKFLOW = "memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]\n"
+
+
+def queries() -> list[dict[str, Any]]:
+    (group,) = json.loads(DATA.read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = group["queries"]
+    return found
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Iterator[MemoryBase]:
+    file = tmp_path / "workflow.yaml"
+    file.write_text(WORKFLOW, encoding="utf-8")
+    with open_stores(load_workflow(file)) as stores:
+        stores["notes"].add([record for record in read_records(DATA) if isinstance(record, MemoryItem)])
+        yield stores["notes"]
+
+
+def found_within(notes: MemoryBase, asked: dict[str, Any], k: int) -> bool:
+    hits = notes.search(MemoryQuery(text=asked["text"], top_k=k))
+    return bool({hit.item.id for hit in hits} & {f"zh/{unit}" for unit in asked["gold"]})
+
+
+def test_the_set_is_whole(notes: MemoryBase) -> None:
+    asked = queries()
+    assert (notes.count_memories(), len(asked)) == (50, 30)
+    gold = [f"zh/{unit}" for one in asked for unit in one["gold"]]
+    assert len(notes.get(gold)) == len(gold)
+
+
+def test_most_questions_find_their_memory_by_words_alone(notes: MemoryBase) -> None:
+    missed = [asked["text"] for asked in queries() if not found_within(notes, asked, 5)]
+    assert len(missed) <= 0.15 * 30, missed
+
+
+def test_both_scripts_and_digits_are_found(notes: MemoryBase) -> None:
+    found = {
+        kind: [found_within(notes, one, 5) for one in queries() if one["type"] == kind]
+        for kind in ("繁体", "日期与数字")
+    }
+    assert all(sum(each) >= 0.75 * len(each) for each in found.values()), found

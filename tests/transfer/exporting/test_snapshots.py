@@ -1,0 +1,163 @@
+"""A snapshot is imported again without loss, and read by people without harm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem import MemoryContentSnapshot, MemoryItem, Scope
+from devmem.collections import SqliteCollection
+from devmem.collections.attachments import with_inline_attachments
+from devmem.errors import DataFileError
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.stores import Provenance, SnapshotBlock, content_hash
+from devmem.testing.strategies import TEXTS, items
+from devmem.transfer.exporting import Snapshot, json_parts, markdown_parts
+from devmem.transfer.exporting.markdown import fenced
+from devmem.transfer.importing import FileFormat, detect_format, open_data
+
+
+def snapshot(*kept: MemoryItem) -> Snapshot:
+    return Snapshot(store="notes", store_type="simple", exported_at=1.7e9, items=kept)
+
+
+def written(path: Path, *kept: MemoryItem) -> Path:
+    path.write_bytes("".join(json_parts(snapshot(*kept))).encode("utf-8"))
+    return path
+
+
+def read(path: Path) -> list[object]:
+    return list(open_data(path).records)
+
+
+@given(kept=st.lists(items(8), max_size=4, unique_by=lambda item: item.id))
+def test_what_was_exported_is_read_back(tmp_path_factory: pytest.TempPathFactory, kept: Sequence[MemoryItem]) -> None:
+    path = written(tmp_path_factory.mktemp("exports") / "notes.json", *kept)
+    assert detect_format(path) is FileFormat.EXPORT
+    assert open_data(path).total == len(kept)
+    assert read(path) == [replace(item, embedding=None) for item in kept]
+
+
+def test_an_item_is_a_line_and_no_vector_is_written(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.json", *(MemoryItem(id=str(n), content_summary="a\nb") for n in range(3)))
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert {key: document[key] for key in ("format", "version", "store", "type", "exported_at", "count")} == {
+        "format": "devmem-export",
+        "version": 1,
+        "store": "notes",
+        "type": "simple",
+        "exported_at": "2023-11-14T22:13:20Z",
+        "count": 3,
+    }
+    assert len([line for line in path.read_text(encoding="utf-8").splitlines() if '"content_summary"' in line]) == 3
+
+
+def test_it_may_be_written_on_one_line_by_another_tool(tmp_path: Path) -> None:
+    item = MemoryItem(content_summary="hello")
+    path = written(tmp_path / "x.json", item)
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
+    assert read(path) == [item]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d | {"count": 3}, "says it has 3 items, but there are 1"),
+        (lambda d: d | {"version": 2}, "upgrade devmem"),
+        (lambda d: d | {"items": [{"content_summary": "no id"}]}, r"items\[0\]: expected an item with an `id`"),
+        (lambda d: d | {"items": [{"id": "a", "content_summary": 5}]}, r"items\[0\]: content_summary"),
+        (lambda d: d | {"items": None}, "expected an object with `format`"),
+    ],
+)
+def test_a_damaged_export_is_refused(tmp_path: Path, change: Callable[[dict[str, object]], object], said: str) -> None:
+    path = written(tmp_path / "x.json", MemoryItem(content_summary="hello"))
+    path.write_text(json.dumps(change(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
+    with pytest.raises(DataFileError, match=said):
+        read(path)
+
+
+def test_an_export_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.json", MemoryItem(content_summary="hello"), MemoryItem(content_summary="bye"))
+    whole = path.read_bytes()
+    for length in range(60, len(whole) - 2, 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataFileError):
+            read(path)
+
+
+def test_the_bytes_of_a_large_attachment_travel_with_it(tmp_path: Path) -> None:
+    """The store keeps them in a file beside it; elsewhere that file does not exist."""
+    uri = "data:image/png;base64," + "QUJD" * 30_000
+    ref = AttachmentRef(attachment_id="a", mime_type="image/png", data_uri=uri)
+    block = SnapshotBlock(block=MessageBlock(type="image", attachment=ref))
+    item = MemoryItem(id="x", content_summary="a picture", output_snapshot=MemoryContentSnapshot(blocks=(block,)))
+    place = SqliteCollection(tmp_path / "here" / "a.db")
+    place.add([item])
+    (kept,) = place.get(["x"])
+    place.close()
+    lost: list[str] = []
+
+    def lose(ref: AttachmentRef, _error: OSError) -> None:
+        lost.append(ref.attachment_id)
+
+    inline = with_inline_attachments(kept, lose)
+    (ref_back,) = [entry.block.attachment for entry in inline.output_snapshot.blocks] if inline.output_snapshot else []
+    assert ref_back is not None
+    assert ref_back.data_uri == uri
+    other = SqliteCollection(tmp_path / "there" / "b.db")
+    other.add([inline])
+    (back,) = other.get(["x"])
+    other.close()
+    assert str(tmp_path / "there") in str(back.output_snapshot)
+    assert replace(back, output_snapshot=None) == replace(kept, output_snapshot=None)
+    assert lost == []
+    for file in (tmp_path / "here" / "a.db.files").iterdir():
+        file.unlink()
+    assert with_inline_attachments(kept, lose) == kept
+    assert lost == ["a"]
+
+
+def test_markdown_is_read_by_people() -> None:
+    item = MemoryItem(
+        id="d1",
+        content_summary="Mara: The deadline is on 12 June.",
+        event_time=1_744_016_520.0,
+        created_at=1_700_000_000.0,
+        expires_at=1_800_000_000.0,
+        scope=Scope(user="ann"),
+        provenance=Provenance(name="data_file.jsonl", parents=("d0",)),
+        trust=0.5,
+        metadata={"room": 5, "empty": []},
+        input_snapshot=MemoryContentSnapshot(text="And the whole question."),
+    )
+    page = "".join(markdown_parts(snapshot(item, replace(item, id="d2", event_time=1e15))))
+    assert page.startswith("# Memory notes\n\nA `simple` store of devmem, exported 2023-11-14T22:13:20Z.\n")
+    assert "\n## 2025-04-07\n\n### 09:02 data\\_file.jsonl\n\n```text\nMara: The deadline is on 12 June.\n```\n" in page
+    assert "The whole input:\n\n```text\nAnd the whole question.\n```" in page
+    assert "- user: ann\n- trust: 0.5\n- made from: d0\n- room: 5\n" in page
+    assert "empty" not in page
+    assert page.endswith("\n2 items\n")
+
+
+@given(text=TEXTS)
+def test_no_text_leaves_its_fence(text: str) -> None:
+    """A text with fences of its own is still one block."""
+    for hostile in (text, f"```\n# heading {text}\n````", "`" * 7):
+        first, *_ = block = fenced(hostile).rstrip("\n").split("\n")
+        ticks = first.removesuffix("text")
+        assert set(ticks) == {"`"}
+        assert block[-1] == ticks
+        assert not any(line.strip().startswith(ticks) for line in block[1:-1])
+
+
+def test_items_keep_their_hash(tmp_path: Path) -> None:
+    item = MemoryItem(content_summary="a", content_hash=content_hash("made of more than the summary"))
+    (back,) = read(written(tmp_path / "x.json", item))
+    assert isinstance(back, MemoryItem)
+    assert back.content_hash == item.content_hash

@@ -1,0 +1,171 @@
+"""JSON lines: texts, dumped items and rescued writes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem.errors import DataFileError
+from devmem.manager import dump_payload
+from devmem.stores import Provenance, SourceKind, dump_item
+from devmem.transfer.importing import FileFormat, open_data, read_records
+
+
+def written(path: Path, *records: object) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def items(path: Path, data_format: str = "auto") -> list[MemoryItem]:
+    records = list(read_records(path, data_format))
+    return [record for record in records if isinstance(record, MemoryItem)]
+
+
+@pytest.mark.parametrize("key", ["text", "content", "content_summary"])
+def test_a_text_becomes_an_item(tmp_path: Path, key: str) -> None:
+    (item,) = items(written(tmp_path / "a.jsonl", {key: "The tram stops here."}))
+    assert item.content_summary == "The tram stops here."
+    assert item.provenance == Provenance(kind=SourceKind.IMPORT, name="a.jsonl")
+    assert item.event_time is None
+
+
+@pytest.mark.parametrize("speaker_key", ["speaker", "role"])
+@pytest.mark.parametrize("time_key", ["time", "date", "timestamp", "event_time"])
+def test_who_said_it_and_when_is_kept(tmp_path: Path, speaker_key: str, time_key: str) -> None:
+    record: dict[str, Any] = {"text": "Hello.", speaker_key: "Mara", time_key: "1970-01-01T00:01:00Z"}
+    record |= {"user": "u1", "agent": "a1", "session": "s1", "conversation": 7, "mood": "good", "metadata": {"x": 1}}
+    (item,) = items(written(tmp_path / "a.jsonl", record))
+    assert item.content_summary == "Mara: Hello."
+    assert item.event_time == 60
+    assert item.scope == Scope(user="u1", agent="a1", session="s1", conversation="7")
+    assert item.metadata == {"speaker": "Mara", "mood": "good", "x": 1}
+
+
+def test_a_record_without_an_id_always_has_the_same(tmp_path: Path) -> None:
+    first, second = ({"text": "one", "n": 1}, {"text": "two"})
+    ids = [item.id for item in items(written(tmp_path / "a.jsonl", first, second))]
+    again = [item.id for item in items(written(tmp_path / "other.jsonl", second, {"n": 1, "text": "one"}))]
+    assert ids == again[::-1]
+    assert len(set(ids)) == 2
+
+
+def test_a_given_id_is_kept(tmp_path: Path) -> None:
+    assert [item.id for item in items(written(tmp_path / "a.jsonl", {"id": 7, "text": "x"}))] == ["7"]
+
+
+def test_a_long_text_is_kept_whole_beside_what_is_shown(tmp_path: Path) -> None:
+    text = "A sentence about rivers. " * 200
+    (item,) = items(written(tmp_path / "a.jsonl", {"text": text, "speaker": "Mara"}))
+    assert len(item.content_summary) <= 1000
+    assert item.output_snapshot == MemoryContentSnapshot(text=f"Mara: {text.strip()}")
+
+
+def test_a_dumped_item_comes_back_without_its_vector(tmp_path: Path) -> None:
+    item = MemoryItem(
+        content_summary="what was said",
+        embedding=np.ones(3, dtype=np.float32),
+        created_at=5.0,
+        event_time=4.0,
+        input_snapshot=MemoryContentSnapshot(text="in"),
+        output_snapshot=MemoryContentSnapshot(text="out"),
+        scope=Scope(user="u"),
+        metadata={"k": [1]},
+        trust=0.5,
+    )
+    (loaded,) = items(written(tmp_path / "a.jsonl", {**dump_item(item), "embedding_model": "other"}))
+    assert loaded == item
+    assert loaded.embedding is None
+    assert "embedding_model" not in loaded.metadata
+
+
+def test_a_dumped_item_may_write_its_times_as_text(tmp_path: Path) -> None:
+    record = {"content_summary": "x", "timestamp": "1970-01-01T00:00:05Z", "event_time": "1970-01-01"}
+    (item,) = items(written(tmp_path / "a.jsonl", record))
+    assert (item.created_at, item.event_time) == (5.0, 0.0)
+    assert item.provenance.kind is SourceKind.IMPORT
+
+
+def test_a_rescued_write_is_a_payload(tmp_path: Path) -> None:
+    payload = MemoryWritePayload(
+        inputs_text="asked", output_snapshot=MemoryContentSnapshot(text="said"), scope=Scope(user="u"), source="node"
+    )
+    path = tmp_path / "unsaved.jsonl"
+    path.write_text(dump_payload(payload) + "\n", encoding="utf-8")
+    assert list(read_records(path)) == [payload]
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ("7", "expected an object, found int"),
+        ('{"text": ', "not JSON"),
+        ('{"n": 1}', "no text: expected one of the keys text, content, content_summary, found 'n'"),
+        ('{"text": "  "}', "'text': expected text, found empty text"),
+        ('{"text": null}', "'text': expected text, found nothing"),
+        ('{"text": ["a"]}', "'text': expected text, found a value of type list"),
+        ('{"text": "x", "time": "soon"}', "'time': 'soon' is no time"),
+        ('{"text": "x", "metadata": [1]}', "'metadata': expected an object"),
+        ('{"text": "x", "user": true}', "'user': expected text"),
+        ('{"content_summary": 5, "scope": {}}', "content_summary"),
+        ('{"content_summary": "x", "scope": {"user": []}}', "scope.user"),
+        ('{"payload": {"inputs_text": 5}}', "inputs_text"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_bad_record_names_its_line(tmp_path: Path, record: str, said: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"text": "fine"}}\n\n{record}\n', encoding="utf-8")
+    records = read_records(path, FileFormat.JSONL)
+    next(records)
+    with pytest.raises(DataFileError) as caught:
+        next(records)
+    assert str(caught.value).startswith(f"{path}:3: ")
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "fine"}\n{"text": "\xff"}\n')
+    with pytest.raises(DataFileError, match=r"a\.jsonl:2: the line is not UTF-8"):
+        list(read_records(path))
+
+
+def test_a_gzipped_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress('\ufeff{"text": "发布会"}\r\n'.encode()))
+    assert [item.content_summary for item in items(path)] == ["发布会"]
+
+
+def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"text": "x"}\n' * 1000)[:-10])
+    with pytest.raises(DataFileError, match="damaged or cut off"):
+        list(read_records(path))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"nothing\.jsonl: the file cannot be read"):
+        list(read_records(tmp_path / "nothing.jsonl"))
+
+
+def test_records_come_one_after_another(tmp_path: Path) -> None:
+    """A file of any size is read without holding it."""
+    path = written(tmp_path / "a.jsonl", *({"text": str(n)} for n in range(100)))
+    data = open_data(path)
+    assert data.total == 100
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"text": "added while it is read"}\n' * 10_000)
+    assert sum(1 for _ in data.records) == 10_100
+
+
+def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n\n", encoding="utf-8")
+    data = open_data(tmp_path / "a.jsonl")
+    assert (data.format, data.total, list(data.records)) == (FileFormat.JSONL, 0, [])
