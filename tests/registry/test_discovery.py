@@ -49,7 +49,8 @@ def test_names_are_listed_without_importing_a_store(tmp_path: Path) -> None:
     code = (
         "import sys, devmem\n"
         "assert {'simple', 'blackboard', 'jotter'} <= set(devmem.registry.registry.names())\n"
-        "assert devmem.registry.registry.owner('jotter') == 'jotter-dist 1.0', devmem.registry.registry.owner('jotter')\n"
+        "owner = devmem.registry.registry.owner('jotter')\n"
+        "assert owner == 'jotter-dist 1.0', owner\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('devmem_stores', 'jotter_pkg')])"
     )
     assert run_python(tmp_path, code) == "[]"

@@ -1,0 +1,54 @@
+"""Check the wording of docstrings, comments and documentation against the list in CONTRIBUTING.md.
+
+`python -m tools.wording [PATH ...]` prints each place as `file:line: what is wrong` and exits with 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+_OPENERS: Final = re.compile(r'^\s*r?"""(Give|Gives|Say|Says|Tell|Tells|What)\b')
+"""First words of a docstring that have a plain form: Return, Report, Whether, or the noun itself."""
+_PHRASES: Final = {
+    re.compile(r"\bso (?:many|much)\b(?! that)", re.IGNORECASE): "name the number: 'Maximum number of ...', 'at most N'",
+    re.compile(r"\bin peace\b", re.IGNORECASE): "the term is backoff",
+    re.compile(r"\b(?:costs?|cost) (?:its|their) opinion\b", re.IGNORECASE): "say what is left out",
+    re.compile(r"\bof one mind\b", re.IGNORECASE): "say 'agree' or 'consistent'",
+    re.compile(r"\bsecond look\b", re.IGNORECASE): "the term is rerank",
+    re.compile(r"\bspeaks? for (?:a|an|each|the|it)\b", re.IGNORECASE): "the terms are score contribution and snippet",
+    re.compile(r"\banew\b", re.IGNORECASE): "say 'again' or 'rebuilt'",
+}
+_SELF: Final = frozenset({"tools/wording.py", "CONTRIBUTING.md"})
+
+
+def problems_of(name: str, lines: Sequence[str]) -> Iterator[str]:
+    """Return the problems of one file as `file:line: what is wrong`."""
+    for number, line in enumerate(lines, 1):
+        if name.endswith(".py") and (found := _OPENERS.match(line)):
+            yield f"{name}:{number}: a docstring does not begin with {found[1]!r}: use Return, Report, Whether or a noun"
+        for phrase, advice in _PHRASES.items():
+            if found := phrase.search(line):
+                yield f"{name}:{number}: {found[0]!r}: {advice}"
+
+
+def main(paths: Sequence[str]) -> int:
+    """Check files and folders, by default all that git tracks; return the exit code."""
+    listed = subprocess.run(["git", "ls-files", *paths], check=True, capture_output=True, text=True).stdout.split("\n")
+    names = [name for name in listed if name.endswith((".py", ".md")) and name not in _SELF and name != "CHANGELOG.md"]
+    found = [
+        problem
+        for name in names
+        if Path(name).exists()
+        for problem in problems_of(name, Path(name).read_text(encoding="utf-8").splitlines())
+    ]
+    print("\n".join(found) or f"{len(names)} files are well worded")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
