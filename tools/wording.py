@@ -15,7 +15,7 @@ from typing import Final
 _OPENERS: Final = re.compile(r'^\s*r?"""(Give|Gives|Say|Says|Tell|Tells|What)\b')
 """First words of a docstring that have a plain form: Return, Report, Whether, or the noun itself."""
 _PHRASES: Final = {
-    re.compile(r"\bso (?:many|much)\b(?! that)", re.IGNORECASE): "name the number: 'Maximum number of ...', 'at most N'",
+    re.compile(r"\bso (?:many|much)\b(?! that)", re.IGNORECASE): "name the number: 'Maximum number of', 'at most N'",
     re.compile(r"\bin peace\b", re.IGNORECASE): "the term is backoff",
     re.compile(r"\b(?:costs?|cost) (?:its|their) opinion\b", re.IGNORECASE): "say what is left out",
     re.compile(r"\bof one mind\b", re.IGNORECASE): "say 'agree' or 'consistent'",
@@ -30,7 +30,7 @@ def problems_of(name: str, lines: Sequence[str]) -> Iterator[str]:
     """Return the problems of one file as `file:line: what is wrong`."""
     for number, line in enumerate(lines, 1):
         if name.endswith(".py") and (found := _OPENERS.match(line)):
-            yield f"{name}:{number}: a docstring does not begin with {found[1]!r}: use Return, Report, Whether or a noun"
+            yield f"{name}:{number}: begins with {found[1]!r}: use Return, Report, Whether or a noun"
         for phrase, advice in _PHRASES.items():
             if found := phrase.search(line):
                 yield f"{name}:{number}: {found[0]!r}: {advice}"
