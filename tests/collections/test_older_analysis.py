@@ -1,0 +1,45 @@
+"""Terms that an older version of the text analysis made are rebuilt when a collection is opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from devmem.collections import SearchQuery, SqliteCollection
+from devmem.indexes.postings import encode_terms
+from devmem.model.items import MemoryItem
+
+MANY = 300
+"""More than the least number of items for which a snapshot of the indexes is written."""
+
+
+def found(path: Path, words: str) -> list[str]:
+    with closing(SqliteCollection(path)) as collection:
+        return [hit.item.id for hit in collection.search(SearchQuery(text=words, limit=3))]
+
+
+def change(path: Path, statement: str, values: tuple[object, ...] = ()) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def test_a_word_whose_stored_stem_is_wrong_is_found_again(
+    tmp_path: Path, notes: Callable[..., list[MemoryItem]]
+) -> None:
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([*notes(0, MANY), MemoryItem(id="harbour", content_summary="Sailing to the harbour")])
+    wrong = encode_terms("sailin to the harbou")
+    change(
+        path,
+        "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ?"
+        " WHERE row = (SELECT row FROM items WHERE id = 'harbour')",
+        (wrong.hashes, wrong.counts, wrong.length),
+    )
+    assert found(path, "sailing harbours") == []
+    assert Path(f"{path}.faiss").exists(), "the indexes' snapshot has the wrong terms too"
+    change(path, "UPDATE meta SET value = '2' WHERE key = 'analysis'")
+    assert found(path, "sailing harbours") == ["harbour"]
+    assert found(path, "harbou") == []
