@@ -5,6 +5,7 @@ from devmem.messages.queue import Dedupe, MessageQueue
 from devmem.messages.short_term import ShortTermMemory
 from devmem.model.blocks import AttachmentRef, KeepBlock, MessageBlock, keep_unknown
 from devmem.model.message import AIMessage, Message, SystemMessage, ToolMessage, UserMessage
+from devmem.model.message_items import holds_message, item_to_message, message_to_item, readable_text
 from devmem.model.message_json import dump_message, dump_message_json, load_message, load_message_json
 from devmem.model.message_names import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF, USER_REQUIREMENT, Role, action_name
 from devmem.model.payloads import Payload, PayloadData, dump_payload, load_payload, register_payload
@@ -33,9 +34,13 @@ __all__ = [
     "dump_message",
     "dump_message_json",
     "dump_payload",
+    "holds_message",
+    "item_to_message",
     "keep_unknown",
     "load_message",
     "load_message_json",
     "load_payload",
+    "message_to_item",
+    "readable_text",
     "register_payload",
 ]

@@ -1,0 +1,112 @@
+"""A message kept as an item is read back whole, also from the metadata that earlier stores wrote."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from devmem.errors import MessageError
+from devmem.messages import (
+    AIMessage,
+    Message,
+    Role,
+    ToolMessage,
+    UserMessage,
+    holds_message,
+    item_to_message,
+    message_to_item,
+    readable_text,
+    register_payload,
+)
+from devmem.model.items import (
+    MemoryContentSnapshot,
+    MemoryItem,
+    Provenance,
+    Scope,
+    SourceKind,
+    dump_item_json,
+    load_item_json,
+)
+from devmem.model.message_items import MESSAGE_KEY
+from devmem.testing.strategies import messages
+
+
+@register_payload("tests.Plan")
+class Plan(BaseModel):
+    steps: list[str]
+
+
+def kept(message: Message, *, as_input: bool | None = None) -> MemoryItem:
+    item = message_to_item(
+        message, item_id="i", scope=Scope(user="ann"), summary="shown", stored_at=5.0, as_input=as_input
+    )
+    return load_item_json(dump_item_json(item))
+
+
+@given(message=messages(), as_input=st.sampled_from([None, True, False]))
+def test_any_message_through_an_item(message: Message, as_input: bool | None) -> None:
+    item = kept(message, as_input=as_input)
+    assert holds_message(item)
+    assert item_to_message(item).identical(message)
+
+
+def test_class_payload_speaker_and_cause_survive() -> None:
+    message = ToolMessage(
+        "done", source="Bob", cause_by="WritePlan", instruct_content=Plan(steps=["a"]), created_at=3.0, send_to=["ann"]
+    )
+    item = kept(message)
+    read = item_to_message(item)
+    assert type(read) is ToolMessage
+    assert read.instruct_content == Plan(steps=["a"])
+    assert item.metadata["speaker"] == "Bob"
+    assert item.metadata["cause_by"] == "WritePlan"
+    assert item.provenance == Provenance(kind=SourceKind.TOOL, name="Bob")
+    assert (item.created_at, item.event_time, item.scope) == (5.0, 3.0, Scope(user="ann"))
+
+
+def test_what_the_user_says_is_an_input_and_what_an_agent_says_an_output() -> None:
+    assert kept(UserMessage("hi")).output_snapshot is None
+    assert kept(AIMessage("hi")).input_snapshot is None
+    assert kept(AIMessage("known"), as_input=True).output_snapshot is None
+
+
+def test_the_key_of_earlier_brain_stores_is_read() -> None:
+    message = AIMessage("hello", source="bot")
+    item = kept(message)
+    older = replace(item, metadata={"brain_message": item.metadata[MESSAGE_KEY]})
+    assert item_to_message(older).identical(message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"), [(SourceKind.NODE, Role.ASSISTANT), (SourceKind.USER, Role.USER), (SourceKind.IMPORT, Role.USER)]
+)
+def test_an_item_that_keeps_no_message_becomes_one_of_its_summary(kind: SourceKind, role: Role) -> None:
+    item = MemoryItem(
+        content_summary="text",
+        id="x",
+        provenance=Provenance(kind=kind, name="plan"),
+        metadata={"brain_message": "exchange"},
+        created_at=7.0,
+    )
+    read = item_to_message(item)
+    assert not holds_message(item)
+    assert (read.role, read.content, read.id, read.source, read.created_at) == (role, "text", "x", "plan", 7.0)
+
+
+def test_an_unreadable_message_is_named_by_its_item() -> None:
+    item = MemoryItem(
+        content_summary="", id="broken", metadata={"message": {"type": "Gone"}}, output_snapshot=MemoryContentSnapshot()
+    )
+    with pytest.raises(MessageError, match=r"item 'broken': .*'Gone'"):
+        item_to_message(item)
+
+
+def test_a_message_of_data_alone_is_shown_as_its_data() -> None:
+    assert readable_text(AIMessage(" two \n")) == "two"
+    assert readable_text(AIMessage("", instruct_content=Plan(steps=["b"]))) == (
+        '{"class": "tests.Plan", "value": {"steps": ["b"]}}'
+    )
