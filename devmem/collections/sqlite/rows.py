@@ -15,7 +15,7 @@ from devmem.embedding.tokens import code_bytes
 from devmem.indexes.passages import indexed_text, passages_of
 from devmem.indexes.postings import encode_terms
 from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
-from devmem.search.query import Filter
+from devmem.search.query import Filter, comparable_number
 from devmem.text.cues import cues_of
 
 _COLUMNS: Final = (
@@ -184,6 +184,7 @@ def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
         ("source_name = ?", where.source_name),
         ("trust >= ?", where.min_trust or None),
     ]
+    conditions += [f"{part} IS NULL" for part in where.unbound]
     for clause, value in clauses:
         if value is not None:
             conditions.append(clause)
@@ -206,10 +207,8 @@ def _json_types(value: str | float) -> str:
 
 
 def _comparable(value: str | float) -> str | float:
-    """Give the value as SQLite reads it from JSON: an integer of more than 64 bits is a float there."""
-    if isinstance(value, str):
-        return kept_text(value) or ""
-    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+    """Return the value as SQLite reads it from JSON."""
+    return kept_text(value) or "" if isinstance(value, str) else comparable_number(value)
 
 
 def fetch_items(connection: sqlite3.Connection, rows: list[int]) -> dict[int, MemoryItem]:

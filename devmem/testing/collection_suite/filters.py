@@ -3,6 +3,7 @@
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
+import time
 from dataclasses import fields
 
 import pytest
@@ -31,8 +32,9 @@ _KEYS = [
 
 
 def _admitted(collection: Collection, where: Filter) -> list[str]:
-    """Give what the filter lets through; every operation must agree on it."""
+    """Return the ids of the items that a filter admits; every operation must agree with `Filter.admits`."""
     found = ids(list(collection.scan(where)))
+    assert found == [one.id for one in collection.scan() if where.admits(one, time.time())]
     hits = collection.search(SearchQuery(text="note", vector=EMBEDDER.vector("note"), where=where, limit=99))
     assert sorted(hit.item.id for hit in hits) == sorted(found)
     assert ids(collection.recent(99, where)) == found[::-1]
@@ -62,6 +64,33 @@ class Filtering(Opening):
         collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
         assert _admitted(collection, Filter(scope=mine, or_unbound=True)) == ["mine", "free"]
         assert _admitted(collection, Filter(or_unbound=True)) == ["mine", "other", "free"]
+
+    @pytest.mark.parametrize("part", _PARTS)
+    def test_unbound(self, collection: Collection, part: str) -> None:
+        """What is bound to somebody in an unbound part stays out, whatever the rest of the filter says."""
+        mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
+        collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
+        assert _admitted(collection, Filter(unbound=(part,))) == ["free"]
+        assert _admitted(collection, Filter(scope=mine, or_unbound=True, unbound=(part,))) == ["free"]
+        assert _admitted(collection, Filter(scope=mine, unbound=(part,))) == []
+
+    def test_several_unbound_parts(self, collection: Collection) -> None:
+        """Every part that is named restricts, and a scope restricts beside it."""
+        collection.add(
+            [
+                _note("agent", scope=Scope(agent="a")),
+                _note("both", scope=Scope(agent="a", user="u")),
+                _note("session", scope=Scope(agent="a", session="s")),
+            ]
+        )
+        assert _admitted(collection, Filter(scope=Scope(agent="a"), unbound=("user",))) == ["agent", "session"]
+        assert _admitted(collection, Filter(unbound=("user", "session"))) == ["agent"]
+
+    def test_deleting_what_is_unbound(self, collection: Collection) -> None:
+        """A deletion takes the same filter as a search."""
+        collection.add([_note("mine", scope=Scope(user="u")), _note("free")])
+        assert collection.delete(where=Filter(unbound=("user",))) == 1
+        assert ids(list(collection.scan())) == ["mine"]
 
     def test_all_parts_of_a_scope_must_match(self, collection: Collection) -> None:
         """Two parts narrow the scope, they do not widen it."""

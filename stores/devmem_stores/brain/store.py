@@ -115,10 +115,11 @@ class BrainMemory(CollectionMemory):
 
     def _search(self, query: MemoryQuery) -> list[Hit]:
         related = super()._search(query)
-        if query.where != Filter(scope=query.where.scope, or_unbound=query.where.or_unbound):
+        where = query.where
+        if where != Filter(scope=where.scope, or_unbound=where.or_unbound, unbound=where.unbound):
             # Neither a summary nor a turn of a conversation is known to fit a filter by time, source or metadata.
             return related
-        key = self._meant(query.where)
+        key = self._meant(where)
         state = self.brain(key.user, key.chat).snapshot()
         # An item keeps two messages at most.
         entries = state.entries[-2 * query.top_k - self.config.keep_messages :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final, TypeAlias
@@ -87,13 +88,5 @@ def restricts_more(where: Filter, ids: Ids) -> bool:
 
 def matches(item: MemoryItem, where: Filter) -> bool:
     """Say whether an item passes a filter."""
-    when = item.created_at if item.event_time is None else item.event_time
-    return (
-        where.scope.admits(item.scope, or_unbound=where.or_unbound)
-        and (where.after is None or when >= where.after)
-        and (where.before is None or when < where.before)
-        and where.source_kind in (None, item.provenance.kind.value)
-        and where.source_name in (None, item.provenance.name)
-        and item.trust >= where.min_trust
-        and all(item.metadata.get(key) == value for key, value in where.metadata.items())
-    )
+    # mem0 itself leaves out what has expired.
+    return where.admits(item, now=-math.inf)
