@@ -1,7 +1,7 @@
 """Every error that devmem raises on purpose.
 
     DevmemError
-    ├── ConfigError                  one or more `Problem`s in a workflow file
+    ├── ConfigError                  the `Finding`s in a workflow file, at least one of them an error
     ├── StoreTypeError
     │   ├── UnknownStoreTypeError
     │   ├── StoreTypeClashError
@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 
@@ -39,14 +40,28 @@ class DevmemError(Exception):
     """Base of every error that devmem raises on purpose."""
 
 
+class Level(StrEnum):
+    """Severity of a finding, in the words of SARIF."""
+
+    ERROR = "error"
+    """The workflow cannot be used."""
+    WARNING = "warning"
+    """The workflow can be used, but probably does not do what its author expects."""
+    NOTE = "note"
+    """A suggestion, or something worth knowing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """One thing that is wrong in a workflow, or a warning about it."""
+class Finding:
+    """One thing found while a workflow was checked."""
 
     message: str
-    """What is wrong, what was found and what is possible; no location."""
+    """Cause, value found and values possible; no location."""
+    level: Level = Level.ERROR
+    rule: str = ""
+    """Identifier of the check, as `unknown-key`; `devmem.config.Rule` describes each."""
     path: str = ""
-    """Where in the document, as in `memory[1].config.file_sources[0].path`; empty for the whole file."""
+    """Place in the document, as `memory[1].config.file_sources[0].path`; empty for the whole file."""
     file: str = ""
     """The file as the caller named it; empty when the document did not come from one."""
     line: int | None = None
@@ -60,11 +75,20 @@ class Problem:
 
 
 class ConfigError(DevmemError, ValueError):
-    """A workflow that cannot be used; carries every problem found in it."""
+    """A workflow that cannot be used; carries every finding, warnings and notes included."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(_with_level(finding) for finding in self.findings))
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """Findings of the level `error`, in their order."""
+        return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+
+def _with_level(finding: Finding) -> str:
+    return str(finding) if finding.level is Level.ERROR else f"{finding.level}: {finding}"
 
 
 class StoreTypeError(DevmemError):

@@ -16,6 +16,7 @@ from devmem.config.options import MemoryOptions
 from devmem.config.place import Place
 from devmem.config.placeholders import Unresolved
 from devmem.config.retrieval import RerankerConfig, RetrievalConfig
+from devmem.config.rules import Rule
 from devmem.config.schema import workflow_schema
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
@@ -39,6 +40,7 @@ __all__ = [
     "Place",
     "RerankerConfig",
     "RetrievalConfig",
+    "Rule",
     "StoreDeclaration",
     "StoreTypes",
     "Unresolved",

@@ -9,6 +9,7 @@ from devmem.config.attachment import Attachment
 from devmem.config.document import Path
 from devmem.config.placeholders import Placeholders
 from devmem.config.report import Report
+from devmem.config.rules import Rule
 from devmem.config.store import StoreDeclaration
 from devmem.config.wording import choices, did_you_mean, quoted
 from devmem.config.workflow import NodeConfig, unset_message
@@ -26,13 +27,15 @@ def check_attachments(
         if not isinstance(name, str) or report.is_full:
             continue
         if where in placeholders.missing:
-            report.error(where, unset_message(placeholders.missing[where]))
+            report.error(where, unset_message(placeholders.missing[where]), Rule.UNSET_VARIABLE)
         elif name in seen:
             line = report.document.line(seen[name])
-            report.error(where, f"the store {quoted(name)} is attached to this node already, on line {line}")
+            message = f"the store {quoted(name)} is attached to this node already, on line {line}"
+            report.error(where, message, Rule.DUPLICATE_NAME)
         elif name and name not in declared:
             hint = did_you_mean(name, declared)
-            report.error(where, f"there is no store {quoted(name)}{hint} Declared stores: {choices(declared)}.")
+            message = f"there is no store {quoted(name)}{hint} Declared stores: {choices(declared)}."
+            report.error(where, message, Rule.UNKNOWN_NAME)
         seen.setdefault(name, where)
 
 
@@ -44,8 +47,10 @@ def warn_about_attachments(report: Report, nodes: Iterable[NodeConfig], stores: 
             continue
         for index, attachment in enumerate(node.config.memories):
             path = (*node.place.location, "config", "memories", index)
+            if attachment.name not in by_name:
+                continue
             for key, message in _doubts(attachment, node.config, by_name[attachment.name]):
-                report.warn((*path, key), message)
+                report.warn((*path, key), message, Rule.NO_EFFECT)
 
 
 def _doubts(attachment: Attachment, agent: AgentConfig, store: StoreDeclaration) -> Iterator[tuple[str, str]]:

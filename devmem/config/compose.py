@@ -14,9 +14,10 @@ from typing import Any, Final
 import yaml
 
 from devmem.config.document import Document
+from devmem.config.rules import Rule
 from devmem.config.scalars import ScalarError, is_merge_key, scalar_value
 from devmem.config.source import checked_text
-from devmem.errors import ConfigError, Problem
+from devmem.errors import ConfigError, Finding
 
 MAX_DEPTH: Final = 64
 """How deep lists and mappings may nest, aliases followed."""
@@ -74,7 +75,7 @@ class _Composer:
         self._open: list[_Open] = []
         self._anchors: dict[str, _Piece | None] = {}
         self._lines: dict[int, Mapping[Hashable, int] | Sequence[int]] = {}
-        self._repeated: list[Problem] = []
+        self._repeated: list[Finding] = []
         self._root: _Piece | None = None
         self._documents = 0
 
@@ -218,10 +219,14 @@ class _Composer:
         if len(self._repeated) < _MAX_REPEATED_KEYS:
             shown = str(key)[:_SHOWN_KEY_CHARACTERS]
             message = f"the key {shown!r} stands here and on line {parent.lines[key]}; keep one of them"
-            self._repeated.append(Problem(message=message, file=self._origin, line=parent.key_line))
+            self._repeated.append(
+                Finding(message=message, rule=Rule.DUPLICATE_NAME, file=self._origin, line=parent.key_line)
+            )
 
     def _refusal(self, line: int | None, message: str) -> ConfigError:
-        return ConfigError([*self._repeated, Problem(message=message, file=self._origin, line=line)])
+        return ConfigError(
+            [*self._repeated, Finding(message=message, rule=Rule.INVALID_FILE, file=self._origin, line=line)]
+        )
 
 
 def _syntax_message(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:

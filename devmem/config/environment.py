@@ -11,8 +11,9 @@ from typing import Final
 
 from dotenv import dotenv_values
 
+from devmem.config.rules import Rule
 from devmem.config.source import read_up_to
-from devmem.errors import ConfigError, Problem
+from devmem.errors import ConfigError, Finding
 
 MAX_ENV_FILE_BYTES: Final = 64 * 1024
 """Largest `.env` file that is read, in bytes."""
@@ -70,4 +71,4 @@ def _decoded(data: bytes, path: Path) -> str:
 
 
 def _refusal(path: Path, message: str, line: int | None = None) -> ConfigError:
-    return ConfigError([Problem(message=message, file=str(path), line=line)])
+    return ConfigError([Finding(message=message, rule=Rule.INVALID_FILE, file=str(path), line=line)])

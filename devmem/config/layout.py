@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from devmem.config.document import Path
 from devmem.config.report import Report
+from devmem.config.rules import Rule
 from devmem.config.wording import closest, found
 from devmem.config.workflow import WorkflowDocument
 
@@ -40,7 +41,7 @@ def find_parts(report: Report) -> Mapping[str, Part]:
     elif "graph" in root and not parts.keys() & {"memory", "nodes"}:
         report.error(("graph",), f"expected a mapping, found {found(graph)}")
     if "memory" not in parts and "nodes" not in parts and "graph" not in root:
-        report.error((), "there is neither `memory` nor `nodes`; this is not a workflow")
+        report.error((), "there is neither `memory` nor `nodes`; this is not a workflow", Rule.INVALID_FILE)
     return parts
 
 
@@ -48,10 +49,12 @@ def _add_from_graph(report: Report, parts: dict[str, Part], name: str, value: ob
     path = ("graph", name)
     if name in ROOT_ONLY:
         if name == "vars":
-            report.error(path, "`vars` belongs at the root of the document, beside `graph`")
+            report.error(path, "`vars` belongs at the root of the document, beside `graph`", Rule.MISPLACED_KEY)
     elif name in parts:
         line = report.document.line((name,))
-        report.error(path, f"`{name}` stands here and at the root, on line {line}; keep one of them")
+        report.error(
+            path, f"`{name}` stands here and at the root, on line {line}; keep one of them", Rule.DUPLICATE_NAME
+        )
     else:
         parts[name] = Part(path=path, value=value)
 
@@ -62,4 +65,4 @@ def _warn_near_misses(report: Report, path: Path, mapping: Mapping[Any, Any]) ->
             continue
         meant = _FOREIGN.get(key) or closest(key, _PARTS, cutoff=_NEAR_MISS)
         if meant and meant not in mapping:
-            report.warn((*path, key), f"this key is not read; did you mean {meant!r}?")
+            report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)

@@ -17,6 +17,7 @@ from devmem.config.placeholders import Placeholders, Unresolved
 from devmem.config.reflection import all_keys
 from devmem.config.report import Report
 from devmem.config.retrieval import RetrievalConfig
+from devmem.config.rules import Rule
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
 from devmem.config.validate import Validator
@@ -54,9 +55,9 @@ class Reader:
         options = self._read_options()
         nodes = self._read_nodes()
         edges = self._read_edges()
-        self._report.raise_problems()
         warn_about_attachments(self._report, nodes, memory)
         unresolved = self._unresolved()
+        self._report.raise_errors()
         return Workflow(
             version=self._version(),
             vars=self._variables,
@@ -129,12 +130,12 @@ class Reader:
         if not isinstance(name, str) or not name:
             return None  # StoreDeclaration says what is wrong with it
         if where in self._placeholders.missing:
-            self._report.error(where, unset_message(self._placeholders.missing[where]))
+            self._report.error(where, unset_message(self._placeholders.missing[where]), Rule.UNSET_VARIABLE)
             return None
         known = self._store_types.names()
         if name not in known:
             hint = f"unknown store type {quoted(name)}{did_you_mean(name, known)} Possible types: {choices(known)}."
-            self._report.error(where, f"{hint} {_OTHERS}")
+            self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)
             return None
         try:
             return self._store_types.config_model(name)
@@ -150,10 +151,10 @@ class Reader:
             name, where = block.reranker.type, (*path, key, "reranker", "type")
             known = self._store_types.rerankers()
             if where in self._placeholders.missing:
-                self._report.error(where, unset_message(self._placeholders.missing[where]))
+                self._report.error(where, unset_message(self._placeholders.missing[where]), Rule.UNSET_VARIABLE)
             elif name not in known:
                 hint = f"unknown reranker {quoted(name)}{did_you_mean(name, known)} Possible: {choices(known)}."
-                self._report.error(where, f"{hint} {_OTHERS}")
+                self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)
 
     def _read_options(self) -> MemoryOptions:
         part = self._parts.get("memory_options")
@@ -192,11 +193,12 @@ class Reader:
                 (*path, "memory"),
                 "an agent has no `memory` of its own any more: declare the store under the document's `memory` "
                 "and name it in the agent's `memories`",
+                Rule.MISPLACED_KEY,
             )
         for key in value:
             meant = closest(key, _OWN_AGENT_KEYS, cutoff=0.75) if key not in (*_AGENT_KEYS, "memory") else None
             if meant and meant not in value:
-                self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?")
+                self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
 
     def _read_edges(self) -> tuple[Edge, ...]:
         edges = []
@@ -216,7 +218,8 @@ class Reader:
         for key, id_ in data.items():
             if isinstance(id_, str) and id_ not in self._ids and not self._report.is_full:
                 hint = did_you_mean(id_, self._ids)
-                self._report.error((*path, key), f"there is no node {quoted(id_)}{hint} Nodes: {choices(self._ids)}.")
+                message = f"there is no node {quoted(id_)}{hint} Nodes: {choices(self._ids)}."
+                self._report.error((*path, key), message, Rule.UNKNOWN_NAME)
 
     def _elements(self, name: str, *, single: type | None = None) -> list[tuple[Path, Any]]:
         """Return the elements of a list with their paths; one value of the type `single` may stand for a list of it."""
@@ -236,16 +239,16 @@ class Reader:
             return
         if name in known:
             line = self._document.line(known[name])
-            self._report.error(
-                path, f"the {what} {quoted(name)} is taken already, on line {line}; names must be unique"
-            )
+            message = f"the {what} {quoted(name)} is taken already, on line {line}; names must be unique"
+            self._report.error(path, message, Rule.DUPLICATE_NAME)
         else:
             known[name] = path
 
     def _unresolved(self) -> tuple[Unresolved, ...]:
         found_ = []
         for path, names in self._placeholders.missing.items():
-            self._report.warn(path, unset_message(names))
+            if not self._report.has_error_at(path):
+                self._report.warn(path, unset_message(names), Rule.UNSET_VARIABLE)
             line = self._document.line(path)
             found_.append(Unresolved(path=path_text(path), location=path, line=line, names=names))
         return tuple(found_)

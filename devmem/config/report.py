@@ -1,4 +1,4 @@
-"""Collects what is wrong in a document, so that all of it is said at once."""
+"""Collects what is wrong in a document, so that all of it is reported at once."""
 
 from __future__ import annotations
 
@@ -6,70 +6,77 @@ from typing import Final
 
 from devmem.config.document import Document, Path, path_text
 from devmem.config.place import Place
-from devmem.errors import ConfigError, Problem
+from devmem.config.rules import Rule
+from devmem.errors import ConfigError, Finding, Level
 
-MAX_PROBLEMS: Final = 200
-"""How many problems of one document are shown."""
+MAX_FINDINGS: Final = 200
+"""Maximum number of errors, and of warnings and notes, that are kept of one document."""
 
 
 class Report:
-    """The problems and warnings of one document."""
+    """The findings of one document."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._problems: dict[Problem, None] = {}
-        self._warnings: dict[Problem, None] = {}
+        self._errors: dict[Finding, None] = {}
+        self._warnings: dict[Finding, None] = {}
+        self._error_paths: set[Path] = set()
         self._spoiled: set[Path] = set()
 
     @property
     def is_full(self) -> bool:
-        """Whether further problems are not shown, so that wording them is a waste."""
-        return len(self._problems) >= MAX_PROBLEMS
+        """Whether further errors are not kept, so that wording them is a waste."""
+        return len(self._errors) >= MAX_FINDINGS
+
+    def has_error_at(self, path: Path) -> bool:
+        """Whether the value at `path` cannot be used."""
+        return path in self._error_paths
 
     @property
-    def warnings(self) -> tuple[Problem, ...]:
-        """The warnings so far, by line."""
+    def warnings(self) -> tuple[Finding, ...]:
+        """The warnings and notes so far, by line."""
         return tuple(sorted(self._warnings, key=_by_line))
 
     def place(self, path: Path) -> Place:
         """Return the place at a path."""
         return Place(location=path, path=path_text(path), line=self.document.line(path))
 
-    def error(self, path: Path, message: str) -> None:
-        """Note that something at `path` cannot be used."""
-        if path in self._spoiled:
-            return
-        if not self.is_full:
-            self._problems[self._problem(path, message)] = None
+    def error(self, path: Path, message: str, rule: Rule = Rule.INVALID_VALUE) -> None:
+        """Record that the value at `path` cannot be used."""
+        if path not in self._spoiled and not self.is_full:
+            self._errors[self._finding(path, message, Level.ERROR, rule)] = None
+            self._error_paths.add(path)
 
     def spoil(self, path: Path, message: str) -> None:
-        """Note that the value at `path` could not be worked out, so that nothing else about it need be said."""
-        self.error(path, message)
+        """Record that the placeholder at `path` has no usable value, so that further errors there are left out."""
+        self.error(path, message, Rule.INVALID_PLACEHOLDER)
         self._spoiled.add(path)
 
-    def warn(self, path: Path, message: str) -> None:
-        """Note that something at `path` is probably not meant."""
-        if len(self._warnings) < MAX_PROBLEMS:
-            self._warnings[self._problem(path, message)] = None
+    def warn(self, path: Path, message: str, rule: Rule, *, level: Level = Level.WARNING) -> None:
+        """Record that something at `path` is probably not meant."""
+        if len(self._warnings) < MAX_FINDINGS:
+            self._warnings[self._finding(path, message, level, rule)] = None
 
-    def raise_problems(self) -> None:
-        """Raise everything noted as wrong, by line.
+    def raise_errors(self) -> None:
+        """Raise every finding, by line, if one of them is an error.
 
         Raises:
-            ConfigError: there is at least one problem.
+            ConfigError: the document cannot be used.
         """
-        if not self._problems:
+        if not self._errors:
             return
-        problems = sorted(self._problems, key=_by_line)
+        findings = sorted([*self._errors, *self._warnings], key=_by_line)
         if self.is_full:
-            message = f"only the first {MAX_PROBLEMS} problems are shown; mend these first"
-            problems.append(Problem(message=message, file=self.document.origin))
-        raise ConfigError(problems)
+            message = f"only the first {MAX_FINDINGS} errors are shown; correct these first"
+            findings.append(Finding(message=message, rule=Rule.INVALID_FILE, file=self.document.origin))
+        raise ConfigError(findings)
 
-    def _problem(self, path: Path, message: str) -> Problem:
+    def _finding(self, path: Path, message: str, level: Level, rule: Rule) -> Finding:
         line = self.document.line(path) if path else None
-        return Problem(message=message, path=path_text(path), file=self.document.origin, line=line)
+        return Finding(
+            message=message, level=level, rule=rule, path=path_text(path), file=self.document.origin, line=line
+        )
 
 
-def _by_line(problem: Problem) -> int:
-    return problem.line or 0
+def _by_line(finding: Finding) -> int:
+    return finding.line or 0

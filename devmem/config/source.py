@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from devmem.errors import ConfigError, Problem
+from devmem.config.rules import Rule
+from devmem.errors import ConfigError, Finding
 
 MAX_BYTES: Final = 1024 * 1024
 """Largest workflow file, in bytes (or characters, when text is given)."""
@@ -84,4 +85,4 @@ def _too_large(unit: str) -> str:
 
 
 def _refusal(origin: str, message: str, line: int | None = None) -> ConfigError:
-    return ConfigError([Problem(message=message, file=origin, line=line)])
+    return ConfigError([Finding(message=message, rule=Rule.INVALID_FILE, file=origin, line=line)])

@@ -12,6 +12,7 @@ from devmem.config.document import Path, holds
 from devmem.config.placeholders import Placeholders, has_placeholder
 from devmem.config.reflection import all_keys, field_at
 from devmem.config.report import Report
+from devmem.config.rules import Rule
 from devmem.config.secrecy import is_secret, masked, secret_texts
 from devmem.config.wording import choices, did_you_mean, found, quoted
 from devmem.config.workflow import unset_message
@@ -73,7 +74,7 @@ class Validator:
         for inner, here in by_place.items():
             if self._report.is_full:
                 return
-            self._report.error((*path, *inner), self._message(model, path, inner, here))
+            self._report.error((*path, *inner), self._message(model, path, inner, here), _rule(here[0]))
 
     def _message(self, model: type[ConfigModel], path: Path, inner: Path, findings: list[ErrorDetails]) -> str:
         finding = findings[0]
@@ -111,6 +112,10 @@ class Validator:
         possible = _possible(findings[0])
         hint = did_you_mean(value, possible).rstrip(".") if possible and not secret and "value of" not in shown else ""
         return f"{message}, found {shown}{hint or _quoting_hint(findings[0], value)}"
+
+
+def _rule(finding: ErrorDetails) -> Rule:
+    return Rule.UNKNOWN_KEY if finding["type"] == "extra_forbidden" else Rule.INVALID_VALUE
 
 
 def _is_echo(finding: ErrorDetails) -> bool:

@@ -14,8 +14,9 @@ from devmem.config.document import Path
 from devmem.config.options import MemoryOptions
 from devmem.config.place import Placed
 from devmem.config.placeholders import Unresolved
+from devmem.config.rules import Rule
 from devmem.config.store import StoreDeclaration
-from devmem.errors import ConfigError, Problem
+from devmem.errors import ConfigError, Finding
 
 _Thing = TypeVar("_Thing")
 
@@ -72,7 +73,7 @@ class Workflow(WorkflowDocument):
     """The file it was read from; None when it came as text."""
     base_dir: pathlib.Path = Field(default_factory=pathlib.Path)
     """Where relative paths in it start: the file's folder."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     """What is probably not meant as it stands, but can be run."""
     unresolved: tuple[Unresolved, ...] = ()
     """Values whose placeholders nothing sets; they hold the placeholder's text."""
@@ -108,16 +109,17 @@ class Workflow(WorkflowDocument):
         wanted = tuple(prefix)
         found = [one for one in self.unresolved if _within(one.location, wanted)]
         if found:
-            raise ConfigError([unresolved_problem(one, str(self.file or "")) for one in found])
+            raise ConfigError([unresolved_finding(one, str(self.file or "")) for one in found])
 
 
-def unresolved_problem(unresolved: Unresolved, file: str) -> Problem:
-    """Word an unset variable as a problem."""
-    return Problem(message=unset_message(unresolved.names), path=unresolved.path, file=file, line=unresolved.line)
+def unresolved_finding(unresolved: Unresolved, file: str) -> Finding:
+    """Return the finding about an unset variable."""
+    message = unset_message(unresolved.names)
+    return Finding(message=message, rule=Rule.UNSET_VARIABLE, path=unresolved.path, file=file, line=unresolved.line)
 
 
 def unset_message(names: tuple[str, ...]) -> str:
-    """Say that variables are not set, and where they could be."""
+    """Return the message that variables are not set, and where they could be."""
     what = f"the variable {names[0]} is" if len(names) == 1 else f"the variables {', '.join(names)} are"
     return f"{what} not set; set it under `vars`, in the environment or in a `.env` file beside the workflow"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from devmem.config import StoreTypes, Workflow, parse_workflow
-from devmem.errors import ConfigError, Problem
+from devmem.errors import ConfigError, Finding
 from devmem.registry import ENTRY_POINT_GROUP, StoreRegistry
 
 from .fakes import FakeTypes
@@ -37,10 +37,10 @@ def read(store_types: FakeTypes, tmp_path: Path) -> Read:
 
 
 @pytest.fixture
-def problems(read: Read) -> Callable[..., list[Problem]]:
+def problems(read: Read) -> Callable[..., list[Finding]]:
     """Read a text that cannot be used, and return what is wrong with it."""
 
-    def reading(text: str, **environ: str) -> list[Problem]:
+    def reading(text: str, **environ: str) -> list[Finding]:
         with pytest.raises(ConfigError) as caught:
             read(text, **environ)
         return list(caught.value.problems)
@@ -49,7 +49,7 @@ def problems(read: Read) -> Callable[..., list[Problem]]:
 
 
 @pytest.fixture
-def refuse(problems: Callable[..., list[Problem]]) -> Refuse:
+def refuse(problems: Callable[..., list[Finding]]) -> Refuse:
     """Read a text that cannot be used, and return the lines that a person sees, without the file's name."""
 
     def reading(text: str, **environ: str) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from devmem.config import load_workflow
-from devmem.errors import ConfigError, Problem
+from devmem.config import Rule, load_workflow
+from devmem.errors import ConfigError, Finding, Level
 
-from .conftest import Refuse
+from .conftest import Read, Refuse
 from .fakes import DEVALL, FakeTypes
 
 EVERYTHING_WRONG = """\
@@ -42,7 +42,7 @@ edges:
 """
 
 
-def test_every_problem_is_reported_at_once(problems: Callable[[str], list[Problem]]) -> None:
+def test_every_problem_is_reported_at_once(problems: Callable[[str], list[Finding]]) -> None:
     assert [(problem.line, problem.path) for problem in problems(EVERYTHING_WRONG)] == [
         (3, "memory[0].type"),
         (8, "memory[1].config.file_sources[0].path"),
@@ -63,12 +63,12 @@ def test_every_problem_is_reported_at_once(problems: Callable[[str], list[Proble
     ]
 
 
-def test_problems_name_the_file_as_the_caller_did(problems: Callable[[str], list[Problem]]) -> None:
+def test_problems_name_the_file_as_the_caller_did(problems: Callable[[str], list[Finding]]) -> None:
     assert {problem.file for problem in problems(EVERYTHING_WRONG)} == {"w.yaml"}
     assert str(problems("memory: [{name: a}]")[0]) == "w.yaml:1: memory[0].type: this key is required"
 
 
-def test_problems_of_a_devall_document_have_its_paths(problems: Callable[[str], list[Problem]]) -> None:
+def test_problems_of_a_devall_document_have_its_paths(problems: Callable[[str], list[Finding]]) -> None:
     broken = DEVALL.replace("top_k: 1", "top_k: none").replace("type: notes", "type: notess")
     assert [problem.path for problem in problems(broken)] == [
         "graph.memory[0].type",
@@ -308,7 +308,7 @@ memory:
 def test_very_many_problems_are_cut_short(refuse: Refuse) -> None:
     lines = refuse("memory:\n" + "- {name: a, type: zzz}\n" * 1000)
     assert len(lines) == 201
-    assert "only the first 200 problems" in lines[-1]
+    assert "only the first 200 errors" in lines[-1]
 
 
 def test_what_a_store_type_does_not_foresee_is_a_problem_of_its_settings(refuse: Refuse) -> None:
@@ -331,4 +331,18 @@ def test_very_many_problems_of_one_block_are_cut_short(refuse: Refuse) -> None:
             )
         )
         == 201
+    )
+
+
+def test_warnings_and_suggestions_stand_beside_errors(read: Read) -> None:
+    text = "memroy: [{name: notes, type: notes}]\nnodes: [{id: a, type: agent, config: {memories: [{name: notes}]}}]"
+    with pytest.raises(ConfigError) as caught:
+        read(text)
+    assert [(one.level, one.rule, one.line) for one in caught.value.findings] == [
+        (Level.WARNING, Rule.UNKNOWN_KEY, 1),
+        (Level.ERROR, Rule.UNKNOWN_NAME, 2),
+    ]
+    assert [one.level for one in caught.value.problems] == [Level.ERROR]
+    assert str(caught.value).startswith(
+        "warning: w.yaml:1: memroy: this key is not read; did you mean 'memory'?\nw.yaml"
     )
