@@ -45,7 +45,7 @@ class RerankStage:
         """Take the reranker that the `retrieval:` block of the store of this name has; `clock` is in seconds."""
         self._reranker, self._depth = reranker, config.depth
         self._name = f"memory store {store!r}: the reranker {config.type!r}"
-        self._backoff = Backoff(clock)
+        self._backoff = Backoff(clock=clock)
         self._last = ""
 
     def candidates(self, top_k: int) -> int:

@@ -69,11 +69,11 @@ class CollectionMemory(MemoryBase):
         self._searched = self._place if isinstance(self._place, CollectionConfig) else CollectionConfig()
         embedding, self._retrieval = self._searched.embedding, self._searched.retrieval
         self._rerank_stage = open_rerank_stage(
-            self._retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.clock
+            self._retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
         self._embedder = setup.embedder(embedding) if embedding else None
         with_tokens = self._retrieval.late_interaction
-        self._queue = EmbeddingQueue(self._embedder, setup.clock, tokens=with_tokens) if self._embedder else None
+        self._queue = EmbeddingQueue(self._embedder, setup.monotonic, tokens=with_tokens) if self._embedder else None
         self._reads_english_only = embedding is not None and embedding.provider == "minilm"
         self._opened: Collection | None = None
         self._opening = Lock()

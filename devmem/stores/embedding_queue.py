@@ -22,10 +22,10 @@ class EmbeddingQueue:
     """Embeds new items, and those that wait."""
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float], *, tokens: bool = True) -> None:
-        """Take the embedder; `tokens` asks it for token vectors too, where it gives them."""
+        """Take the embedder and a monotonic clock in seconds; `tokens` asks for token vectors too."""
         self._embedder, self._tokens = embedder, tokens
         self._lock = threading.Lock()
-        self._backoff = Backoff(clock)
+        self._backoff = Backoff(clock=clock)
         self._may_wait = True
 
     def encode(self, items: Sequence[MemoryItem]) -> dict[str, PassageEmbeddings]:

@@ -32,6 +32,8 @@ class StoreSetup:
     """Opens the chat model that a store's `llm:` block names."""
     clock: Callable[[], float] = time.time
     """Gives the time in seconds since the epoch."""
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds of a clock that is never set, for backoff: a jump of the wall clock must not prolong a wait."""
 
     def config_as(self, model: type[C]) -> C:
         """Give the configuration with the type that the store knows it has.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """Gives seconds since the epoch, as `time.time` does; pass it wherever a `clock` is taken."""
+    """Seconds since the epoch, as of `time.time`; pass it wherever a `clock` or a `monotonic` clock is taken."""
 
     def __init__(self, now: float = 1_700_000_000.0) -> None:
         self.now = now

@@ -1,37 +1,76 @@
-"""Leaving in peace what failed: some seconds first, twice as long each time, until it works again."""
+"""Exponential backoff: after a failure wait before the next attempt, twice as long each time, until one succeeds."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-FIRST, LONGEST = 5.0, 120.0
-"""Seconds."""
+_NEVER: Final = float("-inf")
 
 
 class Backoff:
-    """Says whether something that failed may be tried again; safe to use from several threads."""
+    """Decides when something that failed may be tried again; safe to use from several threads.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Take the clock, which gives the time in seconds."""
+    Several failures during one wait count once: calls that were under way together fail together.
+    """
+
+    def __init__(
+        self,
+        *,
+        first: float = 5.0,
+        longest: float = 120.0,
+        failures: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start without a wait.
+
+        Args:
+            first: length of the first wait, in seconds.
+            longest: upper limit of a wait that doubling reaches, in seconds.
+            failures: number of failures in a row that start the first wait.
+            clock: time in seconds that is never set back or forward, unlike `time.time`.
+        """
+        self._first: Final = first
+        self._longest: Final = longest
+        self._failures: Final = failures
         self._clock: Final = clock
         self._lock = Lock()
-        self._next = FIRST
-        self._until = 0.0
+        self._count = 0
+        self._length = 0.0
+        self._failed_at = self._until = _NEVER
 
     @property
     def left(self) -> float:
-        """Seconds for which it is left in peace; 0 when it may be tried."""
+        """Seconds until the next attempt; 0 when it may be made now."""
         return max(self._until - self._clock(), 0.0)
 
-    def failed(self) -> None:
-        """Begin a pause, twice as long as the last one."""
+    def admits(self) -> bool:
+        """Whether to make an attempt now.
+
+        After a wait one caller is admitted; the others are refused for as long as the last wait took, unless the
+        attempt is reported earlier.
+        """
         with self._lock:
-            self._until = self._clock() + self._next
-            self._next = min(2 * self._next, LONGEST)
+            now = self._clock()
+            if now < self._until:
+                return False
+            self._until = now + self._length
+            return True
+
+    def failed(self, retry_after: float = 0.0) -> None:
+        """Report a failed attempt; the wait that it starts takes at least `retry_after` seconds."""
+        with self._lock:
+            now = self._clock()
+            self._count += 1
+            if self._count >= self._failures and now >= self._failed_at + self._length:
+                self._length = min(2 * self._length, self._longest) or self._first
+                self._failed_at = now
+                self._until = now + self._length
+            self._until = max(self._until, now + retry_after)
 
     def worked(self) -> None:
-        """Take it for sound again."""
+        """Report a successful attempt; the next failure is the first one again."""
         with self._lock:
-            self._next, self._until = FIRST, 0.0
+            self._count, self._length, self._failed_at, self._until = 0, 0.0, _NEVER, _NEVER

@@ -22,12 +22,14 @@ from .doubles import ScriptedStore, hit, manager_of, said
 @contextmanager
 def simple(name: str, embedder: Embedder, clock: ManualClock | None = None) -> Iterator[SimpleMemory]:
     """A real store in memory that knows the deadline."""
+    clock = clock or ManualClock()
     setup = StoreSetup(
         name=name,
         store_type="simple",
         config=SimpleConfig(embedding=EmbeddingConfig()),
         open_embedder=lambda config: embedder,
-        clock=clock or ManualClock(),
+        clock=clock,
+        monotonic=clock,
     )
     store = SimpleMemory(setup)
     store.load()

@@ -83,6 +83,7 @@ def make(clock: ManualClock) -> Iterator[Make]:
             config=config,
             open_embedder=lambda _: HashTokenEmbedder(),
             clock=clock,
+            monotonic=clock,
         )
         opened.append(SimpleMemory(setup))
         # All at the same time: no order is due to it.

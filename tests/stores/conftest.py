@@ -40,6 +40,7 @@ def make_store(tmp_path: Path, clock: ManualClock) -> Iterator[Callable[..., Mem
             session_dir=session,
             open_embedder=lambda _: embedder or HashEmbedder(),
             clock=clock,
+            monotonic=clock,
         )
         made.append(store_class(setup))
         made[-1].load()

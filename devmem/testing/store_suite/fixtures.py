@@ -60,6 +60,7 @@ class Opening(OnlyWhatApplies):
         opened: list[MemoryBase] = []
 
         def open_store(*, embedder: Embedder | None = None, clock: ManualClock | None = None) -> MemoryBase:
+            clock = clock or ManualClock()
             block = {**self.config, **({"embedding": dict(EMBEDDING)} if embedder and self.embeds else {})}
             setup = StoreSetup(
                 name=NAME,
@@ -68,7 +69,8 @@ class Opening(OnlyWhatApplies):
                 base_dir=tmp_path,
                 session_dir=tmp_path / "session",
                 open_embedder=lambda _: embedder or HashEmbedder(),
-                clock=clock or ManualClock(),
+                clock=clock,
+                monotonic=clock,
             )
             opened.append(self.store_class(setup))
             opened[-1].load()

@@ -40,6 +40,7 @@ def make_brain(tmp_path: Path, clock: ManualClock) -> Iterator[MakeBrain]:
             open_embedder=lambda _: HashEmbedder(),
             open_chat=lambda _: chat if chat is not None else pytest.fail("no language model is configured"),
             clock=clock,
+            monotonic=clock,
         )
         made.append(BrainMemory(setup))
         made[-1].load()

@@ -39,6 +39,7 @@ def open_store(tmp_path: Path, clock: ManualClock) -> Iterator[OpenStore]:
             base_dir=tmp_path,
             open_embedder=lambda _: embedder or HashEmbedder(),
             clock=clock,
+            monotonic=clock,
         )
         opened.append(LongTermMemory(setup))
         opened[-1].load()

@@ -84,6 +84,7 @@ def setup_for(tmp_path: Path, clock: ManualClock) -> SetupFor:
             base_dir=tmp_path,
             session_dir=tmp_path / "session",
             clock=clock,
+            monotonic=clock,
         )
 
     return make

@@ -51,6 +51,7 @@ def make_oss(tmp_path: Path, clock: ManualClock, sleeps: list[float]) -> Iterato
             session_dir=tmp_path / "session",
             open_embedder=lambda _: embedder or HashEmbedder(),
             clock=clock,
+            monotonic=clock,
         )
         made.append(Mem0Memory(setup, sleep=sleeps.append))
         return made[-1]

@@ -60,6 +60,7 @@ def make_store(tmp_path: Path, clock: ManualClock) -> Iterator[MakeStore]:
             session_dir=home / "session",
             open_embedder=lambda _: embedder or HashEmbedder(),
             clock=clock,
+            monotonic=clock,
         )
         opened.append(made(setup, **(rules or {})))
         opened[-1].load()
