@@ -11,10 +11,12 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from pydantic import TypeAdapter
 
 from devmem.model.results import MemoryWritePayload
+from devmem.text.atomic_write import replace_file
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -90,11 +92,10 @@ def _candidates(folder: Path | None) -> Iterator[Path]:
 def _write_somewhere(folder: Path | None, store: str, lines: str) -> Path | None:
     name = "".join(char if char.isalnum() or char in "-_" else "_" for char in store)
     for place in _candidates(folder):
-        file = place / f"unsaved-{name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.jsonl"
+        file = place / f"unsaved-{name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}_{uuid4().hex[:8]}.jsonl"
         try:
             place.mkdir(parents=True, exist_ok=True)
-            with file.open("a", encoding="utf-8") as out:
-                out.write(lines)
+            replace_file(file, [lines.encode("ascii")])
         except OSError as error:
             _LOG.warning("Unsaved writes cannot be put into %s: %s", place, error)
         else:
