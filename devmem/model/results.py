@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -143,6 +143,12 @@ class SearchReport:
     """Milliseconds of each stage, in order."""
     failure: str = ""
     """What a reranker could not do; the hits are as the search ranked them then."""
+
+    @classmethod
+    def of(cls, hits: Iterable[Hit]) -> SearchReport:
+        """Report hits, best first, that were the only candidates."""
+        found = tuple(hits)
+        return cls(hits=found, candidates=len(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_m
 from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
 from devmem.model.results import HitGroup, SearchReport, WriteStatus
 from devmem.recall import by_conversation
-from devmem.stores.collection_memory import CollectionConfig, CollectionMemory, PlaceConfig
+from devmem.stores.collection_config import CollectionConfig, PlaceConfig
+from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.composing import item_from, skipped
 from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
 from devmem.stores.item_embeddings import embed_items

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -29,9 +28,9 @@ class EmbeddingQueue:
         self._may_wait = True
 
     def encode(self, items: Sequence[MemoryItem]) -> dict[str, PassageEmbeddings]:
-        """Give the embeddings of those items that have no embedding yet, by id; none when the provider does not answer.
+        """Return the embeddings of those items that have none yet, by id; none when the provider does not answer.
 
-        A provider that failed is left in peace for some seconds, longer each time.
+        After a failure it backs off: the provider is not asked for some seconds, longer each time.
         """
         todo = [item for item in items if item.embedding is None and item.content_summary.strip()]
         if not todo:
@@ -47,13 +46,8 @@ class EmbeddingQueue:
         self._backoff.worked()
         return embeddings
 
-    def catch_up(
-        self, collection: Collection, progress: Callable[[int], None] | None = None, *, batches: int | None = None
-    ) -> int:
-        """Embed the items that wait, at most some batches of them; gives how many.
-
-        It stops where the provider stops answering.
-        """
+    def catch_up(self, collection: Collection, progress: Callable[[int], None] | None = None) -> int:
+        """Embed the items that wait, until the provider stops answering; return the number embedded."""
         if not self._may_wait or self._backoff.left:
             return 0
         with self._lock:
@@ -61,26 +55,22 @@ class EmbeddingQueue:
             self._may_wait = False
             done = False
             try:
-                caught_up, done = self._embed_waiting(collection, progress, batches)
+                caught_up, done = self._embed_waiting(collection, progress)
             finally:
                 self._may_wait = self._may_wait or not done
         return caught_up
 
-    def _embed_waiting(
-        self, collection: Collection, progress: Callable[[int], None] | None, batches: int | None
-    ) -> tuple[int, bool]:
-        """Embed what waits; gives how many, and whether nothing waits now."""
+    def _embed_waiting(self, collection: Collection, progress: Callable[[int], None] | None) -> tuple[int, bool]:
+        """Embed items in batches; return the number embedded, and whether nothing waits now."""
         caught_up = 0
-        for _ in itertools.count() if batches is None else range(batches):
-            if not (waiting := collection.waiting(_BATCH)):
-                return caught_up, True
+        while waiting := collection.waiting(_BATCH):
             embeddings = self.encode(waiting)
             if not embeddings:
                 return caught_up, False
             caught_up += collection.set_embeddings(embeddings)
             if progress:
                 progress(caught_up)
-        return caught_up, False
+        return caught_up, True
 
     def _failed(self, error: EmbeddingError, count: int) -> None:
         _LOG.warning("%d item(s) wait for their embedding and are found by their text until then: %s", count, error)

@@ -1,4 +1,4 @@
-"""What a store type implements."""
+"""The contract of a store type."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from devmem.collections import CollectionInfo, Filter
 from devmem.config import ConfigModel
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.model.results import Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome, from_store
-from devmem.recall import by_conversation
+from devmem.stores.conversation_groups import best_conversations, deepened
 from devmem.stores.query import MemoryQuery
 from devmem.stores.setup import StoreSetup
-
-_GROUPED_EACH: Final = 10
-_LEAST_GROUPED: Final = 50
-"""To rank conversations by their best items, so many items are looked at for each, and so many at least."""
 
 Progress = Callable[[int], None]
 """Called with the number of items done so far."""
@@ -27,8 +23,8 @@ Progress = Callable[[int], None]
 class MemoryBase(ABC):
     """A memory with a policy: what it writes, what it keeps and how it answers.
 
-    A store type supplies the verbs that start with an underscore. One instance serves all nodes and is called from
-    several threads. Called directly, a store raises what goes wrong; the `MemoryManager` isolates and reports it.
+    A store type supplies the abstract methods. One instance serves all nodes and is called from several threads. Called
+    directly, a store raises what goes wrong; the `MemoryManager` isolates and reports it.
     """
 
     config_model: ClassVar[type[ConfigModel]]
@@ -52,12 +48,15 @@ class MemoryBase(ABC):
         """Finish what could not be finished before; cheap when there is nothing to do."""
 
     @abstractmethod
-    def _search(self, query: MemoryQuery) -> list[Hit]:
-        """Give the hits, best first, at most `query.top_k`."""
+    def find(self, query: MemoryQuery) -> SearchReport:
+        """Answer a query: the hits, best first, at most `query.top_k`, which is at least 1.
+
+        With `query.explain`, the report says how the store came to them, as far as it can tell.
+        """
 
     @abstractmethod
-    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
-        """Store what the payload says, durably."""
+    def update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        """Store what a finished node said; durable when it returns."""
 
     @abstractmethod
     def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
@@ -65,87 +64,79 @@ class MemoryBase(ABC):
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Give the items that are there, in the order of `ids`."""
+        """Return the items that are there, in the order of `ids`."""
 
     @abstractmethod
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Give the items stored last, newest first."""
+        """Return the items stored last, newest first."""
 
     @abstractmethod
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Forget the named or the matching items; with neither, nothing. Gives how many there were."""
+        """Delete the named or the matching items; with neither, nothing. Return how many there were."""
 
     @abstractmethod
     def clear(self) -> int:
-        """Forget everything; gives how many items there were."""
+        """Delete everything; return how many items there were."""
 
     @abstractmethod
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Forget all but the `keep` newest items, and those stored before a time (seconds since the epoch)."""
+        """Delete all but the `keep` newest items, and those stored before a time (seconds since the epoch)."""
 
     @abstractmethod
     def count_memories(self, where: Filter | None = None) -> int:
-        """Count the items that a search could find."""
+        """Return the number of items that a search could find."""
 
     @abstractmethod
     def info(self) -> CollectionInfo:
-        """Say where the items are and how much there is."""
+        """Report where the items are and how many there are."""
 
     @abstractmethod
     def close(self) -> None:
         """Release what the memory holds; closing twice is allowed."""
 
     def compress(self) -> int:
-        """Make the memory smaller without losing what it says; gives by how many items, often 0."""
+        """Make the memory smaller without losing what it says; return by how many items, often 0."""
         return 0
 
+    def find_conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
+        """Rank conversations by their best hits; a store with better evidence overrides it."""
+        return best_conversations(self.find(deepened(query)), limit=query.top_k, hits_each=hits_each)
+
     def search(self, query: MemoryQuery) -> list[Hit]:
-        """Give the hits for a query, best first, with every signal that ranked them."""
-        return [from_store(hit, self.name) for hit in self._search(query)] if query.top_k > 0 else []
+        """Return the hits for a query, best first, with every signal that ranked them."""
+        return list(self._report(query).hits)
 
     def explain(self, query: MemoryQuery) -> SearchReport:
-        """Give what `search` gives, and how the store came to it, as far as it can tell."""
+        """Return the hits of `search`, and how the store came to them, as far as it can tell."""
+        return self._report(replace(query, explain=True))
+
+    def _report(self, query: MemoryQuery) -> SearchReport:
         if query.top_k < 1:
             return SearchReport()
-        report = self._explain(query)
+        report = self.find(query)
         return replace(report, hits=tuple(from_store(hit, self.name) for hit in report.hits))
 
-    def _explain(self, query: MemoryQuery) -> SearchReport:
-        hits = tuple(self._search(query))
-        return SearchReport(hits=hits, candidates=len(hits))
-
     def search_conversations(self, query: MemoryQuery, *, hits_each: int = 3) -> list[HitGroup]:
-        """Give the conversations that a query is about, best first: at most `query.top_k`, each with its best items.
+        """Return the conversations that a query is about, best first: at most `query.top_k`, each with its best hits.
 
-        What has the same conversation, session, agent and user is one conversation; an item of none stands for itself.
+        Items with the same conversation, session, agent and user are one conversation; an item of none is its own.
         """
-        found = self._conversations(query, hits_each) if query.top_k > 0 and hits_each > 0 else []
+        found = self.find_conversations(query, hits_each) if query.top_k > 0 and hits_each > 0 else []
         return [replace(group, hits=tuple(from_store(hit, self.name) for hit in group.hits)) for group in found]
-
-    def _conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
-        """Rank conversations by their best item."""
-        deep = self._search(replace(query, top_k=max(_LEAST_GROUPED, _GROUPED_EACH * query.top_k)))
-        # A store may order its hits otherwise, as by time.
-        groups = by_conversation(sorted(deep, key=lambda hit: -hit.score))[: query.top_k]
-        return [replace(group, hits=group.hits[:hits_each]) for group in groups]
 
     def retrieve(
         self, agent_role: str, query: MemoryContentSnapshot | str, top_k: int = 3, similarity_threshold: float = -1.0
     ) -> list[MemoryItem]:
-        """Give the best items for a query; `search` gives them with their scores."""
+        """Return the best items for a query; `search` returns them with their scores."""
         snapshot = MemoryContentSnapshot(text=query) if isinstance(query, str) else query
-        asked = MemoryQuery(
+        wanted = MemoryQuery(
             text=snapshot.text,
             top_k=top_k,
             similarity_threshold=similarity_threshold,
             agent_role=agent_role,
             snapshot=snapshot,
         )
-        return [hit.item for hit in self.search(asked)]
-
-    def update(self, payload: MemoryWritePayload) -> WriteOutcome:
-        """Store what a finished node said; durable when it returns."""
-        return self._update(payload)
+        return [hit.item for hit in self.search(wanted)]
 
     async def asearch(self, query: MemoryQuery) -> list[Hit]:
         """Do `search` without blocking the event loop."""

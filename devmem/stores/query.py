@@ -1,4 +1,4 @@
-"""What a store is asked, and the query's embedding that all stores of one model share."""
+"""A store's query, and the embedding of it that all stores of one model share."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class QueryEmbedding:
         self._lock = threading.Lock()
 
     def known(self, model: str, vector: Vector, tokens: TokenEmbedding | None = None) -> None:
-        """Give the embedding by a model, when it is known already, and that of its tokens."""
+        """Take over an embedding that is known already, shape (dimension,), and that of the text's tokens."""
         with self._lock:
             self._vectors[model] = vector
             if tokens is not None:
                 self._tokens[model] = tokens
 
     def by(self, embedder: Embedder) -> Vector | None:
-        """Give the embedding, shape (dimension,); None for a blank text or when the provider failed."""
+        """Return the embedding, shape (dimension,); None for a blank text or when the provider failed."""
         if not self.text.strip():
             return None
         name = embedder.identity.name
@@ -52,7 +52,7 @@ class QueryEmbedding:
             return self._vectors[name]
 
     def tokens_by(self, embedder: Embedder) -> TokenEmbedding | None:
-        """Give the token vectors that came with the embedding; None when the model gives none."""
+        """Return the token vectors that came with the embedding; None for a model without them."""
         self.by(embedder)
         return self._tokens.get(embedder.identity.name)
 
@@ -66,11 +66,12 @@ class QueryEmbedding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryQuery:
-    """What a store is asked for."""
+    """A query to one store."""
 
     text: str
     """What the user or the previous node said."""
     top_k: int = 3
+    """Maximum number of hits, or of conversations."""
     similarity_threshold: float = -1.0
     """Least cosine similarity; an item that was found by its text alone, without an embedding, has none and passes."""
     agent_role: str = ""
@@ -79,8 +80,10 @@ class MemoryQuery:
     where: Filter = field(default_factory=Filter)
     asked_at: float | None = None
     """When the question is asked, in seconds since the epoch: what "last week" starts from; None means now."""
+    explain: bool = False
+    """Report what was cut and why, and what the filter left out; this takes longer."""
     embedding: QueryEmbedding = field(default=None)  # type: ignore[assignment]
-    """Shared by all stores that are asked the same; made from the text when it is not given."""
+    """Shared by all stores that get the same query; made from the text where it is absent."""
 
     def __post_init__(self) -> None:
         if self.embedding is None:

@@ -184,7 +184,7 @@ def test_a_store_of_anyone_may_fail_to_load(
         "@register_memory_store('strange')\n"
         "class Strange(CollectionMemory):\n"
         "    def load(self): raise RuntimeError('the moon is full')\n"
-        "    def _compose(self, payload): return skipped('never')\n",
+        "    def compose(self, payload): return skipped('never')\n",
         encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -18,7 +18,7 @@ from devmem import (
 )
 from devmem.collections import CollectionInfo
 from devmem.config import Attachment
-from devmem.stores import ConfigModel, MemoryQuery, Progress, StoreSetup, WriteStatus
+from devmem.stores import ConfigModel, MemoryQuery, Progress, SearchReport, StoreSetup, WriteStatus
 
 
 class StrangeError(Exception):
@@ -60,14 +60,14 @@ class ScriptedStore(MemoryBase):
         self._fail("save")
         self.saved += 1
 
-    def _search(self, query: MemoryQuery) -> list[Hit]:
+    def find(self, query: MemoryQuery) -> SearchReport:
         self.before_search()
         with self._lock:
             self.queries.append(query)
         self._fail("search")
-        return self.hits[: query.top_k]
+        return SearchReport.of(self.hits[: query.top_k])
 
-    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
+    def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         self.before_update()
         with self._lock:
             self.tried += 1

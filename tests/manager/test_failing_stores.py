@@ -12,7 +12,7 @@ import pytest
 from devmem import DevmemError, Hit, MemoryContentSnapshot, MemoryWritePayload, Scope
 from devmem.manager import dump_payload, load_payload
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.stores import SnapshotBlock
+from devmem.stores import SearchReport, SnapshotBlock
 
 from .doubles import ScriptedStore, StrangeError, hit, manager_of, said
 
@@ -50,11 +50,19 @@ def test_a_failure_without_any_hit_is_a_result_with_nothing_to_show() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [None, "a text", [object()], [hit("x", cast("Any", None))], [Hit(item=cast("Any", {}), score=1)]]
+    "wrong",
+    [
+        None,
+        "a text",
+        [hit("x")],
+        SearchReport.of(cast("Any", [object()])),
+        SearchReport.of([hit("x", cast("Any", None))]),
+        SearchReport.of([Hit(item=cast("Any", {}), score=1)]),
+    ],
 )
 def test_a_store_that_answers_nonsense_has_failed(wrong: Any) -> None:
     store = ScriptedStore("broken")
-    store._search = lambda query: wrong  # type: ignore[method-assign]
+    store.find = lambda query: wrong  # type: ignore[method-assign]
     result = manager_of(store, ScriptedStore("fine", [hit("green tea")])).retrieve(query="tea?")
     assert result is not None
     assert len(result.items) == 1

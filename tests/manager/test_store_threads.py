@@ -42,8 +42,8 @@ def test_threads_that_use_a_store_first_open_one_collection() -> None:
 class ClosedWhileOpening(SimpleMemory):
     """Is closed by another thread while the first use opens the collection."""
 
-    def _open(self, *, claim: bool) -> Collection:
-        self.opened = super()._open(claim=claim)
+    def open_collection(self, *, claim: bool = True) -> Collection:
+        self.opened = super().open_collection(claim=claim)
         begun = threading.Event()
 
         def close() -> None:

@@ -134,7 +134,7 @@ class NotesConfig(devmem.stores.CollectionConfig):
 class Notes(devmem.stores.CollectionMemory):
     config_model: ClassVar[type[devmem.stores.ConfigModel]] = NotesConfig
 
-    def _compose(self, payload: devmem.MemoryWritePayload) -> devmem.MemoryItem | devmem.WriteOutcome:
+    def compose(self, payload: devmem.MemoryWritePayload) -> devmem.MemoryItem | devmem.WriteOutcome:
         mark = self.setup.config_as(NotesConfig).mark
         if not mark:
             return devmem.stores.skipped("no mark")

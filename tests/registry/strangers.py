@@ -27,7 +27,7 @@ NOTES_SOURCE = dedent(
         config_model = JotterConfig
         summary = "A stranger's notes"
 
-        def _compose(self, payload):
+        def compose(self, payload):
             if not payload.output_text():
                 return skipped("no output")
             mark = self.setup.config_as(JotterConfig).mark

@@ -124,7 +124,7 @@ def test_a_type_can_be_registered_before_anything_else_is_loaded(tmp_path: Path)
 
         @devmem.register_memory_store("mine", summary="Mine")
         class Mine(devmem.stores.CollectionMemory):
-            def _compose(self, payload):
+            def compose(self, payload):
                 return devmem.stores.skipped("never")
 
         assert not any(name.startswith("devmem_stores") for name in sys.modules)
@@ -142,7 +142,7 @@ def test_a_name_of_ours_that_code_takes_is_a_clash_with_us(tmp_path: Path) -> No
 
         @devmem.register_memory_store("simple")
         class Mine(devmem.stores.CollectionMemory):
-            def _compose(self, payload):
+            def compose(self, payload):
                 return devmem.stores.skipped("never")
 
         try:

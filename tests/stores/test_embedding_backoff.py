@@ -30,5 +30,6 @@ def test_a_jump_of_the_wall_clock_keeps_no_item_waiting() -> None:
         wall.advance(-1e7)
         embedder.recover()
         monotonic.advance(60)
+        store.save()
         [hit] = store.search(MemoryQuery(text="launch", top_k=1))
         assert hit.similarity is not None

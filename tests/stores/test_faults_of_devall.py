@@ -154,6 +154,8 @@ def test_d11_no_vector_of_zeros_is_stored(make_store: Make, exchange: Exchange, 
     embedder.recover()
     clock.advance(600)
     store.retrieve("", "key")
+    assert store.get([outcome.item_id])[0].embedding is None, "reading does not write"
+    store.save()
     embedding = store.get([outcome.item_id])[0].embedding
     assert embedding is not None
     assert abs(float(embedding @ embedding) - 1) < 1e-5

@@ -8,7 +8,16 @@ from uuid import uuid4
 
 from devmem import Hit, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.collections import Unique
-from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, StoreSetup, item_from, skipped, strip_frames
+from devmem.stores import (
+    CollectionMemory,
+    ConfigModel,
+    MemoryQuery,
+    SearchReport,
+    StoreSetup,
+    item_from,
+    skipped,
+    strip_frames,
+)
 from devmem_stores.blackboard.config import BlackboardConfig
 
 
@@ -23,7 +32,8 @@ class BlackboardMemory(CollectionMemory):
         super().__init__(setup)
         self.config = setup.config_as(BlackboardConfig)
 
-    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+    def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        """Take the output, or else the input, as an entry."""
         asked = strip_frames(payload.inputs_text)
         snapshot_text = payload.input_snapshot.text if payload.input_snapshot else ""
         texts = (payload.output_text(), asked, snapshot_text)
@@ -37,11 +47,13 @@ class BlackboardMemory(CollectionMemory):
             expires_at=now + lifetime if lifetime is not None else None,
         )
 
-    def _cap(self) -> int:
+    def capacity(self) -> int:
+        """Return `max_items`."""
         return self.config.max_items
 
-    def _search(self, query: MemoryQuery) -> list[Hit]:
+    def rank(self, query: MemoryQuery) -> SearchReport:
+        """Return the last entries, whatever the query."""
         items = self.collection.recent(query.top_k, query.where)
         # Newest = 1; the board has no other order.
         hits = [Hit(item=item, score=1 / (1 + age), recency=1 / (1 + age)) for age, item in enumerate(items)]
-        return hits if self.config.order == "newest" else hits[::-1]
+        return SearchReport.of(hits if self.config.order == "newest" else hits[::-1])

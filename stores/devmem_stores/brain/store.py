@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import Unique
-from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, StoreSetup
+from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, SearchReport, StoreSetup
 from devmem_stores.brain import forms
 from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.brain import Brain
@@ -101,20 +101,23 @@ class BrainMemory(CollectionMemory):
 
     def add_item(self, item: MemoryItem) -> WriteOutcome:
         """Store one item without telling a conversation of it."""
-        return self._store([item], Unique.ID)[0]
+        return self.store_items([item])[0]
 
-    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+    def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        """Make the item of an exchange."""
         return item_of_exchange(payload, length=self.config.max_content_length, now=self.setup.clock())
 
-    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
-        item = self._compose(payload)
+    def update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        """Store what a finished node said, and add it to its conversation."""
+        item = self.compose(payload)
         if isinstance(item, WriteOutcome):
             return item
         outcome = self.add_item(item)
         return self.brain_of(payload.scope).remember(entries_of_exchange(item, payload), outcome)
 
-    def _search(self, query: MemoryQuery) -> list[Hit]:
-        related = super()._search(query)
+    def rank(self, query: MemoryQuery) -> SearchReport:
+        """Put the conversation's summary before what is related, and the latest turns after it."""
+        related = self.search_collection(query)
         where = query.where
         if where != Filter(scope=where.scope, or_unbound=where.or_unbound, unbound=where.unbound):
             # Neither a summary nor a turn of a conversation is known to fit a filter by time, source or metadata.
@@ -124,13 +127,14 @@ class BrainMemory(CollectionMemory):
         # An item keeps two messages at most.
         entries = state.entries[-2 * query.top_k - self.config.keep_messages :]
         latest = latest_items(entries, self.get([entry.item_id for entry in entries]), key)
-        return composed(
+        hits = composed(
             query.top_k,
             summary=summary_item(state, key, self.name, max_tokens=self.config.max_tokens // 2),
-            related=related,
+            related=related.hits,
             latest=self._similar(latest, query),
             turns=self.config.keep_messages,
         )
+        return replace(related, hits=tuple(hits))
 
     def _meant(self, where: Filter) -> ChatKey:
         """Say which conversation a query is about: that of the newest item that it may see."""
@@ -139,7 +143,7 @@ class BrainMemory(CollectionMemory):
 
     def _similar(self, items: list[MemoryItem], query: MemoryQuery) -> list[MemoryItem]:
         """Leave out items that are known to be less similar than the query wants."""
-        vector = query.embedding.by(self._embedder) if self._embedder and query.similarity_threshold > -1 else None
+        vector = query.embedding.by(self.embedder) if self.embedder and query.similarity_threshold > -1 else None
         if vector is None:
             return items
         least = query.similarity_threshold

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from filelock import FileLock
 
-from devmem import EmbeddingError, Hit, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem import EmbeddingError, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.collections import Unique
 from devmem.errors import CollectionBusyError, CollectionUnwritableError, DataFileError, EmbeddingMismatchError
 from devmem.stores import (
@@ -25,6 +25,7 @@ from devmem.stores import (
     MemoryQuery,
     PassageEmbeddings,
     Progress,
+    SearchReport,
     StoreSetup,
     Vector,
     skipped,
@@ -117,7 +118,7 @@ class FileMemory(CollectionMemory):
                 self._manifest,
                 self._embed_and_store,
                 self.chunking,
-                embeds=self._embedder is not None,
+                embeds=self.embedder is not None,
                 clock=self.setup.clock,
                 known_encodings={text: PassageEmbeddings.of(vector) for text, vector in self._old_vectors().items()},
             )
@@ -156,19 +157,18 @@ class FileMemory(CollectionMemory):
     def _change_model(self, error: EmbeddingMismatchError) -> None:
         """Embed every chunk with the model that is configured now; where that fails, the old index serves words."""
         location = self._location
-        if self._embedder is None or location is None or "://" in location:
+        if self.embedder is None or location is None or "://" in location:
             raise error
         _LOG.warning(
             "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded anew; "
             "the old index stays as it is until that is done",
             self.name, error.recorded, error.wanted,
         )  # fmt: skip
-        old = self._open(claim=False)
+        old = self.open_collection(claim=False)
         try:
-            rebuild(location, old, self._embedder)
+            rebuild(location, old, self.embedder)
         except (EmbeddingError, CollectionBusyError) as failure:
-            self._embedder = self._queue = None
-            self._opened = self._open(claim=False)
+            self.search_by_words()
             _LOG.warning(
                 "memory store %r: this could not be finished (%s); until the next load it is searched by words alone",
                 self.name, failure,
@@ -183,7 +183,7 @@ class FileMemory(CollectionMemory):
             return {}
         try:
             old = read_old_index(path)
-            vectors = usable_vectors(old, self._embedder) if self._embedder else {}
+            vectors = usable_vectors(old, self.embedder) if self.embedder else {}
         except (DataFileError, OSError, EmbeddingError) as error:
             _LOG.warning("memory store %r: nothing is taken over from DevAll's index: %s", self.name, error)
             return {}
@@ -194,7 +194,7 @@ class FileMemory(CollectionMemory):
         return vectors
 
     def _embed_and_store(self, items: Sequence[MemoryItem], known: Mapping[str, PassageEmbeddings]) -> None:
-        self._store(items, Unique.ID, known)
+        self.store_items(items, unique=Unique.ID, embeddings=known)
 
     def _say(self, report: IndexReport) -> None:
         """Name each problem once, and say why much is indexed anew."""
@@ -205,12 +205,15 @@ class FileMemory(CollectionMemory):
                 _LOG.warning("memory store %r: %s: %s", self.name, name, problem)
         self._said = dict(report.problems)
 
-    def _search(self, query: MemoryQuery) -> list[Hit]:
-        if self._opened is None:
+    def rank(self, query: MemoryQuery) -> SearchReport:
+        """Search the index, which is brought up to date first where the store was not loaded; hits show their place."""
+        if not self.is_open:
             self.load()
-        return [replace(hit, item=shown(hit)) for hit in super()._search(query)]
+        report = self.search_collection(query)
+        return replace(report, hits=tuple(replace(hit, item=shown(hit)) for hit in report.hits))
 
-    def _compose(self, payload: MemoryWritePayload) -> WriteOutcome:  # noqa: ARG002 - whatever it says
+    def compose(self, payload: MemoryWritePayload) -> WriteOutcome:  # noqa: ARG002 - whatever it says
+        """Keep nothing: the index holds what the files say."""
         return skipped(_READ_ONLY)
 
     def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:

@@ -71,7 +71,8 @@ class LongTermMemory(CollectionMemory):
             role.watch(watch)
         return role
 
-    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+    def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        """Take what a watched action said."""
         asked, answered = strip_frames(payload.inputs_text).strip(), payload.output_text().strip()
         said = [text for text in (asked, answered) if text]
         if not said:
@@ -105,7 +106,7 @@ class LongTermMemory(CollectionMemory):
             )
             for message in messages
         ]
-        return [outcome.status for outcome in self._store(items, unique)]
+        return [outcome.status for outcome in self.store_items(items, unique=unique)]
 
     def forget(self, item_ids: Sequence[str]) -> int:
         """Delete items; gives how many there were."""
@@ -147,10 +148,10 @@ class LongTermMemory(CollectionMemory):
 
     def _embedded(self, texts: Sequence[str]) -> dict[str, Vector]:
         """Embed the texts, each of shape (dimension,); none without a model or when it does not answer."""
-        if self._embedder is None or not texts:
+        if self.embedder is None or not texts:
             return {}
         try:
-            return dict(zip(texts, self._embedder.embed(texts), strict=True))
+            return dict(zip(texts, self.embedder.embed(texts), strict=True))
         except EmbeddingError as error:
             _LOG.warning("memory store %r tells news by their words alone for now: %s", self.name, error)
             return {}

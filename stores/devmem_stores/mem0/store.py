@@ -20,6 +20,7 @@ from devmem.stores import (
     EmbeddingConfig,
     MemoryQuery,
     Provenance,
+    SearchReport,
     SourceKind,
     StoreSetup,
     WriteStatus,
@@ -129,19 +130,22 @@ class Mem0Memory(MemoryBase):
         """How many writes mem0 refused for good; they stay in the outbox's file."""
         return self._outbox.rejected() if self._outbox else 0
 
-    def _search(self, query: MemoryQuery) -> list[Hit]:
+    def find(self, query: MemoryQuery) -> SearchReport:
+        """Ask mem0, and keep what the filter admits."""
         text = strip_frames(query.text).strip()
         if not text:
-            return []
+            return SearchReport()
         ids = find_ids(self.config, query.where.scope, query.agent_role, operation="search")
         narrow = restricts_more(query.where, ids)
         limit = query.top_k * _WIDER if narrow else query.top_k
         threshold = query.similarity_threshold if query.similarity_threshold >= 0 else None
         found = self._guard.call("search", lambda: self.backend.search(text, ids, limit, threshold))
         hits = [Hit(item=to_item(record, role=query.agent_role), score=record.score or 0.0) for record in found]
-        return [hit for hit in hits if matches(hit.item, query.where)][: query.top_k]
+        admitted = [hit for hit in hits if matches(hit.item, query.where)]
+        return SearchReport(hits=tuple(admitted[: query.top_k]), candidates=len(hits))
 
-    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
+    def update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        """Send what the user said."""
         text = strip_frames(payload.inputs_text).strip()
         if not text:
             return skipped("the user said nothing, and nothing else is sent to mem0")

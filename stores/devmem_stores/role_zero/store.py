@@ -6,6 +6,7 @@ came, and so nothing is moved between two places: no kill can lose a message on 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -15,6 +16,7 @@ from devmem.stores import (
     ConfigModel,
     MemoryQuery,
     QueryEmbedding,
+    SearchReport,
     StoreSetup,
     item_from,
     shorten,
@@ -88,28 +90,30 @@ class RoleZeroMemory(OutboxMemory):
         known = self._query_embedding(text)
         return QueryEmbedding(text) if known.failures else known
 
-    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+    def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        """Put what was asked before what was answered."""
         asked, answered = strip_frames(payload.inputs_text).strip(), payload.output_text().strip()
         if not asked and not answered:
             return skipped("neither the input nor the output has a text")
         summary = _exchange(asked, answered, self.config.max_content_length)
         return item_from(payload, summary, created_at=self.setup.clock())
 
-    def _search(self, query: MemoryQuery) -> list[Hit]:
-        """Give related messages of the asking role, the best first; the newest ones fill what room is left."""
+    def rank(self, query: MemoryQuery) -> SearchReport:
+        """Find related messages of the asking role, best first; the newest ones fill the places that are left."""
 
         def own(item: MemoryItem) -> bool:
             role = item.scope.agent or item.metadata.get("agent_role")
             return self.config.shared or not query.agent_role or not role or role == query.agent_role
 
-        hits = list(self.related(query, own).hits)
-        room = query.top_k - len(hits)
+        related = self.related(query, own)
+        room = query.top_k - len(related.hits)
         if room > 0 and query.similarity_threshold <= -1:
-            there = {hit.item.id for hit in hits}
+            there = {hit.item.id for hit in related.hits}
             window = self.recent(self.config.memory_k, query.where)
             newest = [item for item in window if own(item) and item.id not in there]
-            hits += [Hit(item=item, score=0.0, recency=1 / (1 + age)) for age, item in enumerate(newest[:room])]
-        return hits
+            filling = (Hit(item=item, score=0.0, recency=1 / (1 + age)) for age, item in enumerate(newest[:room]))
+            return replace(related, hits=(*related.hits, *filling))
+        return related
 
 
 def _exchange(asked: str, answered: str, limit: int) -> str:

@@ -39,13 +39,18 @@ class OutboxMemory(CollectionMemory):
         session = self.setup.session_dir
         return str(session / f"role_zero_outbox_{quote(self.name, safe='')}.db") if session else None
 
-    def _store(
-        self, items: Sequence[MemoryItem], unique: Unique, known: Mapping[str, PassageEmbeddings] | None = None
+    def store_items(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique | None = None,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
     ) -> list[WriteOutcome]:
+        """Store items, after those that wait in the outbox; where that fails, they wait there too."""
         failure = self._deliver()
         if failure is None:
             try:
-                return super()._store(items, unique, known)
+                return super().store_items(items, unique=unique, embeddings=embeddings)
             except CollectionError as error:
                 failure = self._kept_back(error)
         return self._queue_up(items, failure)
@@ -83,9 +88,10 @@ class OutboxMemory(CollectionMemory):
             )
             return set()
 
-    def _with_known_embeddings(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    def with_stored_embeddings(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return the items with their stored embeddings, as far as these can be read."""
         try:
-            return super()._with_known_embeddings(items)
+            return super().with_stored_embeddings(items)
         except CollectionError as error:
             # A place that cannot be read either is no reason to lose them; storing them says what is wrong.
             _LOG.debug("memory store %r: embeddings may be made again: %s", self.name, error)
@@ -98,7 +104,7 @@ class OutboxMemory(CollectionMemory):
                 if self._outbox.resting:
                     return CollectionError(self._outbox.location or "", "earlier messages wait here for another try.")
                 try:
-                    super()._store(waiting, Unique.ID)
+                    super().store_items(waiting, unique=Unique.ID)
                 except CollectionError as error:
                     return self._kept_back(error)
                 # Killed before this, the items are in both places; by their ids they are stored once.
@@ -140,9 +146,12 @@ class OutboxMemory(CollectionMemory):
         ranking = replace(self.ranking, collapse=False)
         # Searching may take several turns, but the reranker reads once.
         found = related_hits(
-            lambda limit: self._hybrid(query, limit, ranking=ranking), self._searched_for(query.top_k), admit, spare
+            lambda limit: self.collection.search(self.search_query(query, limit=limit, ranking=ranking)),
+            self.search_depth(query.top_k),
+            admit,
+            spare,
         )
-        return self._looked_at_again(query, SearchReport(hits=tuple(found)))
+        return self.rerank(query, SearchReport.of(found))
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Give the items stored last, newest first, those in the outbox included."""

@@ -11,6 +11,7 @@ from devmem.stores import (
     CollectionMemory,
     ConfigModel,
     MemoryQuery,
+    SearchReport,
     StoreSetup,
     content_hash,
     item_from,
@@ -33,7 +34,8 @@ class SimpleMemory(CollectionMemory):
         super().__init__(setup)
         self.config = setup.config_as(SimpleConfig)
 
-    def _compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+    def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        """Summarize the exchange; both sides are kept whole beside the summary."""
         asked, answered = strip_frames(payload.inputs_text), payload.output_text()
         if not asked.strip() and not answered.strip():
             return skipped("neither the input nor the output has a text")
@@ -54,17 +56,17 @@ class SimpleMemory(CollectionMemory):
             input_snapshot=payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked.strip() else None),
         )
 
-    def _cap(self) -> int | None:
+    def capacity(self) -> int | None:
+        """Return `max_items`."""
         return self.config.max_items
 
-    def _ranks_itself(self) -> bool:
-        return self.config.ranking != "hybrid"
-
-    def _search(self, query: MemoryQuery) -> list[Hit]:
-        if not self._ranks_itself():
-            return super()._search(query)
-        candidates = self._hybrid(query, 3 * query.top_k, Weights(similarity=1.0, lexical=0.0))
-        return sorted((_rescored(hit, query.text) for hit in candidates), key=lambda hit: -hit.score)[: query.top_k]
+    def rank(self, query: MemoryQuery) -> SearchReport | None:
+        """Rank as DevAll does, where the configuration asks for it."""
+        if self.config.ranking == "hybrid":
+            return None
+        nearest = self.search_query(query, limit=3 * query.top_k, weights=Weights(similarity=1.0, lexical=0.0))
+        scored = [_rescored(hit, query.text) for hit in self.collection.search(nearest)]
+        return SearchReport.of(sorted(scored, key=lambda hit: -hit.score)[: query.top_k])
 
 
 def _without_text(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:

@@ -114,7 +114,7 @@ def test_a_process_that_dies_between_item_and_state(
     scope = Scope(user="ann", conversation="c")
     payloads = [MemoryWritePayload(inputs_text=f"question {n}", scope=scope, source="helper") for n in range(3)]
     store.update(payloads[0])
-    item = store._compose(payloads[1])
+    item = store.compose(payloads[1])
     assert isinstance(item, MemoryItem)
     store.add_item(item)
     store.add([MemoryItem(content_summary="imported", scope=scope)])

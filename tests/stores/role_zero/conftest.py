@@ -125,8 +125,8 @@ class FlakyStore(RoleZeroMemory):
 
     place: Flaky
 
-    def _open(self, *, claim: bool) -> Collection:
-        model = self._embedder.identity if self._embedder and claim else None
+    def open_collection(self, *, claim: bool = True) -> Collection:
+        model = self.embedder.identity if self.embedder and claim else None
         self.place = Flaky(self.setup.base_dir / "roles.db", model=model, clock=self.setup.clock)
         return self.place
 

@@ -1,0 +1,84 @@
+"""Writing to a store's collection: items are embedded, stored in one transaction, and the oldest are trimmed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from devmem.collections import Collection, Unique
+from devmem.embedding import PassageEmbeddings
+from devmem.errors import CollectionError
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome
+from devmem.stores.embedding_queue import EmbeddingQueue
+from devmem.stores.memory import Progress
+from devmem.text.analysis import mostly_unspaced
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class CollectionWriter:
+    """Writes items with their embeddings; a provider that is down costs no write."""
+
+    def __init__(self, store: str, queue: EmbeddingQueue | None, *, english_only: bool) -> None:
+        """Prepare the writes of a store.
+
+        Args:
+            store: the store's name, for messages.
+            queue: embeds the items; None stores them without embeddings.
+            english_only: whether the embedding model reads English only.
+        """
+        self._store, self._queue = store, queue
+        self._warns_of_language = english_only
+
+    def write(
+        self,
+        collection: Collection,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
+    ) -> list[WriteOutcome]:
+        """Store items; those that `embeddings` does not have, by id, are embedded, and what waited before them."""
+        known = dict(embeddings or {})
+        if self._queue is not None:
+            self._warn_of_language(items)
+            self._queue.catch_up(collection)
+            known |= self._queue.encode([item for item in items if item.id not in known])
+        return collection.add(items, unique=unique, embeddings=known)
+
+    def trim(self, collection: Collection, *, keep: int) -> None:
+        """Delete all but the `keep` newest items; a failure is logged, as the items before it are stored."""
+        try:
+            collection.trim(keep=keep)
+        except CollectionError as error:
+            # The next write trims again.
+            _LOG.warning("memory store %r keeps more than %d items for now: %s", self._store, keep, error)
+
+    def embed_waiting(self, collection: Collection, progress: Progress | None = None) -> int:
+        """Embed the items that wait for it, until the provider stops answering; return the number embedded."""
+        return self._queue.catch_up(collection, progress) if self._queue is not None else 0
+
+    def with_stored_embeddings(self, collection: Collection, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return the items; those that are stored already have their stored embedding, so that it is not made twice."""
+        if self._queue is None:
+            return list(items)
+        known = {item.id: item for item in collection.get([item.id for item in items])}
+        return [
+            replace(item, embedding=known[item.id].embedding)
+            if item.id in known and known[item.id].content_hash == item.content_hash
+            else item
+            for item in items
+        ]
+
+    def _warn_of_language(self, items: Sequence[MemoryItem]) -> None:
+        """Warn once that the model cannot read what is stored."""
+        if self._warns_of_language and any(mostly_unspaced(item.content_summary) for item in items):
+            self._warns_of_language = False
+            _LOG.warning(
+                "memory store %r: minilm reads English only; texts in Chinese, Japanese, Korean or Thai are found by "
+                "their words. An `openai` or `local` multilingual model finds them by meaning too.",
+                self._store,
+            )
