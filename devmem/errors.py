@@ -22,6 +22,7 @@
     ├── RerankerError
     ├── MessageError                 a message, or data that should be messages
     ├── MissingExtraError
+    ├── DistributionClashError       another project's package `devmem` is mixed with this one
     ├── DataFileError                a file given to `devmem import` or found beside a store
     └── ExportError                  a store cannot be written in the form that was asked for
 
@@ -34,6 +35,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from devmem.distribution import FOREIGN_NAME, NAME, install_command
 
 
 class DevmemError(Exception):
@@ -209,7 +212,19 @@ class MissingExtraError(DevmemError, ImportError):
     def __init__(self, *, feature: str, package: str, extra: str, advice: str = "") -> None:
         self.feature, self.package, self.extra = feature, package, extra
         more = f" {advice}" if advice else ""
-        super().__init__(f"{feature} needs the package {package!r}: pip install 'devmem[{extra}]'.{more}")
+        super().__init__(f"{feature} needs the package {package!r}: {install_command(extra)}.{more}")
+
+
+class DistributionClashError(DevmemError, ImportError):
+    """The package `devmem` that Python finds is, wholly or in part, that of another project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(
+            f"the package in {folder} is not that of {NAME} alone: the distribution {FOREIGN_NAME!r}, a tool for "
+            "/dev/mem, installs a package of the same name, and the two overwrite each other's files. "
+            f"Uninstall both and install this one again: pip uninstall -y {FOREIGN_NAME} {NAME} && {install_command()}"
+        )
 
 
 class DataFileError(DevmemError):

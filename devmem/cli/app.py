@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from devmem.cli import copy, export, flow, import_data, index, reindex, run, sch
 from devmem.cli.failures import EXIT_INTERRUPTED, guarded
 from devmem.cli.logs import show_logs
 from devmem.cli.terminal import Terminal
+from devmem.distribution import installed_version
 
 
 class _Commands(TyperGroup):
@@ -49,7 +49,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"devmem {version('devmem')}")
+        typer.echo(f"devmem {installed_version()}")
         raise typer.Exit
 
 

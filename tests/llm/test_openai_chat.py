@@ -205,7 +205,7 @@ def test_an_address_that_is_none_is_refused() -> None:
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'devmem\[openai\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'devmem-framework\[openai\]'"):
         open_chat_model("openai", model="m", api_key=SecretStr("k"))
 
 

@@ -14,6 +14,7 @@ import devmem
 import devmem_stores
 
 HEAVY = {*"faiss mem0 onnxruntime openai rapidfuzz redis rich sentence_transformers torch typer".split()}
+FIRST_USED_LATER = {*"numpy pydantic yaml asyncio sqlite3 devmem.collections devmem.config devmem.stores".split()}
 
 
 def public_packages() -> list[str]:
@@ -37,7 +38,8 @@ def test_all_that_is_exported_is_there_and_all_that_is_there_is_exported(name: s
         for one, value in vars(package).items()
         if not one.startswith("_") and not isinstance(value, ModuleType) and one != "annotations"
     }
-    imported_for_itself = {"TYPE_CHECKING", "Any", "Final", "import_module"} if name == "devmem.testing" else set()
+    lazy = {"devmem": {"TYPE_CHECKING"}, "devmem.testing": {"TYPE_CHECKING", "Any", "Final", "import_module"}}
+    imported_for_itself = lazy.get(name, set())
     assert there - imported_for_itself <= set(exported)
 
 
@@ -55,7 +57,22 @@ def test_every_store_package_exports_its_config_and_its_store() -> None:
         assert issubclass(getattr(package, store), devmem.MemoryBase)
 
 
-def test_importing_devmem_loads_nothing_that_is_heavy_and_no_store() -> None:
-    code = f"import sys, devmem; print(*sorted(set(sys.modules) & {HEAVY | {'devmem_stores', 'pytest'}!r}))"
+def loaded_by(code: str, names: set[str]) -> set[str]:
+    code = f"import sys; {code}; print(*sorted(set(sys.modules) & {names!r}))"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+    return set(done.stdout.split())
+
+
+def test_importing_devmem_loads_next_to_nothing() -> None:
+    assert loaded_by("import devmem", HEAVY | FIRST_USED_LATER | {"devmem_stores", "importlib.metadata"}) == set()
+
+
+def test_using_devmem_loads_nothing_that_is_heavy_and_no_store() -> None:
+    every = "; ".join(f"devmem.{name}" for name in devmem.__all__)
+    assert loaded_by(f"import devmem; {every}", HEAVY | {"devmem_stores", "pytest"}) == set()
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'devmem' has no attribute 'nothing'"):
+        devmem.nothing  # type: ignore[attr-defined]  # noqa: B018 - that is the test
+    assert set(devmem.__all__) | {"stores", "config"} <= set(dir(devmem))

@@ -43,7 +43,7 @@ def run(server: RedisServer, command: str, *arguments: Any) -> Any:
 def test_without_the_package_the_extra_is_named(make_brain: MakeBrain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store without Redis does not need it."""
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'devmem\[redis\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'devmem-framework\[redis\]'"):
         make_brain(redis={"url": "redis://127.0.0.1:1"})
     assert make_brain().brain().add_talk("Hello").failure is None
 

@@ -211,7 +211,7 @@ print(store.report.files, store.report.problems)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("1 ")
-    assert f"needs the package '{package}': pip install 'devmem[files]'" in done.stdout
+    assert f"needs the package '{package}': pip install 'devmem-framework[files]'" in done.stdout
 
 
 def test_readers_are_chosen_by_ending(folder: Folder) -> None:

@@ -1,0 +1,69 @@
+"""The distribution has one name, and a package `devmem` that is not ours alone is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem.distribution import NAME, install_command, installed_version
+from devmem.errors import DistributionClashError
+from devmem.installation import check_installation
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_name_of_the_project_is_the_one_in_messages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == NAME == devmem.__distribution__
+    assert install_command("openai") == f"pip install '{NAME}[openai]'"
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", installed_version())
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name)
+def test_no_page_has_the_other_project_installed(page: Path) -> None:
+    assert re.findall(r"(?<!import )\bdevmem\[|pip install '?devmem\b(?!-framework)", page.read_text("utf-8")) == []
+
+
+def dist_info(site: Path, name: str, *files: str) -> None:
+    folder = site / f"{name}-1.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (folder / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+
+
+def test_files_of_the_other_project_in_the_folder_are_refused(tmp_path: Path) -> None:
+    dist_info(tmp_path, "devmem", "devmem/__init__.py", "devmem/memory.py")
+    with pytest.raises(DistributionClashError, match=f"pip uninstall -y devmem {NAME} && pip install {NAME}") as caught:
+        check_installation(tmp_path / "devmem")
+    assert isinstance(caught.value, ImportError)
+    assert "the distribution 'devmem', a tool for /dev/mem" in str(caught.value)
+
+
+def test_a_distribution_that_only_points_elsewhere_does_no_harm(tmp_path: Path) -> None:
+    dist_info(tmp_path, "devmem", "_editable_impl_devmem.pth")
+    dist_info(tmp_path, "devmem_framework", "devmem/__init__.py")
+    check_installation(tmp_path / "devmem")
+
+
+@pytest.mark.parametrize("starts", ["from devmem.cli import main; main(['--version'])", "import devmem.cli.__main__"])
+def test_the_command_refuses_where_the_other_package_was_installed_over_this_one(tmp_path: Path, starts: str) -> None:
+    shutil.copytree(ROOT / "devmem", tmp_path / "devmem", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "devmem" / "__init__.py").write_text('"""Reads /dev/mem."""\n')
+    done = subprocess.run(
+        [sys.executable, "-c", starts],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the package in ")
+    assert "Traceback" not in done.stderr
