@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from devmem.config import Workflow
     from devmem.errors import CollectionError, ConfigError, DevmemError, EmbeddingError, MissingExtraError
     from devmem.manager import MemoryManager
-    from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
+    from devmem.memory import Memory, open  # noqa: A004 - `devmem.open` is its name
+    from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
     from devmem.model.results import Hit, MemoryWritePayload, WriteOutcome
     from devmem.model.stages import Stage
     from devmem.registry import register_memory_store
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     from devmem.stores import MemoryBase
 
 __all__ = [
+    "ANY",
     "CollectionError",
     "ConfigError",
     "DevmemError",
     "EmbeddingError",
     "Filter",
     "Hit",
+    "Memory",
     "MemoryBase",
     "MemoryContentSnapshot",
     "MemoryItem",
@@ -45,6 +48,7 @@ __all__ = [
     "WorkflowRunner",
     "WriteOutcome",
     "load_workflow",
+    "open",
     "open_stores",
     "register_memory_store",
 ]
@@ -56,7 +60,8 @@ if not TYPE_CHECKING:
     _MODULES = {
         "devmem.errors": ("CollectionError", "ConfigError", "DevmemError", "EmbeddingError", "MissingExtraError"),
         "devmem.manager.manager": ("MemoryManager",),
-        "devmem.model.items": ("MemoryContentSnapshot", "MemoryItem", "Scope"),
+        "devmem.memory": ("Memory", "open"),
+        "devmem.model.items": ("ANY", "MemoryContentSnapshot", "MemoryItem", "Scope"),
         "devmem.model.results": ("Hit", "MemoryWritePayload", "WriteOutcome"),
         "devmem.model.stages": ("Stage",),
         "devmem.config.workflow": ("Workflow",),
@@ -67,7 +72,7 @@ if not TYPE_CHECKING:
         "devmem.stores.memory": ("MemoryBase",),
     }
     _HOME = {name: module for module, names in _MODULES.items() for name in names}
-    _PACKAGES = ("collections", "config", "errors", "manager", "messages", "registry", "runtime", "stores")
+    _PACKAGES = ("collections", "config", "errors", "manager", "memory", "messages", "registry", "runtime", "stores")
 
     def __getattr__(name: str) -> object:
         if name in _HOME:

@@ -14,6 +14,9 @@
     │   ├── CollectionClosedError
     │   ├── CollectionInUseError     the file belongs to another type of store
     │   └── EmbeddingMismatchError
+    ├── ScopeError                   a handle was asked for what is outside of its scope
+    ├── ItemNotFoundError
+    ├── NotStoredError
     ├── EmbeddingError
     │   ├── ModelNotFoundError
     │   ├── ModelDamagedError
@@ -175,6 +178,30 @@ class EmbeddingMismatchError(CollectionError):
             f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
             "Vectors of different models are never mixed: put the old model back, "
             "or run `devmem reindex FILE STORE` to embed every item anew.",
+        )
+
+
+class ScopeError(DevmemError, ValueError):
+    """A scoped handle of a memory was asked for something outside of its scope; nothing was read or written."""
+
+
+class ItemNotFoundError(DevmemError, LookupError):
+    """No item within reach has this id."""
+
+    def __init__(self, item_id: str) -> None:
+        self.item_id = item_id
+        super().__init__(f"no item within reach has the id {item_id!r}; it may be forgotten or expired")
+
+
+class NotStoredError(DevmemError):
+    """A store did not take what was to be remembered."""
+
+    def __init__(self, reasons: Sequence[str], *, stored: Sequence[str] = ()) -> None:
+        self.reasons, self.stored = tuple(reasons), tuple(stored)
+        """Why each item was not stored, and the ids of those items of the same call that were."""
+        beside = f" ({len(self.stored)} others are stored)" if self.stored else ""
+        super().__init__(
+            f"{len(self.reasons)} of the items not stored: {'; '.join(dict.fromkeys(self.reasons))}{beside}"
         )
 
 

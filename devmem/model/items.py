@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import cache
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 from uuid import uuid4
 
 import numpy as np
@@ -52,6 +52,19 @@ def _from_vector(vector: Vector | None) -> list[float] | None:
 
 
 JsonVector = Annotated[Vector | None, PlainValidator(_to_vector), PlainSerializer(_from_vector)]
+
+
+class AnyUser(Enum):
+    """Type of `ANY`, which stands for every user."""
+
+    ANY = "ANY"
+
+    def __repr__(self) -> str:
+        return "devmem.ANY"
+
+
+ANY: Final = AnyUser.ANY
+"""In place of a user: what is bound to any user, and what is bound to nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

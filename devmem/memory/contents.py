@@ -1,0 +1,202 @@
+"""From what callers hand over, texts and messages, to items."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from typing import Any, Final, TypeAlias
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from devmem.memory.records import SUMMARY_LENGTH
+from devmem.memory.times import When, expiry_of, seconds_of
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, content_hash
+from devmem.model.message import Message
+from devmem.model.message_items import holds_message, message_to_item, readable_text
+from devmem.model.message_json import load_message
+from devmem.text.sentences import shorten
+
+Content: TypeAlias = str | Message | Mapping[str, Any]
+"""A text, or a message: devmem's, or a dict with `role` and `content` as chat APIs have it."""
+
+_LOG: Final = logging.getLogger(__name__)
+_ROLES: Final[Mapping[object, str]] = {"developer": "system", "function": "tool"}
+"""Roles of chat APIs that have another name here."""
+_TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """Facts that all items of one call have in common."""
+
+    scope: Scope
+    metadata: Mapping[str, JsonValue]
+    stored_at: float
+    """Seconds since the epoch, as all times here."""
+    event_time: float | None
+    expires_at: float | None
+    trust: float
+
+
+def envelope_of(
+    scope: Scope,
+    now: float,
+    metadata: Mapping[str, JsonValue] | None,
+    *,
+    time: When | None,
+    expires_at: When | timedelta | None,
+    trust: float,
+) -> Envelope:
+    """Return what the arguments of a call mean at the time `now`, in seconds since the epoch.
+
+    Raises:
+        ValueError: a time is none, or trust is not from 0 to 1.
+    """
+    if not 0 <= trust <= 1:
+        raise ValueError(f"`trust` is from 0 to 1, not {trust!r}")
+    return Envelope(
+        scope=scope,
+        metadata=metadata or {},
+        stored_at=now,
+        event_time=None if time is None else seconds_of(time),
+        expires_at=None if expires_at is None else expiry_of(expires_at, now),
+        trust=trust,
+    )
+
+
+def listed(content: Content | Iterable[Content]) -> list[Content]:
+    """Return the texts and messages as a list.
+
+    Raises:
+        TypeError: one is neither a text nor a message.
+        ValueError: a text is blank.
+    """
+    given = [content] if isinstance(content, str | Message | Mapping) else list(content)
+    for at, one in enumerate(given):
+        if not isinstance(one, str | Message | Mapping):
+            raise TypeError(f"expected a text or a message, found {type(one).__name__} (number {at + 1})")
+        if isinstance(one, str) and not one.strip():
+            raise ValueError(f"there is nothing to remember: text number {at + 1} is blank")
+    return given
+
+
+def items_of(contents: Sequence[Content], envelope: Envelope, item_id: str | None = None) -> list[MemoryItem]:
+    """Return the items of texts and messages; a message without any content, such as a bare tool call, has none.
+
+    Raises:
+        MessageError: a mapping is not a message.
+    """
+    items = [item for content in contents if (item := _item_of(content, envelope, item_id)) is not None]
+    if len(items) < len(contents):
+        _LOG.info("%d of %d messages say nothing and are left out", len(contents) - len(items), len(contents))
+    return items
+
+
+def _item_of(content: Content, envelope: Envelope, item_id: str | None = None) -> MemoryItem | None:
+    if isinstance(content, str):
+        return _item_of_text(content, envelope, item_id or uuid4().hex)
+    message = content if isinstance(content, Message) else _read_message(content)
+    summary = shorten(readable_text(message), SUMMARY_LENGTH)
+    if not summary:
+        return None
+    item = message_to_item(
+        message,
+        item_id=item_id or _message_item_id(message, envelope.scope),
+        scope=envelope.scope,
+        summary=summary,
+        stored_at=envelope.stored_at,
+    )
+    return replace(
+        item,
+        metadata={**message.metadata, **envelope.metadata, **item.metadata},
+        event_time=item.event_time if envelope.event_time is None else envelope.event_time,
+        expires_at=envelope.expires_at,
+        trust=envelope.trust,
+    )
+
+
+def with_text(item: MemoryItem, text: str) -> MemoryItem:
+    """Return the item with another text; its attachments stay.
+
+    Raises:
+        ValueError: the text is blank.
+    """
+    listed(text)
+    summary, whole = _summary_of(text)
+    said, answered = item.input_snapshot, item.output_snapshot
+    if holds_message(item):
+        said = replace(said, text=text) if said else None
+        answered = replace(answered, text=text) if answered else None
+    else:
+        # What they said is what the new text takes the place of.
+        said, answered = _only_blocks(said), _only_blocks(answered)
+        said = replace(said or MemoryContentSnapshot(), text=whole) if whole else said
+    return replace(item, content_summary=summary, input_snapshot=said, output_snapshot=answered)
+
+
+def _only_blocks(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
+    return replace(snapshot, text="") if snapshot and snapshot.blocks else None
+
+
+def changed(item: MemoryItem) -> MemoryItem:
+    """Return an item that was changed under its id, with the hash by which a store notices that it was."""
+    base = content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
+    rest = [base, dict(item.metadata), item.event_time, item.expires_at, item.trust]
+    digest = hashlib.sha256(json.dumps(rest, sort_keys=True, default=str).encode()).hexdigest()
+    return replace(item, content_hash=digest, embedding=None)
+
+
+def _summary_of(text: str) -> tuple[str, str]:
+    """Return what is shown of a text, and the whole where that is more."""
+    return (text, "") if len(text) <= SUMMARY_LENGTH else (shorten(text, SUMMARY_LENGTH), text)
+
+
+def _item_of_text(text: str, envelope: Envelope, item_id: str) -> MemoryItem:
+    summary, whole = _summary_of(text)
+    scope = envelope.scope
+    by_agent = Provenance(kind=SourceKind.NODE, name=scope.agent) if scope.agent else None
+    return MemoryItem(
+        id=item_id,
+        content_summary=summary,
+        input_snapshot=MemoryContentSnapshot(text=whole) if whole else None,
+        metadata=dict(envelope.metadata),
+        created_at=envelope.stored_at,
+        event_time=envelope.event_time,
+        expires_at=envelope.expires_at,
+        scope=scope,
+        provenance=by_agent or Provenance(kind=SourceKind.USER, name=scope.user or ""),
+        trust=envelope.trust,
+    )
+
+
+def _message_item_id(message: Message, scope: Scope) -> str:
+    """Name the item of a message in one scope: there it is stored once, and in another scope it is another item."""
+    named = json.dumps([asdict(scope), message.id], sort_keys=True)
+    return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+def _read_message(raw: Mapping[str, Any]) -> Message:
+    """Read a message as chat APIs have it: text in parts, a `name`, roles of other names."""
+    form = {**raw, "role": _ROLES.get(raw.get("role"), raw.get("role"))}
+    if "name" in form and not form.get("source"):
+        form["source"] = form.pop("name")
+    if isinstance(parts := form.get("content"), Sequence) and not isinstance(parts, str | bytes):
+        form["content"] = "\n".join(part["text"] for part in parts if _is_text(part))
+        form["blocks"] = [*(form.get("blocks") or []), *(_block(part) for part in parts if not _is_text(part))]
+    return load_message(form)
+
+
+def _is_text(part: object) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str)
+
+
+def _block(part: object) -> object:
+    """Return the block of a part that is not text: its type, and all else as it came."""
+    if not isinstance(part, Mapping):
+        return part
+    return {"type": part.get("type", "data"), "data": {key: value for key, value in part.items() if key != "type"}}

@@ -1,0 +1,253 @@
+"""A memory as agent developers use it: strings in, records out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from types import EllipsisType, TracebackType
+from typing import Any, Final, Self, Unpack, overload
+
+from pydantic import JsonValue
+
+from devmem.collections import Filter
+from devmem.errors import DevmemError, ItemNotFoundError
+from devmem.memory.boundary import Boundary, ScopeParts
+from devmem.memory.contents import Content, changed, envelope_of, items_of, listed, with_text
+from devmem.memory.filters import Values, make_filter
+from devmem.memory.reading import MemoryReader
+from devmem.memory.records import Record, record_of
+from devmem.memory.times import When, expiry_of, seconds_of
+from devmem.memory.twins import async_twin
+from devmem.memory.writing import check_id, replace_item, store_items
+from devmem.model.message import Message
+from devmem.stores import CollectionMemory, MemoryBase
+from devmem.transfer import every_item
+
+_AT_ONCE: Final = 100
+_LOG: Final = logging.getLogger(__name__)
+
+
+class AddOptions(ScopeParts, total=False):
+    """Arguments of `Memory.add`, which explains them."""
+
+    metadata: Mapping[str, JsonValue] | None
+    time: When | None
+    expires_at: When | timedelta | None
+    trust: float
+
+
+class Memory(MemoryReader):
+    """A store of remembered texts and messages, or the part of one that a scope reaches.
+
+    Every method that names no `user` means what is bound to nobody; `user=devmem.ANY` means everybody's.
+    It is safe to use from several threads, and a file by several processes; what is added is durable when the call
+    returns. Each method that does I/O has an async twin: `aadd`, `asearch`, ...
+    """
+
+    def __init__(self, store: MemoryBase, *, boundary: Boundary | None = None) -> None:
+        """Put the face on an opened store; `boundary` is the part of it that the handle reaches."""
+        super().__init__(store, boundary or Boundary())
+        self._closed = False
+
+    def scoped(self, **scope: Unpack[ScopeParts]) -> Memory:
+        """Return a handle on the part of the memory that belongs to a user, an agent, a session or a conversation.
+
+        Nothing that is done with it leaves this part: what is outside is neither found nor listed, nor changed, nor
+        forgotten. Its user is settled; without one the handle reaches what is bound to nobody.
+
+        Raises:
+            ValueError: no part of a scope is named; is a variable not set?
+            ScopeError: this handle does not reach so far.
+        """
+        if all(value is None for value in scope.values()):
+            raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY is everybody)")
+        return Memory(self.store, boundary=self._boundary.settled(scope))
+
+    # A text is an iterable of texts too; the first overload that fits counts.
+    @overload
+    def add(self, content: str, *, id: str | None = None, **options: Unpack[AddOptions]) -> str: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def add(
+        self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
+    ) -> list[str]: ...
+
+    def add(
+        self,
+        content: Content | Iterable[Content],
+        *,
+        id: str | None = None,  # noqa: A002 - what databases call it
+        metadata: Mapping[str, JsonValue] | None = None,
+        time: When | None = None,
+        expires_at: When | timedelta | None = None,
+        trust: float = 1.0,
+        **scope: Unpack[ScopeParts],
+    ) -> str | list[str]:
+        """Remember a text, a message, or several of them.
+
+        Args:
+            content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
+                A message that is added again to its scope is kept once; one without any content is left out.
+            id: id of a text's item, which replaces the item of this id in the same scope; None makes one.
+            metadata: what else is known; searches and `forget` can ask for its values.
+            time: when it happened; None is not known, or the message's own time.
+            expires_at: from when on it is forgotten, or how long from now.
+            trust: how far it may be relied on, from 0 (hearsay) to 1 (the user's own words).
+            scope: whom it belongs to: user, agent, session, conversation.
+
+        Returns:
+            The id of the text's item; for messages and lists the ids of all items made.
+
+        Raises:
+            ValueError: a text is blank, or another argument is not what it should be.
+            ScopeError: the scope, or what has the id, is out of reach.
+            NotStoredError: the store does not take it.
+        """
+        within = self._boundary.narrowed(scope).scope()
+        envelope = envelope_of(within, self._clock(), metadata, time=time, expires_at=expires_at, trust=trust)
+        if id is not None:
+            if not isinstance(content, str):
+                raise ValueError("`id` names the item of one text; messages have ids of their own")
+            check_id(self.store, id, envelope.scope)
+        ids = store_items(self.store, items_of(listed(content), envelope, id))
+        return ids[0] if isinstance(content, str) else ids
+
+    def update(
+        self,
+        id: str,  # noqa: A002 - what databases call it
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, JsonValue] | None = None,
+        time: When | EllipsisType | None = ...,
+        expires_at: When | timedelta | EllipsisType | None = ...,
+    ) -> Record:
+        """Change a record and return it; what is not given stays as it is.
+
+        Args:
+            id: of the record.
+            text: takes the place of the old text.
+            metadata: values to set; None takes a key out.
+            time: when it happened; None is not known.
+            expires_at: from when on it is forgotten, or how long from now; None is never.
+
+        Raises:
+            ItemNotFoundError: no item within reach has this id.
+            NotStoredError: the store keeps the item as it was.
+        """
+        item = self._item(id)
+        if item is None:
+            raise ItemNotFoundError(id)
+        new = item if text is None else with_text(item, text)
+        if metadata is not None:
+            merged = {**item.metadata, **metadata}
+            new = replace(new, metadata={key: value for key, value in merged.items() if value is not None})
+        if time is not ...:
+            new = replace(new, event_time=None if time is None else seconds_of(time))
+        if expires_at is not ...:
+            new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
+        new = changed(new)
+        replace_item(self.store, new)
+        return record_of(new)
+
+    def forget(
+        self,
+        *ids: str,
+        where: Filter | None = None,
+        metadata: Values | None = None,
+        before: When | None = None,
+        dry_run: bool = False,
+        **scope: Unpack[ScopeParts],
+    ) -> int:
+        """Forget what is named by id, by scope or by a filter; what is named in several ways must be all of them.
+
+        Args:
+            ids: of the records to forget.
+            where: a filter for what the other arguments cannot say.
+            metadata: values that the records' metadata have.
+            before: they happened before then.
+            dry_run: count them only.
+            scope: whose records are forgotten; a user, an agent, a session or a conversation alone means all of it.
+
+        Returns:
+            Number of records that are forgotten, or with `dry_run` would be.
+
+        Raises:
+            ValueError: nothing says what to forget; is a variable not set?
+            ScopeError: the scope is out of reach.
+        """
+        filtered = make_filter(where, metadata=metadata, before=before)
+        if not ids and filtered == Filter() and all(value is None for value in scope.values()):
+            raise ValueError("say what to forget: ids, a scope, or a filter (user=devmem.ANY alone forgets everything)")
+        # An id is exact: it needs no user beside it.
+        boundary = self._boundary if ids and not scope else self._boundary.narrowed(scope)
+        matching = boundary.filter(filtered)
+        if not ids and isinstance(self.store, CollectionMemory):
+            return self.store.count_memories(matching) if dry_run else self.store.delete(where=matching)
+        now = self._clock()
+        candidates = self.store.get(list(dict.fromkeys(ids))) if ids else every_item(self.store, matching)
+        found = [item.id for item in candidates if matching.admits(item, now)]
+        return len(found) if dry_run or not found else self.store.delete(ids=found)
+
+    def close(self) -> None:
+        """Finish what waits and release the files; a scoped handle leaves the memory open.
+
+        What was added is durable already. Closing twice is allowed.
+        """
+        if not self._boundary.is_sealed and not self._closed:
+            self._closed = True
+            try:
+                self.store.save()
+            finally:
+                self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except DevmemError:
+            if error is None:
+                raise
+            # The error of the block says what went wrong first.
+            _LOG.exception("memory %r could not be closed", self.store.name)
+
+    def __repr__(self) -> str:
+        name = f"Memory {self.store.name!r}"
+        reach = f" of {self._boundary.describe()}" if self._boundary.is_sealed else ""
+        if self._closed:
+            return f"<{name}: closed>"
+        try:
+            count = len(self)
+        except DevmemError as error:
+            return f"<{name}{reach}: {type(error).__name__}>"
+        return f"<{name}{reach}: {self.store.setup.store_type}, {count:,} item{'' if count == 1 else 's'}>"
+
+    @overload
+    async def aadd(self, content: str, *, id: str | None = None, **options: Unpack[AddOptions]) -> str: ...  # type: ignore[overload-overlap]
+
+    @overload
+    async def aadd(
+        self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
+    ) -> list[str]: ...
+
+    async def aadd(self, content: Content | Iterable[Content], **options: Any) -> str | list[str]:
+        """Do what `add` does without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.add(content, **options))
+
+    aupdate = async_twin(update)
+    aforget = async_twin(forget)
+    aclose = async_twin(close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)

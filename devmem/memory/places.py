@@ -1,0 +1,152 @@
+"""Opening a memory from where it is, or from how it is declared."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, SecretStr
+
+from devmem.collections.sqlite.inspection import inspect_file
+from devmem.config import EmbeddingConfig, Workflow, parse_workflow
+from devmem.embedding import open_embedder
+from devmem.embedding.minilm.files import find_model
+from devmem.errors import ConfigError, Finding, ModelNotFoundError
+from devmem.memory.handle import Memory
+from devmem.registry import registry
+from devmem.runtime import DEFAULT_SESSION, make_store
+from devmem.runtime.loading import load_workflow
+
+Embedding: TypeAlias = Literal["auto"] | EmbeddingConfig | Mapping[str, Any] | None
+"""The model of a memory that is opened by its path: an `embedding:` block, or None to search by words alone."""
+
+_MEMORY: Final = ":memory:"
+_WORKFLOW: Final = re.compile(r"(?P<file>.+\.ya?ml)(?:#(?P<store>.*))?", re.IGNORECASE | re.DOTALL)
+_DEFAULT_TYPE: Final = "simple"
+_LOG: Final = logging.getLogger(__name__)
+
+
+def open(  # noqa: A001 - `devmem.open` is its name
+    place: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    embedding: Embedding = "auto",
+    session: str = DEFAULT_SESSION,
+) -> Memory:
+    """Open a memory, and make it when it is not there.
+
+    ```python
+    with devmem.open("notes.db") as memory:
+        memory.add("Ann moved the launch to June 2nd.", user="ann")
+        hit = memory.search("When is the launch?", user="ann")[0]
+    ```
+
+    Args:
+        place: path of a file (`notes.db`, or `notes.json` in DevAll's format), `:memory:`, a store of a workflow
+            (`team.yaml#notes`; the name may be left out where there is one store), or a store's declaration as a dict
+            (`{"type": "simple", "config": {...}}`). A relative path starts at the working directory; one inside a
+            workflow at the workflow's folder.
+        embedding: for a path, which model finds what is meant: `auto` takes minilm where it is installed, None searches
+            by words alone. A workflow or a dict names its own.
+        session: whose `auto` files are meant, in a workflow.
+
+    Raises:
+        ConfigError: the workflow or the declaration cannot be used, or names no such store.
+        CollectionError: the file cannot be used; the error's type and text say why and what to do.
+        StoreTypeError: the store's type is not installed.
+        ValueError: `embedding` is given beside a workflow or a declaration.
+    """
+    workflow, name = _declared(place, embedding)
+    store = make_store(workflow, name, session=session)
+    try:
+        store.load()
+    except BaseException:
+        store.close()
+        raise
+    return Memory(store)
+
+
+def _declared(place: str | os.PathLike[str] | Mapping[str, Any], embedding: Embedding) -> tuple[Workflow, str]:
+    """Return the workflow that declares the store, and the store's name."""
+    if isinstance(place, Mapping):
+        _refuse_embedding(embedding, "the declaration")
+        return _workflow_of({"name": "memory", **place}), str(place.get("name", "memory"))
+    path = os.fspath(place)
+    if found := _WORKFLOW.fullmatch(path):
+        _refuse_embedding(embedding, found["file"])
+        return _store_of(load_workflow(found["file"]), found["store"])
+    return _workflow_of(_declaration_of(path, embedding)), path
+
+
+def _refuse_embedding(embedding: Embedding, where: str) -> None:
+    if embedding != "auto":
+        raise ValueError(f"`embedding` is for a memory that is opened by its path; put the block into {where}")
+
+
+def _store_of(workflow: Workflow, name: str | None) -> tuple[Workflow, str]:
+    names = [store.name for store in workflow.memory]
+    if name is None and len(names) == 1:
+        return workflow, names[0]
+    if name in names:
+        return workflow, str(name)
+    problem = "name one store as FILE#STORE" if name is None else f"there is no store {name!r}"
+    known = f"the stores are {', '.join(names)}" if names else "no store is declared under `memory`"
+    raise ConfigError([Finding(message=f"{problem}; {known}", path="memory", file=str(workflow.file or ""))])
+
+
+def _workflow_of(declaration: Mapping[str, Any]) -> Workflow:
+    # By way of text, so that a dict is checked, and its placeholders are filled in, exactly as a file's are.
+    text = json.dumps({"memory": [declaration]}, default=_plain)
+    return parse_workflow(text, registry, base_dir=Path.cwd())
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_unset=True)
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"a declaration holds plain values, not {type(value).__name__}")
+
+
+def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
+    """Declare the store of a file as what the file says it is."""
+    facts = None if path == _MEMORY or "://" in path else inspect_file(path)
+    store_type = (facts and facts.store_type) or _DEFAULT_TYPE
+    config: dict[str, Any] = {} if path == _MEMORY else {"memory_path": path}
+    if embedding == "auto":
+        embedding = _usual_embedding(path, facts.model if facts else None)
+    if embedding is not None:
+        config["embedding"] = embedding
+    return {"name": path, "type": store_type, "config": config}
+
+
+def _usual_embedding(path: str, recorded: str | None) -> EmbeddingConfig | None:
+    """Return minilm where it is installed and the file's vectors are not another model's."""
+    usual = EmbeddingConfig(provider="minilm")
+    if recorded not in (None, open_embedder(usual).identity.name):
+        _LOG.warning(
+            "%s is searched by its words alone: its vectors were made by %s; name that model with `embedding=`, "
+            "or open the store through its workflow.",
+            path,
+            recorded,
+        )
+        return None
+    return usual if minilm_is_installed() else None
+
+
+@cache
+def minilm_is_installed() -> bool:
+    """Whether minilm is on this machine; that it is not is said once."""
+    try:
+        find_model(None)
+    except ModelNotFoundError as error:
+        _LOG.warning("Memories are searched by their words alone: %s", error)
+        return False
+    return True

@@ -1,0 +1,114 @@
+"""Reading a memory, or the part of it that a scope reaches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
+from typing import Final, Unpack
+
+from devmem.collections import Filter
+from devmem.memory.boundary import Boundary, ScopeParts, in_scope
+from devmem.memory.filters import Values, make_filter
+from devmem.memory.records import Record, SearchHit, record_of, search_hit_of
+from devmem.memory.times import When, seconds_of
+from devmem.memory.twins import async_twin
+from devmem.model.items import MemoryItem
+from devmem.stores import MemoryBase, MemoryQuery
+from devmem.transfer import every_item
+
+_AT_ONCE: Final = 100
+
+
+class MemoryReader:
+    """The methods of a memory that change nothing."""
+
+    def __init__(self, store: MemoryBase, boundary: Boundary) -> None:
+        self.store = store
+        """The store itself, for what only memories of this type can do; it knows no scope."""
+        self._boundary = boundary
+        self._clock = store.setup.clock
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        where: Filter | None = None,
+        metadata: Values | None = None,
+        after: When | None = None,
+        before: When | None = None,
+        min_similarity: float = -1.0,
+        asked_at: When | None = None,
+        **scope: Unpack[ScopeParts],
+    ) -> list[SearchHit]:
+        """Return what answers a query, best first.
+
+        Args:
+            query: a question or words.
+            limit: maximum number of hits.
+            where: a filter for what the other arguments cannot say.
+            metadata: values that the hits' metadata have.
+            after: hits happened then or later.
+            before: hits happened before then.
+            min_similarity: least cosine similarity, from -1 to 1; what was found by words alone has none and passes.
+            asked_at: what "last week" in the query is counted from; None is now.
+            scope: whose items are searched: user, agent, session, conversation.
+
+        Raises:
+            ScopeError: the scope is out of reach.
+            CollectionError: the memory cannot be read.
+        """
+        matching = self._boundary.narrowed(scope).filter(
+            make_filter(where, metadata=metadata, after=after, before=before)
+        )
+        asked = MemoryQuery(
+            text=query,
+            top_k=limit,
+            similarity_threshold=min_similarity,
+            where=matching,
+            asked_at=None if asked_at is None else seconds_of(asked_at),
+        )
+        return [search_hit_of(hit) for hit in self.store.search(asked) if in_scope(hit.item, matching)]
+
+    def get(self, id: str) -> Record | None:  # noqa: A002 - what databases call it
+        """Return the record of an id; None when there is none within reach."""
+        item = self._item(id)
+        return None if item is None else record_of(item)
+
+    def _item(self, item_id: str) -> MemoryItem | None:
+        reach, now = self._boundary.filter(), self._clock()
+        found = (item for item in self.store.get([item_id]) if item.id == item_id)
+        return next((item for item in found if reach.admits(item, now)), None)
+
+    def recent(self, limit: int = 10, *, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> list[Record]:
+        """Return what was stored last, newest first."""
+        matching = self._boundary.narrowed(scope).filter(where)
+        return [record_of(item) for item in self.store.recent(limit, matching) if in_scope(item, matching)]
+
+    def count(self, *, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> int:
+        """Return the number of records."""
+        return self.store.count_memories(self._boundary.narrowed(scope).filter(where))
+
+    def __len__(self) -> int:
+        """Return the number of all records within reach, whomever they are bound to."""
+        return self.store.count_memories(self._boundary.filter())
+
+    def __iter__(self) -> Iterator[Record]:
+        """Go through the records, oldest first; as in a search, only what is bound to nobody where no user is named."""
+        matching = self._boundary.narrowed({}).filter()
+        return (record_of(item) for item in every_item(self.store, matching) if in_scope(item, matching))
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        records = iter(self)
+        while some := await asyncio.to_thread(lambda: list(islice(records, _AT_ONCE))):
+            for record in some:
+                yield record
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002 - what databases call it
+        return isinstance(id, str) and self._item(id) is not None
+
+    asearch = async_twin(search)
+    aget = async_twin(get)
+    arecent = async_twin(recent)
+    acount = async_twin(count)

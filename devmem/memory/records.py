@@ -1,0 +1,103 @@
+"""Remembered things as callers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from devmem.memory.times import datetime_of
+from devmem.model.items import MemoryItem, Scope
+from devmem.model.message import Message
+from devmem.model.message_items import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
+from devmem.model.results import Hit
+from devmem.text.sentences import shorten
+
+SUMMARY_LENGTH: Final = 1000
+"""Characters that an agent is shown of a text; a longer one is kept whole beside them, and all of it is searched."""
+_MESSAGE_KEYS: Final = frozenset({MESSAGE_KEY, CAUSE_KEY})
+"""Metadata keys of what `Record.message` returns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One remembered thing."""
+
+    text: str
+    """The text that was remembered, whole."""
+    id: str
+    user: str | None
+    """The user that it belongs to; None is nobody."""
+    metadata: Mapping[str, JsonValue]
+    time: datetime
+    """When it happened, where that is known, else when it was stored; UTC."""
+    expires_at: datetime | None
+    """From then on it is neither found nor listed; None is never."""
+    item: MemoryItem = field(repr=False)
+    """All that is kept of it: scope, snapshots, provenance, trust."""
+
+    @property
+    def scope(self) -> Scope:
+        """Who or what it belongs to: user, agent, session, conversation."""
+        return self.item.scope
+
+    @property
+    def message(self) -> Message | None:
+        """The message that was added; None when it was a text."""
+        return item_to_message(self.item) if holds_message(self.item) else None
+
+    @property
+    def role(self) -> str | None:
+        """Role of the message that was added; None when it was a text."""
+        message = self.message
+        return None if message is None else message.role.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchHit(Record):
+    """A remembered thing that a search found."""
+
+    score: float
+    """Key that the hits are ordered by, larger is better; comparable within one memory."""
+    hit: Hit = field(repr=False)
+    """Every signal that ranked it."""
+
+    @property
+    def snippet(self) -> str:
+        """Text that an agent is shown: the text, or of a long one its start and the passage that was found."""
+        return self.hit.text()
+
+
+def record_of(item: MemoryItem) -> Record:
+    """Return an item as a record."""
+    return Record(**_facts(item), item=item)  # type: ignore[arg-type]
+
+
+def search_hit_of(hit: Hit) -> SearchHit:
+    """Return a store's hit as a record with its score."""
+    return SearchHit(**_facts(hit.item), item=hit.item, score=hit.score, hit=hit)  # type: ignore[arg-type]
+
+
+def _facts(item: MemoryItem) -> dict[str, object]:
+    hidden = _MESSAGE_KEYS if holds_message(item) else frozenset()
+    return {
+        "text": text_of(item),
+        "id": item.id,
+        "user": item.scope.user,
+        "metadata": {key: value for key, value in item.metadata.items() if key not in hidden},
+        "time": datetime_of(item.created_at if item.event_time is None else item.event_time),
+        "expires_at": None if item.expires_at is None else datetime_of(item.expires_at),
+    }
+
+
+def text_of(item: MemoryItem) -> str:
+    """Return the whole text of an item: its summary, or what this was shortened from."""
+    texts = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot is not None and shot.text]
+    if len(texts) != 1:
+        return item.content_summary
+    if holds_message(item) or shorten(texts[0], SUMMARY_LENGTH) == item.content_summary:
+        return texts[0]
+    return item.content_summary

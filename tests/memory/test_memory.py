@@ -1,0 +1,216 @@
+"""Adding, finding, changing and forgetting through the front door."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem.errors import ItemNotFoundError, NotStoredError, ScopeError
+from devmem.messages import AIMessage, Message
+
+
+def texts(records: object) -> list[str]:
+    return [record.text for record in records]  # type: ignore[attr-defined]
+
+
+def test_a_short_text_is_kept_as_it_is(memory: devmem.Memory) -> None:
+    item_id = memory.add("李娜对花生过敏。")
+    record = memory.get(item_id)
+    assert record is not None
+    assert record.text == record.item.content_summary == "李娜对花生过敏。"
+
+
+def test_a_long_text_is_kept_whole_and_found_by_its_end(memory: devmem.Memory) -> None:
+    text = "An uneventful sentence about the weather. " * 200 + "The vault opens with cinnamon."
+    memory.add(text)
+    hit = memory.search("cinnamon vault")[0]
+    assert hit.text == text
+    assert len(hit.snippet) < len(text)
+    assert "cinnamon" in hit.snippet
+
+
+def test_several_texts_get_an_id_each(memory: devmem.Memory) -> None:
+    ids = memory.add(["one", "two"], metadata={"topic": "numbers"})
+    assert texts(memory) == ["one", "two"]
+    assert [memory.get(one).id for one in ids] == ids  # type: ignore[union-attr]
+    assert memory.search("one two", metadata={"topic": "letters"}) == []
+
+
+@pytest.mark.parametrize("content", ["", "  \n", ["fine", " "], 5, [b"bytes"]])
+def test_what_is_nothing_to_remember_is_refused_whole(memory: devmem.Memory, content: object) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        memory.add(content)  # type: ignore[call-overload]
+    assert len(memory) == 0
+
+
+def test_messages_of_a_chat_api_keep_role_name_and_parts(memory: devmem.Memory) -> None:
+    ids = memory.add(
+        [
+            {"role": "user", "name": "Ann", "content": "Look at this."},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1"}]},
+            {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x.test/i.png"}}]},
+        ],
+        session="s1",
+    )
+    records = memory.recent(10)[::-1]
+    assert [record.id for record in records] == ids
+    assert [record.role for record in records] == ["user", "system", "user"]
+    assert [record.text for record in records][:2] == ["Look at this.", "Be brief."]
+    assert records[0].message.source == "Ann"  # type: ignore[union-attr]
+    assert records[2].message.blocks[0].data == {"image_url": {"url": "https://x.test/i.png"}}  # type: ignore[union-attr]
+    assert {record.scope.session for record in records} == {"s1"}
+
+
+def test_a_message_is_kept_once_in_each_scope(memory: devmem.Memory) -> None:
+    message = AIMessage("The launch is on June 2nd.", source="helper", metadata={"topic": "launch"})
+    first = memory.add(message, user="ann")
+    assert memory.add(message, user="ann") == first != memory.add(message, user="bob")
+    record = memory.get(first[0])
+    assert record is not None
+    assert record.message is not None
+    assert record.message.identical(message)
+    assert texts(memory.search("launch", user="ann", metadata={"topic": "launch"})) == [message.content]
+
+
+def test_an_id_of_the_callers_is_replaced_in_its_scope_and_nowhere_else(memory: devmem.Memory) -> None:
+    assert memory.add("one", id="k", user="ann") == "k"
+    assert memory.add("two", id="k", user="ann") == "k"
+    assert texts(memory.recent(user="ann")) == ["two"]
+    with pytest.raises(ScopeError, match="taken in another scope"):
+        memory.add("three", id="k", user="bob")
+    with pytest.raises(ValueError, match="`id`"):
+        memory.add(["one", "two"], id="k")  # type: ignore[call-overload]
+
+
+def test_times_are_taken_as_datetime_number_or_text_and_come_back_in_utc(memory: devmem.Memory) -> None:
+    noon = datetime(2026, 6, 2, 12, tzinfo=UTC)
+    for when in (noon, noon.timestamp(), "2026-06-02T12:00:00Z", noon.astimezone().replace(tzinfo=None)):
+        record = memory.get(memory.add("The launch.", time=when))
+        assert record is not None
+        assert record.time == noon
+    assert len(memory.search("launch", after=noon)) > 0
+    assert memory.search("launch", before=noon) == []
+
+
+def test_what_has_expired_is_gone(memory: devmem.Memory) -> None:
+    now = memory.store.setup.clock()
+    item_id = memory.add("The guest code is 99.", expires_at=timedelta(hours=1))
+    assert memory.get(item_id) is not None
+    memory._clock = lambda: now + 7200
+    assert memory.get(item_id) is None
+    with pytest.raises(ValueError, match="past"):
+        memory.add("x", expires_at="2020-01-01")
+
+
+def test_an_update_changes_what_is_given_and_keeps_the_rest(memory: devmem.Memory) -> None:
+    item_id = memory.add("The launch is on May 5th.", metadata={"topic": "launch", "draft": True}, time="2026-05-01")
+    before = memory.get(item_id)
+    record = memory.update(item_id, "The launch is on June 2nd.", metadata={"draft": None, "by": "ann"})
+    assert record == memory.get(item_id)
+    assert before is not None
+    assert (record.text, record.time) == ("The launch is on June 2nd.", before.time)
+    assert record.metadata == {"topic": "launch", "by": "ann"}
+    assert memory.search("May 5th") == [] or memory.search("May 5th")[0].id == item_id
+    assert len(memory) == 1
+
+
+def test_an_update_of_the_metadata_alone_is_kept(memory: devmem.Memory) -> None:
+    item_id = memory.add("The launch is on June 2nd.")
+    memory.update(item_id, metadata={"sure": True}, time="2026-06-02", expires_at=timedelta(days=1))
+    memory.update(item_id, time=None, expires_at=None)
+    record = memory.get(item_id)
+    assert record is not None
+    assert (record.metadata, record.item.event_time, record.expires_at) == ({"sure": True}, None, None)
+
+
+def test_an_updated_message_stays_a_message(memory: devmem.Memory) -> None:
+    (item_id,) = memory.add({"role": "assistant", "content": "May 5th."})
+    memory.update(item_id, "June 2nd.")
+    record = memory.get(item_id)
+    assert record is not None
+    assert (record.text, record.role, record.message.content) == ("June 2nd.", "assistant", "June 2nd.")  # type: ignore[union-attr]
+    assert memory.search("May 5th") == []
+
+
+def test_an_update_of_nothing_is_an_error(memory: devmem.Memory) -> None:
+    with pytest.raises(ItemNotFoundError, match="'gone'"):
+        memory.update("gone", "x")
+
+
+def test_forgetting_by_id_scope_and_filter(memory: devmem.Memory) -> None:
+    one, two, three = memory.add(["one", "two", "three"], user="ann", metadata={"topic": "numbers"})
+    memory.add("four", metadata={"topic": "numbers"})
+    assert memory.forget(one, "not there", dry_run=True) == 1
+    assert len(memory) == 4
+    assert memory.forget(one) == 1
+    assert memory.forget(metadata={"topic": "numbers"}) == 1
+    assert texts(memory.recent(user="ann")) == ["three", "two"]
+    assert memory.forget(two, user="bob") == 0
+    assert memory.forget(user="ann", dry_run=True) == 2
+    assert memory.forget(user="ann") == 2
+    assert three not in memory
+
+
+def test_forgetting_needs_to_be_told_what(memory: devmem.Memory) -> None:
+    memory.add("one", user="ann")
+    with pytest.raises(ValueError, match="say what to forget"):
+        memory.forget()
+    with pytest.raises(ValueError, match="say what to forget"):
+        memory.forget(user=None, where=devmem.Filter())
+    assert memory.forget(user=devmem.ANY) == 1
+
+
+def test_without_a_user_only_what_is_bound_to_nobody_is_there(memory: devmem.Memory) -> None:
+    memory.add("The code is 1.", user="ann")
+    memory.add("The code is 2.")
+    assert texts(memory.search("code")) == texts(memory.recent()) == texts(memory) == ["The code is 2."]
+    assert len(memory.search("code", user=devmem.ANY)) == len(memory.recent(user=devmem.ANY)) == len(memory) == 2
+    assert (memory.count(), memory.count(user="ann"), memory.count(user=devmem.ANY)) == (1, 1, 2)
+
+
+def test_a_filter_says_what_the_arguments_cannot(memory: devmem.Memory) -> None:
+    memory.add("The code is 1.", user="ann", trust=0.2)
+    memory.add("The code is 2.")
+    both = devmem.Filter(or_unbound=True)
+    assert len(memory.search("code", user="ann", where=both)) == 2
+    assert texts(memory.search("code", user="ann", where=devmem.Filter(or_unbound=True, min_trust=0.5))) == [
+        "The code is 2."
+    ]
+    with pytest.raises(ScopeError):
+        memory.search("code", user="ann", where=devmem.Filter(scope=devmem.Scope(user="bob")))
+
+
+def test_a_store_that_takes_nothing_says_why(tmp_path: Path) -> None:
+    config = {"file_sources": [{"path": str(tmp_path)}], "index_path": str(tmp_path / "index.db")}
+    with devmem.open({"type": "file", "config": config}) as memory, pytest.raises(NotStoredError):
+        memory.add("one")
+
+
+async def _asked(memory: devmem.Memory) -> list[object]:
+    async with memory:
+        item_id = await memory.aadd("The code is 4711.")
+        found = await memory.asearch("code")
+        changed = await memory.aupdate(item_id, "The code is 4712.")
+        listed = [record.text async for record in memory]
+        return [found[0].text, changed.text, listed, await memory.acount(), await memory.aforget(item_id)]
+
+
+def test_the_async_twins_do_the_same() -> None:
+    done = asyncio.run(_asked(devmem.open(":memory:", embedding=None)))
+    assert done == ["The code is 4711.", "The code is 4712.", ["The code is 4712."], 1, 1]
+
+
+def test_a_repr_says_where_and_how_much(memory: devmem.Memory) -> None:
+    memory.add("one")
+    assert repr(memory) == "<Memory ':memory:': simple, 1 item>"
+    assert repr(memory.scoped(user="ann", agent="a")) == "<Memory ':memory:' of user 'ann', agent 'a': simple, 0 items>"
+    assert "MemoryItem" not in repr(memory.recent()[0])
+
+
+def test_a_message_object_alone_gives_its_id_in_a_list(memory: devmem.Memory) -> None:
+    assert len(memory.add(Message("hello"))) == 1

@@ -1,0 +1,144 @@
+"""Places that `devmem.open` opens, and how it refuses what it cannot open."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem.memory import places
+from devmem.testing import HashEmbedder
+
+TEAM = """
+memory:
+  - {name: notes, type: simple, config: {memory_path: memory/notes.db}}
+  - {name: board, type: blackboard, config: {memory_path: memory/board.db}}
+nodes: []
+"""
+
+
+def test_the_five_lines_of_the_readme(file: Path) -> None:
+    with devmem.open(file) as memory:
+        memory.add("Ann moved the launch to June 2nd.", user="ann")
+        hit = memory.search("When is the launch?", user="ann", limit=5)[0]
+    assert hit.text == "Ann moved the launch to June 2nd."
+    assert 0 < hit.score == hit.hit.score
+
+
+def test_what_was_added_is_there_when_the_path_is_opened_again(file: Path) -> None:
+    with devmem.open(str(file), embedding=None) as memory:
+        item_id = memory.add("The lab's code is 4711.")
+    with devmem.open(file, embedding=None) as memory:
+        assert memory.get(item_id).text == "The lab's code is 4711."  # type: ignore[union-attr]
+
+
+def test_a_store_of_a_workflow_is_the_one_that_the_workflow_means(tmp_path: Path) -> None:
+    team = tmp_path / "team.yaml"
+    team.write_text(TEAM)
+    with devmem.open(f"{team}#board") as memory:
+        memory.add("Use the blue template.")
+    assert (tmp_path / "memory" / "board.db").exists()
+    workflow = devmem.load_workflow(team)
+    with devmem.open_stores(workflow) as stores:
+        assert [item.content_summary for item in stores["board"].recent(5)] == ["Use the blue template."]
+
+
+def test_the_path_of_a_workflows_file_is_opened_as_the_type_that_it_holds(tmp_path: Path) -> None:
+    team = tmp_path / "team.yaml"
+    team.write_text(TEAM)
+    with devmem.open(f"{team}#board") as memory:
+        memory.add("Use the blue template.")
+    with devmem.open(tmp_path / "memory" / "board.db", embedding=None) as memory:
+        assert memory.store.setup.store_type == "blackboard"
+        assert memory.recent()[0].text == "Use the blue template."
+
+
+def test_the_only_store_of_a_workflow_needs_no_name(tmp_path: Path) -> None:
+    team = tmp_path / "team.yml"
+    team.write_text("memory:\n  - {name: notes, type: simple, config: {memory_path: notes.db}}\nnodes: []\n")
+    with devmem.open(team) as memory:
+        assert memory.store.name == "notes"
+
+
+@pytest.mark.parametrize(("place", "message"), [("#nots", "there is no store 'nots'"), ("", "name one store as")])
+def test_a_store_that_is_not_declared_is_named_with_those_that_are(tmp_path: Path, place: str, message: str) -> None:
+    team = tmp_path / "team.yaml"
+    team.write_text(TEAM)
+    with pytest.raises(devmem.ConfigError, match=message) as caught:
+        devmem.open(f"{team}{place}")
+    assert "notes, board" in str(caught.value)
+
+
+def test_a_declaration_is_checked_as_a_file_is() -> None:
+    with devmem.open({"name": "board", "type": "blackboard", "config": {"max_items": 2}}) as memory:
+        memory.add(["one", "two", "three"])
+        assert [record.text for record in memory] == ["two", "three"]
+    with pytest.raises(devmem.ConfigError, match="max_itms"):
+        devmem.open({"type": "blackboard", "config": {"max_itms": 2}})
+
+
+def test_a_declaration_takes_paths_and_configuration_models(tmp_path: Path) -> None:
+    config = {"memory_path": tmp_path / "notes.db", "embedding": devmem.stores.EmbeddingConfig(provider="minilm")}
+    with devmem.open({"type": "simple", "config": config}) as memory:
+        memory.add("one")
+    assert (tmp_path / "notes.db").exists()
+
+
+def test_an_embedding_beside_a_declaration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="put the block into the declaration"):
+        devmem.open({"type": "simple"}, embedding=None)
+
+
+def test_without_minilm_words_are_searched_and_it_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("devmem.embedding.minilm.files.find_spec", lambda name: None)
+    places.minilm_is_installed.cache_clear()
+    try:
+        with caplog.at_level(logging.WARNING):
+            for _ in range(2):
+                with devmem.open(":memory:") as memory:
+                    memory.add("The code is 4711.")
+                    assert memory.search("code")[0].hit.similarity is None
+    finally:
+        places.minilm_is_installed.cache_clear()
+    assert [record.getMessage() for record in caplog.records if "by their words alone" in record.getMessage()] != []
+    assert len([record for record in caplog.records if "by their words alone" in record.getMessage()]) == 1
+
+
+def test_a_file_with_vectors_of_another_model_is_searched_by_words_and_says_so(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from devmem.collections import SqliteCollection
+
+    other = SqliteCollection(file, model=HashEmbedder().identity, store_type="simple")
+    other.close()
+    with caplog.at_level(logging.WARNING), devmem.open(file) as memory:
+        memory.add("The code is 4711.")
+        assert memory.search("code")
+    assert "its vectors were made by" in caplog.text
+
+
+def test_a_place_that_cannot_be_opened_raises_what_the_store_raises(tmp_path: Path) -> None:
+    with pytest.raises(devmem.CollectionError, match=r"postgresql://"):
+        devmem.open("postgresql://localhost/notes", embedding=None)
+    (tmp_path / "damaged.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(devmem.CollectionError):
+        devmem.open(tmp_path / "damaged.db", embedding=None)
+
+
+def test_a_closed_memory_says_so(file: Path) -> None:
+    memory = devmem.open(file, embedding=None)
+    memory.close()
+    memory.close()
+    assert repr(memory) == f"<Memory {str(file)!r}: closed>"
+    with pytest.raises(devmem.CollectionError, match="closed"):
+        memory.add("too late")
+
+
+def test_the_face_can_be_put_on_a_store_that_is_open(file: Path) -> None:
+    with devmem.open(file, embedding=None) as memory:
+        assert devmem.Memory(memory.store).add("one") in memory
