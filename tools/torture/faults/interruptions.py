@@ -1,0 +1,211 @@
+"""An exception, and Ctrl-C, at every line of devmem's code that a write, a search, an open or a close runs.
+
+A line tracer (`sys.settrace`) finds the lines, so the product needs no hooks. After each interruption the store must
+still work: it takes a write, it finds what was acknowledged, and it locks nobody out.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import devmem
+import devmem_stores
+from devmem import load_workflow
+from devmem.runtime import make_store
+from devmem.stores import CollectionMemory, MemoryQuery
+from tools.torture.children import Child
+from tools.torture.judge import check_items
+from tools.torture.results import Plan, Result
+from tools.torture.stores import EMBEDDER, payload, prepare
+
+_ROOTS: Final = (str(Path(devmem.__file__).parent), str(Path(devmem_stores.__file__).parent))
+_OPERATIONS: Final = ("open", "write", "search", "close")
+_ITEMS: Final = 12
+
+
+class InjectedError(Exception):
+    """Raised by the tracer."""
+
+
+class _Tracer:
+    """Counts the lines of devmem's code and raises at one of them."""
+
+    def __init__(self, at: int | None, error: type[BaseException]) -> None:
+        self._at, self._error = at, error
+        self.lines = 0
+        self.place = ""
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        sys.settrace(self._enter)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+
+    def _enter(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:  # noqa: ANN401, ARG002
+        return self._line if frame.f_code.co_filename.startswith(_ROOTS) else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:  # noqa: ANN401
+        if event == "line":
+            if self.lines == self._at:
+                sys.settrace(None)
+                self.place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+                self._at = None
+                raise self._error(self.place)
+            self.lines += 1
+        return self._line
+
+
+def run(plan: Plan) -> list[Result]:
+    """Interrupt every operation of a `simple` store at its lines, in a process of their own."""
+    template = prepare(plan.folder / "interrupt", "simple")
+    with Child(lambda send: _fill(template, send)) as child:
+        acknowledged = set(child.finish())
+    return [
+        _interrupt_all(plan, template, acknowledged, operation, error)
+        for operation in _OPERATIONS
+        for error in (InjectedError, KeyboardInterrupt)
+    ]
+
+
+def _fill(folder: Path, send: Callable[[str], None]) -> None:
+    store = _opened(folder)
+    for number in range(_ITEMS):
+        store.update(payload(f"w0x{number}"))
+        send(f"w0x{number}")
+    store.close()
+
+
+def _opened(folder: Path) -> CollectionMemory:
+    store = make_store(load_workflow(folder / "workflow.yaml"), "tortured", embedders=lambda _: EMBEDDER)
+    assert isinstance(store, CollectionMemory)
+    store.load()
+    return store
+
+
+def _interrupt_all(
+    plan: Plan, template: Path, acknowledged: set[str], operation: str, error: type[BaseException]
+) -> Result:
+    result = Result(fault=f"{'exception' if error is InjectedError else 'Ctrl-C'} at every line: {operation}")
+    lines = _number_of_lines(template, operation)
+    step = max(1, lines // plan.extent(short=12, full=lines))
+    with Child(
+        lambda send: _interrupt_each(template, acknowledged, operation, error, range(0, lines, step), send)
+    ) as c:
+        said = c.finish()
+    for line in said:
+        kind, _, note = line.partition(" ")
+        if kind == "tried":
+            result.tried += 1
+        else:
+            result.fail(kind, note)
+    if c.status:
+        result.fail("unrecovered", f"the process ended with {c.status}")
+    result.acknowledged = result.tried * len(acknowledged)
+    return result
+
+
+def _number_of_lines(template: Path, operation: str) -> int:
+    def count(send: Callable[[str], None]) -> None:
+        tracer = _Tracer(None, InjectedError)
+        # The first time loads what is loaded once; the second is what every other time is.
+        for _ in range(2):
+            folder = _copy(template)
+            _perform(folder, operation, tracer)
+            shutil.rmtree(folder)
+            lines, tracer.lines = tracer.lines, 0
+        send(str(lines))
+
+    with Child(count) as child:
+        return int(child.finish()[0])
+
+
+def _copy(template: Path) -> Path:
+    folder = template.with_name("interrupted")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(template, folder)
+    return folder
+
+
+def _perform(folder: Path, operation: str, tracer: _Tracer) -> CollectionMemory | None:
+    """Run the operation under the tracer; return the store that it was run on."""
+    if operation == "open":
+        with tracer():
+            return _opened(folder)
+    store = _opened(folder)
+    try:
+        with tracer():
+            if operation == "write":
+                store.update(payload("w9x9"))
+            elif operation == "search":
+                store.search(MemoryQuery(text="w0x3", top_k=3))
+            else:
+                store.close()
+    except BaseException as error:  # what the tracer raised, or what the store made of it
+        error.store = store  # type: ignore[attr-defined]
+        raise
+    return store
+
+
+def _interrupt_each(
+    template: Path,
+    acknowledged: set[str],
+    operation: str,
+    error: type[BaseException],
+    lines: range,
+    send: Callable[[str], None],
+) -> None:
+    for at in lines:
+        folder = _copy(template)
+        tracer = _Tracer(at, error)
+        store: CollectionMemory | None = None
+        try:
+            store = _perform(folder, operation, tracer)
+        except BaseException as raised:  # noqa: BLE001 - the injected one, or devmem's own made from it
+            store = getattr(raised, "store", None)
+        finally:
+            sys.settrace(None)
+        send(f"tried {at}")
+        for problem in _problems(folder, store, operation, acknowledged):
+            send(f"{problem} (line {at} of {operation}, {tracer.place})")
+
+
+def _problems(folder: Path, store: CollectionMemory | None, operation: str, acknowledged: set[str]) -> Iterator[str]:
+    """Check that nothing is locked, that the store still works, and that another one sees everything."""
+    if locked := _locked(folder):
+        yield f"unrecovered the database is locked: {locked}"
+        return
+    try:
+        again = store if store is not None and operation in ("write", "search") else _opened(folder)
+        again.update(payload("w8x8"))
+        if not any("w8x8" in hit.item.full_text() for hit in again.search(MemoryQuery(text="w8x8", top_k=5))):
+            yield "wrong a new item is not found"
+        again.close()
+        check = Result(fault=operation)
+        other = _opened(folder)
+        check_items(other, acknowledged | {"w8x8"}, check, operation)
+        other.close()
+        for note in check.notes:
+            yield note.split(": ", 2)[1] + " " + note
+    except Exception as error:  # noqa: BLE001 - whatever it is, the store cannot be used
+        yield f"unrecovered {type(error).__name__}: {str(error)[:120]}"
+
+
+def _locked(folder: Path) -> str:
+    connection = sqlite3.connect(folder / "store.db", timeout=0.05, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        return str(error)
+    finally:
+        connection.close()
+    return ""

@@ -1,0 +1,58 @@
+"""The stores that are tortured: each kind in a folder of its own, with an embedder that needs no model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from devmem import MemoryContentSnapshot, MemoryWritePayload, load_workflow
+from devmem.runtime import make_store
+from devmem.stores import CollectionMemory
+from devmem.testing import HashEmbedder
+
+KINDS: Final = ("simple", "blackboard", "long_term", "role_zero", "brain")
+SEARCHED: Final = ("simple", "long_term", "role_zero", "brain")
+"""Kinds that find an item by its words; a blackboard returns the newest."""
+EMBEDDER: Final = HashEmbedder(dimension=32)
+
+_WORKFLOW: Final = """\
+memory:
+  - name: tortured
+    type: {kind}
+    config: {{memory_path: store.db, durability: normal{more}}}
+"""
+_EMBEDDED: Final = ", embedding: {provider: openai, model: hash, api_key: unused, base_url: 'http://127.0.0.1:9/v1'}"
+
+
+def prepare(folder: Path, kind: str) -> Path:
+    """Write the workflow of a store of this kind into a folder and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    more = ", max_items: 1000000" if kind == "blackboard" else _EMBEDDED
+    (folder / "workflow.yaml").write_text(_WORKFLOW.format(kind=kind, more=more), encoding="utf-8")
+    return folder
+
+
+@contextmanager
+def opened(folder: Path, clock: Callable[[], float] = time.time) -> Iterator[CollectionMemory]:
+    """Open the store of a folder, load it, and close it at the end."""
+    workflow = load_workflow(folder / "workflow.yaml")
+    store = make_store(workflow, "tortured", embedders=lambda _: EMBEDDER, clock=clock)
+    assert isinstance(store, CollectionMemory)
+    try:
+        store.load()
+        yield store
+    finally:
+        store.close()
+
+
+def payload(token: str, **more: str) -> MemoryWritePayload:
+    """Return an exchange whose answer has a word of its own."""
+    return MemoryWritePayload(
+        agent_role="tester",
+        inputs_text=f"What is known about number {token}a?",
+        output_snapshot=MemoryContentSnapshot(text=f"The answer for this number is {token} and nothing else."),
+        **more,  # type: ignore[arg-type]
+    )
