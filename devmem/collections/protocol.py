@@ -63,12 +63,15 @@ class Collection(Protocol):
         """
         ...
 
-    def search(self, query: SearchQuery) -> list[Hit]:
-        """Give the best items, best first; without text and vector there is nothing to rank by and nothing is found."""
+    def find(self, query: SearchQuery) -> SearchReport:
+        """Return the best items, best first, and how they were found; `query.explain` adds what was cut and why.
+
+        Without text and vector there is nothing to rank by, and nothing is found.
+        """
         ...
 
-    def explain(self, query: SearchQuery) -> SearchReport:
-        """Give what `search` gives, and how it came to it: what was cut and why, and what each stage cost."""
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Return the hits of `find` alone."""
         ...
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:

@@ -96,3 +96,5 @@ class SearchQuery:
     now: float | None = None
     """When the question is context, in seconds since the epoch: what "last week" and recency start from; None asks the
     clock."""
+    explain: bool = False
+    """Report what was cut and why, and how many items the filter left out; this takes longer."""

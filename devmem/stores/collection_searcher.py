@@ -55,13 +55,13 @@ class CollectionSearcher:
             ranking=ranking or self.ranking,
             candidates=self._config.candidates,
             now=query.asked_at,
+            explain=query.explain,
         )
 
     def run(self, collection: Collection, query: MemoryQuery) -> SearchReport:
         """Search by all signals, and have the reranker read the best."""
         wanted = self.query(query, limit=self.depth(query.top_k))
-        report = collection.explain(wanted) if query.explain else SearchReport(hits=tuple(collection.search(wanted)))
-        return self.rerank(query, report)
+        return self.rerank(query, collection.find(wanted))
 
     def rerank(self, query: MemoryQuery, report: SearchReport) -> SearchReport:
         """Have the reranker, if there is one, read the best hits of a report; keep `top_k`."""

@@ -153,15 +153,14 @@ class JsonCollection:
         """Store the items, all or none of them."""
         return self._change(lambda memory: memory.add(items, unique=unique, embeddings=embeddings)) if items else []
 
-    def search(self, query: SearchQuery) -> list[Hit]:
-        """Give the best items, best first."""
+    def find(self, query: SearchQuery) -> SearchReport:
+        """Return the best items, best first, and how they were found."""
         with self._reading() as memory:
-            return memory.search(query)
+            return memory.find(query)
 
-    def explain(self, query: SearchQuery) -> SearchReport:
-        """Search, and say how it went."""
-        with self._reading() as memory:
-            return memory.explain(query)
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Return the hits of `find` alone."""
+        return list(self.find(query).hits)
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
         """Give the conversations that the query is about, best first, each with its best items."""

@@ -136,24 +136,21 @@ class SqliteCollection:
             batch = writes.Batch(connection, has_model=self._has_model, attachments=self._attachments, embeddings=known)
             return [batch.add(item, unique) for item in items]
 
-    def search(self, query: SearchQuery) -> list[Hit]:
-        """Give the best items, best first."""
-        return list(self._search(query, explain=False).hits)
+    def find(self, query: SearchQuery) -> SearchReport:
+        """Return the best items, best first, and how they were found."""
+        with self._searching(query) as search:
+            report = search.run(explain=query.explain) if search else SearchReport()
+        return replace(report, hits=tuple(map(self._shown, report.hits)))
 
-    def explain(self, query: SearchQuery) -> SearchReport:
-        """SearchPipeline, and say how it went."""
-        return self._search(query, explain=True)
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Return the hits of `find` alone."""
+        return list(self.find(query).hits)
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
         """Give the conversations that the query is about, best first, each with its best items."""
         with self._searching(query) as search:
             groups = search.conversations(hits_each) if search and hits_each > 0 else []
         return [replace(group, hits=tuple(map(self._shown, group.hits))) for group in groups]
-
-    def _search(self, query: SearchQuery, *, explain: bool) -> SearchReport:
-        with self._searching(query) as search:
-            report = search.run(explain=explain) if search else SearchReport()
-        return replace(report, hits=tuple(map(self._shown, report.hits)))
 
     @contextmanager
     def _searching(self, query: SearchQuery) -> Iterator[SearchPipeline | None]:

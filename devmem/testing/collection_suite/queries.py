@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from devmem.collections import Collection, SearchQuery, passages_of
 from devmem.embedding import PassageEmbeddings, token_codes
 from devmem.model.items import MemoryItem, Scope
+from devmem.model.results import SearchReport
 from devmem.ranking import Ranking
 from devmem.testing.collection_suite.fixtures import MODEL
 from devmem.testing.embedders import HashTokenEmbedder
@@ -41,6 +43,11 @@ def asked(text: str, **fields: Any) -> SearchQuery:  # noqa: ANN401 - fields of 
 def found(collection: Collection, query: SearchQuery) -> list[str]:
     """Give the hits' ids, best first."""
     return [hit.item.id for hit in collection.search(query)]
+
+
+def explained(collection: Collection, query: SearchQuery) -> SearchReport:
+    """Search, and report what was cut and why."""
+    return collection.find(replace(query, explain=True))
 
 
 def add_encoded(collection: Collection, items: list[MemoryItem]) -> None:

@@ -12,7 +12,7 @@ from devmem.collections import Collection, Filter, SearchQuery, passages_of
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.ranking import Ranking
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
-from devmem.testing.collection_suite.queries import NOW, PLAIN, add_encoded, asked, encoded, found, turn
+from devmem.testing.collection_suite.queries import NOW, PLAIN, add_encoded, asked, encoded, explained, found, turn
 
 
 class RankingEvidence(Opening):
@@ -82,7 +82,7 @@ class RankingEvidence(Opening):
         without = replace(query, ranking=replace(PLAIN, late_interaction=False))
         assert found(collection, without)[0] == "short"
         assert found(collection, without) == found(collection, replace(without, tokens=None))
-        by_tokens, by_vector = collection.explain(query), collection.explain(without)
+        by_tokens, by_vector = explained(collection, query), explained(collection, without)
         assert (by_tokens.reranked, by_vector.reranked) == (len(items), 0)
         assert all(hit.rerank is not None for hit in by_tokens.hits)
         assert all(hit.rerank is None for hit in by_vector.hits)
@@ -172,14 +172,14 @@ class RankingEvidence(Opening):
         assert {hit.item.id for hit in boosted[:2]} == {"week", "stored then"}
         assert len(boosted) == 4
         narrow = replace(query, ranking=replace(PLAIN, time="narrow"))
-        report = collection.explain(narrow)
+        report = explained(collection, narrow)
         assert {hit.item.id for hit in report.hits} == {"week", "stored then"}
         assert report.filtered == 2
         monday = datetime(2024, 3, 4, tzinfo=UTC).timestamp()
         assert report.period == (monday, monday + 7 * day)
         off = replace(query, ranking=replace(PLAIN, time="off"))
         assert all("in_time" not in hit.parts for hit in collection.search(off))
-        assert collection.explain(off).period is None
+        assert explained(collection, off).period is None
         nowhere = replace(narrow, text="swimming in 1999? in 1999")
         assert found(collection, nowhere) == []
 

@@ -12,7 +12,7 @@ from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.model.results import CandidateCut
 from devmem.ranking import Ranking
 from devmem.testing.collection_suite.fixtures import Opening, item
-from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, found, turn
+from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, explained, found, turn
 
 
 class RankingChoice(Opening):
@@ -71,7 +71,7 @@ class RankingChoice(Opening):
         hits = found(collection, diverse)
         assert hits[0].startswith("rain")
         assert hits[1] == "garden"
-        cut = {one.item_id: one.reason for one in collection.explain(diverse).cut}
+        cut = {one.item_id: one.reason for one in explained(collection, diverse).cut}
         assert CandidateCut.DIVERSITY in cut.values()
         assert not set(cut) & set(hits)
 
@@ -84,7 +84,7 @@ class RankingChoice(Opening):
         far = item("tomatoes grow in the garden", id="far")
         collection.add([*same, *others, far])
         query = asked("the meeting on Friday", limit=limit, min_similarity=0.3, ranking=ranking)
-        report = collection.explain(query)
+        report = explained(collection, query)
         assert list(report.hits) == collection.search(query)
         named = [hit.item.id for hit in report.hits] + [one.item_id for one in report.cut]
         assert sorted(named) == sorted(one.id for one in (*same, *others, far))
@@ -100,7 +100,7 @@ class RankingChoice(Opening):
                 item("tomatoes grow in the garden", id="far"),
             ]
         )
-        report = collection.explain(asked("the meeting is on Friday", limit=1, min_similarity=0.3))
+        report = explained(collection, asked("the meeting is on Friday", limit=1, min_similarity=0.3))
         (hit,) = report.hits
         reasons = {one.item_id: one for one in report.cut}
         assert hit.item.id in ("best", "twin")
@@ -108,7 +108,7 @@ class RankingChoice(Opening):
         assert reasons["far"].similarity is not None
         assert reasons["far"].similarity < 0.3
         assert reasons["second"].reason is CandidateCut.LIMIT
-        report = collection.explain(asked("the meeting is on Friday", limit=2, min_similarity=0.3))
+        report = explained(collection, asked("the meeting is on Friday", limit=2, min_similarity=0.3))
         first, second = (hit.item.id for hit in report.hits)
         assert second == "second"
         (twin,) = [one for one in report.cut if one.reason is CandidateCut.NEAR_DUPLICATE]
@@ -121,9 +121,9 @@ class RankingChoice(Opening):
         mine, other = Scope(user="mine"), Scope(user="other")
         collection.add([item(f"rain {n}", scope=mine) for n in range(3)])
         collection.add([item(f"rain {n} {long}", scope=other) for n in range(4)])
-        assert collection.explain(asked("rain")).filtered == 0
-        assert collection.explain(asked("rain", where=Filter(scope=mine))).filtered == 4
-        report = collection.explain(asked("rain", where=Filter(scope=other)))
+        assert explained(collection, asked("rain")).filtered == 0
+        assert explained(collection, asked("rain", where=Filter(scope=mine))).filtered == 4
+        report = explained(collection, asked("rain", where=Filter(scope=other)))
         assert (report.filtered, len(report.hits)) == (3, 4)
 
     def test_the_parts_add_up_to_the_score(self, collection: Collection) -> None:
@@ -139,7 +139,7 @@ class RankingChoice(Opening):
         for hit in hits:
             assert sum(hit.parts.values()) == pytest.approx(hit.score)
             assert hit.recency == pytest.approx(1)
-        report = collection.explain(query)
+        report = explained(collection, query)
         assert set(report.stage_ms) == {"filter", "candidates", "late interaction", "evidence", "choose"}
 
     def test_importance(self, collection: Collection) -> None:
