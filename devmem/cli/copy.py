@@ -39,7 +39,7 @@ def copy(
     workflow = load(terminal, file)
     if source == target:
         raise CommandError(f"memory store {source!r} cannot be copied into itself.")
-    with opened(workflow, source, session) as origin, opened(workflow, target, session) as place:
+    with opened(workflow, source, session) as origin, opened(workflow, target, session, save=True) as place:
         _check_lasting(place)
         with terminal.progress(f"{source} -> {target}", origin.count_memories()) as bar:
             report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))

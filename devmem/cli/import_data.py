@@ -49,7 +49,7 @@ def import_data(
             f"memory store {store!r} keeps its items for one process only, so an import would be lost; "
             "give it a `memory_path` (a path, or `auto` for a file of the session)."
         )
-    with opened(workflow, store, session) as target:
+    with opened(workflow, store, session, save=True) as target:
         filler = Filler(target)
         for path in data:
             _fill(terminal, filler, path, data_format)

@@ -83,13 +83,20 @@ def open_files(store: MemoryBase) -> None:
 
 
 @contextmanager
-def opened(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> Iterator[MemoryBase]:
-    """Open one store, and close it at the end; raises `DevmemError` when it cannot be used."""
+def opened(
+    workflow: Workflow, name: str, session: str = DEFAULT_SESSION, *, save: bool = False
+) -> Iterator[MemoryBase]:
+    """Open one store, and close it at the end, with `save` after saving it: a command that only reads writes nothing.
+
+    Raises:
+        DevmemError: the store cannot be used.
+    """
     store = make(workflow, name, session)
     try:
         open_files(store)
         yield store
-        store.save()
+        if save:
+            store.save()
     finally:
         store.close()
 
