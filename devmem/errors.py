@@ -13,7 +13,9 @@
     │   ├── CollectionUnwritableError
     │   ├── CollectionClosedError
     │   ├── CollectionInUseError     the file belongs to another type of store
-    │   └── EmbeddingMismatchError
+    │   ├── EmbeddingMismatchError
+    │   └── OutboxError              writes that wait cannot be kept or sent now
+    │       └── OutboxFullError
     ├── ScopeError                   a handle was asked for what is outside of its scope
     ├── ItemNotFoundError
     ├── NotStoredError
@@ -178,6 +180,20 @@ class EmbeddingMismatchError(CollectionError):
             f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
             "Vectors of different models are never mixed: put the old model back, "
             "or run `devmem reindex FILE STORE` to embed every item anew.",
+        )
+
+
+class OutboxError(CollectionError):
+    """The outbox, in which writes wait for their receiver, cannot be used now."""
+
+
+class OutboxFullError(OutboxError):
+    """So many writes wait that no other is taken; nothing was added."""
+
+    def __init__(self, location: Path | str, limit: int) -> None:
+        self.limit = limit
+        super().__init__(
+            location, f"{limit:,} writes wait here already. Bring the receiver back, or raise the limit, and try again."
         )
 
 

@@ -11,8 +11,9 @@ Mem0Error
 ├── Mem0ModelError         a model behind `mode: oss` failed
 ├── Mem0AnswerError        an answer that is not what mem0's API promises
 ├── Mem0RejectedError      mem0 will never take this request
-├── Mem0UnavailableError   it failed so often that it is left in peace for a while
-└── Mem0OutboxError        the file that keeps unsent writes cannot be used
+└── Mem0UnavailableError   it failed repeatedly, and requests back off
+
+The file that keeps unsent writes raises `devmem.errors.OutboxError`.
 """
 
 from __future__ import annotations
@@ -114,15 +115,9 @@ class Mem0RejectedError(Mem0Error):
 
 
 class Mem0UnavailableError(Mem0Error):
-    """mem0 failed so often that it is left in peace for a while."""
+    """mem0 failed repeatedly, and requests back off."""
 
     def __init__(self, operation: str, *, until: float, now: float, cause: Mem0Error | None) -> None:
         self.until, self.cause = until, cause
         last = f" The last failure: {cause.detail}" if cause else ""
         super().__init__(operation, f"it failed repeatedly and is asked again in {max(until - now, 0):.0f} s.{last}")
-
-
-class Mem0OutboxError(Mem0Error):
-    """The file that keeps unsent writes cannot be used."""
-
-    ill = False

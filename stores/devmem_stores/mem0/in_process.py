@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from devmem.stores import Embedder, StoreSetup
 from devmem_stores.mem0.backend import Page, Write
 from devmem_stores.mem0.config import Mem0Config
+from devmem_stores.mem0.error_translation import translated_errors
 from devmem_stores.mem0.errors import Mem0RejectedError, Mem0SetupError
-from devmem_stores.mem0.failures import failing
 from devmem_stores.mem0.filters import Ids
 from devmem_stores.mem0.items import Change, Record, read_history, read_record, read_records
 from devmem_stores.mem0.oss_parts import EMBEDDER, NO_LLM, Watch, WatchedLlm, dimension_of, register_parts
@@ -69,7 +69,7 @@ class InProcessMem0:
             mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=self._secrets)
             register_parts()
             try:
-                with failing(operation, *self._secrets):
+                with translated_errors(operation, *self._secrets):
                     self._folder.mkdir(parents=True, exist_ok=True)
                     memory = mem0.Memory(self._mem0_config())
             except Mem0RejectedError as error:
@@ -117,11 +117,11 @@ class InProcessMem0:
     @contextmanager
     def _asking(self, operation: str) -> Iterator[Any]:
         """Give mem0's memory; a failure that mem0 keeps to itself is raised at the end."""
-        with self._lock, failing(operation, *self._secrets):
+        with self._lock, translated_errors(operation, *self._secrets):
             self._watch.take()
             try:
                 yield self._memory(operation)
-            except Exception as error:  # noqa: BLE001 - a stranger's code; `failing` words it anew
+            except Exception as error:  # noqa: BLE001 - a stranger's code; `translated_errors` words it
                 # What our parts saw says more than what mem0 made of it.
                 raise self._watch.take() or error  # noqa: B904 - as above
             if (hidden := self._watch.take()) is not None:

@@ -31,12 +31,11 @@ from devmem_stores.mem0.backend import Backend, Write
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.errors import Mem0SetupError
 from devmem_stores.mem0.filters import find_ids, matches, restricts_more
-from devmem_stores.mem0.guard import Guard, Patience
 from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Change, carried_metadata, to_item
-from devmem_stores.mem0.outbox import Outbox
 from devmem_stores.mem0.package import check_package
-from devmem_stores.mem0.pending import Shelf
-from devmem_stores.mem0.sending import Sender
+from devmem_stores.mem0.records import Records
+from devmem_stores.mem0.retry import Retrier, RetryPolicy
+from devmem_stores.mem0.sender import Sender, open_outbox
 
 T = TypeVar("T")
 Progress = Callable[[int], None]
@@ -64,12 +63,12 @@ class Mem0Memory(MemoryBase):
         if not isinstance(setup.config, Mem0Config):
             raise ValueError(f"Mem0 memory store configuration expected, not {type(setup.config).__name__}")  # noqa: TRY004
         self.config = setup.config
-        self._guard = Guard(Patience(retries=self.config.retries), clock=setup.clock, sleep=sleep)
+        self._retrier = Retrier(RetryPolicy(retries=self.config.retries), clock=setup.clock, sleep=sleep)
         self._opening = threading.Lock()
         self._opened: Backend | None = None
         self._closed = False
         file = self._outbox_file()
-        self._outbox = Outbox(file) if file is not None else None
+        self._outbox = open_outbox(file) if file is not None else None
 
     def _outbox_file(self) -> Path | None:
         if self.config.outbox != "auto":
@@ -104,12 +103,12 @@ class Mem0Memory(MemoryBase):
         return InProcessMem0(self.setup, self.config, embedder, folder / quote(self.name, safe=""))
 
     @property
-    def _shelf(self) -> Shelf:
-        return Shelf(self.config, self.backend, self._guard)
+    def _records(self) -> Records:
+        return Records(self.config, self.backend, self._retrier)
 
     @property
     def _sender(self) -> Sender:
-        return Sender(self.name, self.backend, self._guard, self._outbox, patience=self.config.timeout)
+        return Sender(self.name, self.backend, self._retrier, self._outbox, patience=self.config.timeout)
 
     def load(self) -> None:
         """Make sure that mem0 is installed; it is connected to when it is needed, so that an outage stops no run."""
@@ -117,7 +116,7 @@ class Mem0Memory(MemoryBase):
 
     def save(self) -> None:
         """Send what waits in the outbox, if mem0 answers; what still waits is logged and stays."""
-        if self._outbox is not None and self._outbox.waiting() and not self._guard.resting:
+        if self._outbox is not None and self._outbox.waiting() and not self._retrier.resting:
             self._sender.catch_up()
 
     @property
@@ -139,7 +138,7 @@ class Mem0Memory(MemoryBase):
         narrow = restricts_more(query.where, ids)
         limit = query.top_k * _WIDER if narrow else query.top_k
         threshold = query.similarity_threshold if query.similarity_threshold >= 0 else None
-        found = self._guard.call("search", lambda: self.backend.search(text, ids, limit, threshold))
+        found = self._retrier.call("search", lambda: self.backend.search(text, ids, limit, threshold))
         hits = [Hit(item=to_item(record, role=query.agent_role), score=record.score or 0.0) for record in found]
         admitted = [hit for hit in hits if matches(hit.item, query.where)]
         return SearchReport(hits=tuple(admitted[: query.top_k]), candidates=len(hits))
@@ -185,7 +184,7 @@ class Mem0Memory(MemoryBase):
     def _add(self, item: MemoryItem) -> WriteOutcome:
         if not item.content_summary.strip():
             return skipped("the item has no text")
-        old = self._shelf.find(item.id, item.scope)
+        old = self._records.find(item.id, item.scope)
         if old is not None and old.memory == item.content_summary:
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id)
         key = uuid4().hex
@@ -197,24 +196,24 @@ class Mem0Memory(MemoryBase):
             metadata=carried_metadata(item, marks={WRITE_KEY: key, ID_KEY: item.id}),
             timestamp=int(item.created_at),
         )
-        Sender(self.name, self.backend, self._guard, None, patience=0).send(write)
+        Sender(self.name, self.backend, self._retrier, None, patience=0).send(write)
         if old is None:
             return WriteOutcome(status=WriteStatus.STORED, item_id=item.id)
         # Only now: a crash in between leaves both, never neither.
-        self._shelf.delete([old.id])
+        self._records.delete([old.id])
         return WriteOutcome(status=WriteStatus.SUPERSEDED, item_id=item.id)
 
     def get_all(self, where: Filter | None = None) -> Iterator[MemoryItem]:
         """Give every item, as mem0 orders them, a page at a time."""
-        return (item for _, item in self._shelf.items(where, "list memories"))
+        return (item for _, item in self._records.items(where, "list memories"))
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Give the items that are there, in the order of `ids`."""
-        return [to_item(record) for record in map(self._shelf.find, ids) if record is not None]
+        return [to_item(record) for record in map(self._records.find, ids) if record is not None]
 
     def history(self, item_id: str) -> list[Change]:
         """Give what happened to an item in mem0, as mem0 tells it; empty when there is no such item."""
-        return self._shelf.history(item_id)
+        return self._records.history(item_id)
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Give the newest items; mem0 promises no order, so all of them are looked through."""
@@ -223,31 +222,31 @@ class Mem0Memory(MemoryBase):
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Forget the named or the matching items."""
         if ids is not None:
-            found = [record.id for record in map(self._shelf.find, ids) if record is not None]
-            return self._shelf.delete(found)
-        return 0 if where is None else self._shelf.delete([r.id for r, _ in self._shelf.items(where, "delete")])
+            found = [record.id for record in map(self._records.find, ids) if record is not None]
+            return self._records.delete(found)
+        return 0 if where is None else self._records.delete([r.id for r, _ in self._records.items(where, "delete")])
 
     def clear(self) -> int:
         """Forget everything that this store can find, whoever wrote it, in one request for each id."""
-        ids = self._shelf.ids(None, "delete all")
-        count = self._shelf.page(ids, 1).total
+        ids = self._records.ids(None, "delete all")
+        count = self._records.page(ids, 1).total
         for owner in ids.alternatives():
-            self._guard.call("delete all", partial(self.backend.delete_all, owner))
+            self._retrier.call("delete all", partial(self.backend.delete_all, owner))
         return count
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Forget all but the newest items, and those that are too old."""
-        newest = sorted(self._shelf.items(None, "trim"), key=lambda pair: -pair[1].created_at)
+        newest = sorted(self._records.items(None, "trim"), key=lambda pair: -pair[1].created_at)
         gone = {record.id for record, _ in newest[keep:]} if keep is not None else set()
         if stored_before is not None:
             gone |= {record.id for record, item in newest if item.created_at < stored_before}
-        return self._shelf.delete(sorted(gone))
+        return self._records.delete(sorted(gone))
 
     def count_memories(self, where: Filter | None = None) -> int:
         """Count the items."""
         if where is None or where.everything():
-            return self._shelf.page(self._shelf.ids(None, "count"), 1).total
-        return sum(1 for _ in self._shelf.items(where, "count"))
+            return self._records.page(self._records.ids(None, "count"), 1).total
+        return sum(1 for _ in self._records.items(where, "count"))
 
     def info(self) -> CollectionInfo:
         """Say where the items are and how many; `waiting` counts the writes in the outbox."""

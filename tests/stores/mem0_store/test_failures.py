@@ -12,7 +12,7 @@ import pytest
 from devmem import MemoryManager, MemoryWritePayload
 from devmem.config import Attachment
 from devmem.testing import ManualClock
-from devmem_stores.mem0 import Mem0Memory, wire
+from devmem_stores.mem0 import Mem0Memory, http_client
 from devmem_stores.mem0.errors import (
     Mem0AnswerError,
     Mem0AuthError,
@@ -261,5 +261,8 @@ def test_deadline_covers_the_whole_answer(fake: FakeMem0) -> None:
         now[0] += 100
 
     fake.before_each = later
-    with wire.open_wire(5.0, clock=lambda: now[0]) as client, pytest.raises(Exception, match="did not end in time"):
+    with (
+        http_client.open_http_client(5.0, clock=lambda: now[0]) as client,
+        pytest.raises(Exception, match="did not end in time"),
+    ):
         client.get(f"{fake.address}/v1/ping/")

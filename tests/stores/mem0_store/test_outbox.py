@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from devmem import MemoryWritePayload, WriteOutcome
+from devmem.errors import OutboxError
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Memory
 from devmem_stores.mem0.backend import Write
-from devmem_stores.mem0.errors import Mem0Error, Mem0OutboxError, Mem0ServerError
+from devmem_stores.mem0.errors import Mem0ServerError
 from devmem_stores.mem0.filters import Ids
-from devmem_stores.mem0.outbox import Outbox
+from devmem_stores.mem0.sender import open_outbox
 
 from .conftest import MakeStore
 from .fake_mem0 import KEY, FakeMem0, Fault, failure
@@ -126,7 +128,7 @@ def test_without_outbox_a_failed_write_is_raised(make_store: MakeStore, fake: Fa
 
 def test_outbox_that_cannot_be_written_is_an_error(make_store: MakeStore, fake: FakeMem0, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Mem0OutboxError):
+    with pytest.raises(OutboxError):
         say(make_store(outbox="file/outbox.db"), "One.")
     assert fake.texts() == []
 
@@ -195,7 +197,7 @@ def test_long_search_for_a_write_goes_through_every_page(store: Mem0Memory, fake
 
 def test_write_while_another_process_sends_waits(make_store: MakeStore, fake: FakeMem0, tmp_path: Path) -> None:
     store = make_store(timeout=0.05)
-    other = Outbox(tmp_path / "session" / "mem0_outbox_notes.db")
+    other = open_outbox(tmp_path / "session" / "mem0_outbox_notes.db")
     with other.turn(1):
         outcome = say(store, "One.")
         assert outcome.status is WriteStatus.QUEUED
@@ -212,29 +214,28 @@ def test_answer_to_a_write_that_is_none_is_not_taken_for_one(store: Mem0Memory, 
     assert fake.texts() == ["One."]
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Callable[[], Outbox]:
-    return lambda: Outbox(tmp_path / "box.db")
+def test_file_of_an_earlier_version_is_sent(make_store: MakeStore, fake: FakeMem0, tmp_path: Path) -> None:
+    """The table as devmem 0.1.0 wrote it, with its columns and the JSON of a write."""
+    (tmp_path / "session").mkdir()
+    with closing(sqlite3.connect(tmp_path / "session" / "mem0_outbox_notes.db", isolation_level=None)) as db:
+        db.execute(
+            "CREATE TABLE writes (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, "
+            "body TEXT NOT NULL, maybe_sent INTEGER NOT NULL DEFAULT 0, rejected TEXT)"
+        )
+        body = (
+            '{"key": "k1", "text": "Old.", "ids": {"user_id": "ann", "agent_id": null, "run_id": null}, '
+            '"infer": true, "metadata": {"devmem_write": "k1"}, "timestamp": null}'
+        )
+        db.execute("INSERT INTO writes (key, body) VALUES ('k1', ?)", (body,))
+    store = make_store()
+    assert store.unsent == 1
+    say(store, "New.")
+    assert fake.texts() == ["Old.", "New."]
 
 
-def test_one_process_sends_at_a_time(box: Callable[[], Outbox]) -> None:
-    one, other = box(), box()
-    with one.turn(1) as mine, other.turn(0) as too:
-        assert (mine, too) == (True, False)
-    with other.turn(0) as mine, other.turn(0) as again:
-        assert (mine, again) == (True, False)
-
-
-def test_file_of_the_outbox_is_private_and_keeps_the_order(box: Callable[[], Outbox]) -> None:
-    outbox = box()
-    for text in ("b", "a"):
-        outbox.put(Write(key=text, text=text, ids=Ids(user_id="ann"), infer=True, metadata={"n": [1]}, timestamp=5))
-    assert outbox.file.stat().st_mode & 0o077 == 0
-    outbox.close()
-    again = box()
-    oldest = again.oldest()
-    assert oldest is not None
-    assert oldest[0] == Write(key="b", text="b", ids=Ids(user_id="ann"), infer=True, metadata={"n": [1]}, timestamp=5)
-    again.set_aside("b", Mem0Error("add", "no"))
-    assert (again.waiting(), again.rejected()) == (1, 1)
-    again.close()
+def test_write_survives_the_outbox_as_it_is(tmp_path: Path) -> None:
+    write = Write(key="b", text="b", ids=Ids(user_id="ann"), infer=True, metadata={"n": [1]}, timestamp=5)
+    with closing(open_outbox(tmp_path / "box.db")) as outbox:
+        outbox.put({"b": write})
+    with closing(open_outbox(tmp_path / "box.db")) as again:
+        assert [entry.value for entry in again.oldest(1)] == [write]

@@ -11,7 +11,7 @@ import httpx
 _DEADLINE: Final = "devmem_deadline"
 
 
-def open_wire(timeout: float, *, clock: Callable[[], float] = time.monotonic) -> httpx.Client:
+def open_http_client(timeout: float, *, clock: Callable[[], float] = time.monotonic) -> httpx.Client:
     """Open a client whose requests end after `timeout` seconds, however slowly the answer drips in.
 
     httpx itself limits only the time between two pieces of an answer (and mem0's own client that to 300 s).

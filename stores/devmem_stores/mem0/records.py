@@ -11,17 +11,17 @@ from devmem import Filter, MemoryItem, Scope
 from devmem_stores.mem0.backend import Backend, Page
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.filters import Ids, find_ids, matches
-from devmem_stores.mem0.guard import Guard
 from devmem_stores.mem0.items import ID_KEY, Change, Record, to_item
+from devmem_stores.mem0.retry import Retrier
 
 _PAGE: Final = 100
 
 
-class Shelf:
+class Records:
     """The memories of one store's ids."""
 
-    def __init__(self, config: Mem0Config, backend: Backend, guard: Guard) -> None:
-        self._config, self._backend, self._guard = config, backend, guard
+    def __init__(self, config: Mem0Config, backend: Backend, retrier: Retrier) -> None:
+        self._config, self._backend, self._retrier = config, backend, retrier
 
     def ids(self, scope: Scope | None, operation: str) -> Ids:
         """Say whose memories are meant when no agent asks; raises `Mem0ScopeError` when nobody's are."""
@@ -29,7 +29,7 @@ class Shelf:
 
     def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
         """Give one page (from 1)."""
-        return self._guard.call("list memories", lambda: self._backend.page(ids, number, _PAGE, metadata))
+        return self._retrier.call("list memories", lambda: self._backend.page(ids, number, _PAGE, metadata))
 
     def records(self, ids: Ids, metadata: Mapping[str, str] | None = None) -> Iterator[Record]:
         """Give every record, page by page."""
@@ -52,7 +52,7 @@ class Shelf:
     def find(self, item_id: str, scope: Scope | None = None) -> Record | None:
         """Find the record of an item, by mem0's id or by the one that it was imported with."""
         if _is_mem0_id(item_id):
-            record = self._guard.call("get", partial(self._backend.get, item_id))
+            record = self._retrier.call("get", partial(self._backend.get, item_id))
             if record is not None:
                 return record
         # Compared again, because a server may not know filters by metadata.
@@ -61,7 +61,7 @@ class Shelf:
 
     def delete(self, record_ids: Sequence[str]) -> int:
         """Delete records one by one; gives how many there were."""
-        return sum(self._guard.call("delete", partial(self._backend.delete, one)) for one in record_ids)
+        return sum(self._retrier.call("delete", partial(self._backend.delete, one)) for one in record_ids)
 
     def history(self, item_id: str) -> list[Change]:
         """Give what happened to an item; empty when there is no such item."""
@@ -71,7 +71,7 @@ class Shelf:
             record_id = record.id if record else None
         if record_id is None:
             return []
-        return self._guard.call("history", partial(self._backend.history, record_id))
+        return self._retrier.call("history", partial(self._backend.history, record_id))
 
 
 def _is_mem0_id(item_id: str) -> bool:

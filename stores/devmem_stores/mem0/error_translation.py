@@ -38,7 +38,7 @@ _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 @contextmanager
-def failing(operation: str, *secrets: str) -> Iterator[None]:
+def translated_errors(operation: str, *secrets: str) -> Iterator[None]:
     """Raise our error for whatever mem0 raises; secrets are blotted out of its text.
 
     The original is not chained: the server's answer, which may repeat the key, is part of its text.

@@ -15,7 +15,7 @@ _FIRST_WAIT: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """How long a failing service is put up with; all times in seconds."""
 
     retries: int = 2
@@ -28,13 +28,13 @@ class Patience:
     longest_pause: float = 300.0
 
 
-class Guard:
+class Retrier:
     """Makes requests again that may work in a moment, and stops them while the service is ill (a circuit breaker).
 
     Safe to use from several threads.
     """
 
-    def __init__(self, patience: Patience, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(self, patience: RetryPolicy, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
         self._patience, self._clock, self._sleep = patience, clock, sleep
         self._lock = threading.Lock()
         self._failed = 0

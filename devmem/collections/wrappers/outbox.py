@@ -1,0 +1,251 @@
+"""A durable outbox: writes that their receiver has not taken yet, in order, each under a key."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from filelock import FileLock, Timeout
+
+from devmem.errors import OutboxError, OutboxFullError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS writes (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,
+    body TEXT NOT NULL,
+    maybe_sent INTEGER NOT NULL DEFAULT 0,
+    rejected TEXT
+)
+"""
+_BUSY_SECONDS: Final = 30.0
+_PAGE: Final = 256
+_LIMIT: Final = 100_000
+_LAST: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Generic[T]):
+    """A write that waits."""
+
+    key: str
+    value: T
+    maybe_sent: bool = False
+    """Whether an earlier attempt may have reached the receiver."""
+
+
+class Outbox(Generic[T]):
+    """Writes in the order in which they came, in a SQLite file; safe to use from several threads and processes.
+
+    A key that is there already is not put in again. The file is made by the first write.
+    """
+
+    def __init__(
+        self, file: Path | None, *, dump: Callable[[T], str], load: Callable[[str], T], limit: int = _LIMIT
+    ) -> None:
+        """Name the file; nothing is opened yet.
+
+        Args:
+            file: where the writes wait; None keeps them for this process only.
+            dump: makes the text that is stored of a write.
+            load: makes the write of its text again; raises `ValueError` for any other text.
+            limit: maximum number of entries, rejected ones included.
+        """
+        self.file: Final = file
+        self._dump, self._load, self._limit = dump, load, limit
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._process_turn = FileLock(f"{file}.lock", thread_local=False) if file else None
+        self._opened: sqlite3.Connection | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the writes wait, for messages."""
+        return str(self.file) if self.file else "this process's memory"
+
+    def put(self, values: Mapping[str, T]) -> None:
+        """Append writes under their keys, all or none; they are durable when this returns.
+
+        Raises:
+            OutboxFullError: there is no room for them.
+            OutboxError: the file cannot be used.
+        """
+        rows = [(key, self._dump(value)) for key, value in values.items()]
+
+        def insert(db: sqlite3.Connection) -> None:
+            with _transaction(db):
+                db.executemany("INSERT OR IGNORE INTO writes (key, body) VALUES (?, ?)", rows)
+                if db.execute("SELECT count(*) FROM writes").fetchone()[0] > self._limit:
+                    raise OutboxFullError(self.place, self._limit)
+
+        self._run(insert)
+
+    def waiting(self) -> int:
+        """Count the writes that are still to be sent."""
+        return self._count("SELECT count(*) FROM writes WHERE rejected IS NULL")
+
+    def rejected(self) -> int:
+        """Count the writes that the receiver refused for good; they stay until they are removed."""
+        return self._count("SELECT count(*) FROM writes WHERE rejected IS NOT NULL")
+
+    def _count(self, query: str) -> int:
+        return 0 if self._is_absent() else int(self._run(lambda db: db.execute(query).fetchone())[0])
+
+    def _is_absent(self) -> bool:
+        return self._opened is None and (self.file is None or not self.file.exists())
+
+    def oldest(self, limit: int) -> list[Entry[T]]:
+        """Return the writes that are to be sent next, in order; one that cannot be read is rejected."""
+        found: list[Entry[T]] = []
+        while not found and (rows := self._rows(limit, after=0)):
+            found = [entry for row in rows if (entry := self._entry(*row)) is not None]
+        return found
+
+    def entries(self, *, newest_first: bool = False, rejected: bool = False) -> Iterator[Entry[T]]:
+        """Yield every write that waits, in order, and the rejected ones too if wanted; read a page at a time."""
+        edge = _LAST if newest_first else 0
+        while rows := self._rows(_PAGE, after=edge, newest_first=newest_first, rejected=rejected):
+            yield from (entry for row in rows if (entry := self._entry(*row)) is not None)
+            edge = rows[-1][0]
+
+    def _rows(
+        self, limit: int, *, after: int, newest_first: bool = False, rejected: bool = False
+    ) -> list[tuple[int, str, str, int]]:
+        if self._is_absent():
+            return []
+        query = "SELECT number, key, body, maybe_sent FROM writes WHERE (? OR rejected IS NULL) AND "
+        query += "number < ? ORDER BY number DESC LIMIT ?" if newest_first else "number > ? ORDER BY number LIMIT ?"
+        return self._run(lambda db: db.execute(query, (rejected, after, limit)).fetchall())
+
+    def _entry(self, _number: int, key: str, body: str, maybe_sent: int) -> Entry[T] | None:
+        try:
+            return Entry(key=key, value=self._load(body), maybe_sent=bool(maybe_sent))
+        except ValueError as error:
+            self.reject(key, f"the entry cannot be read: {error}")
+            return None
+
+    def get(self, keys: Iterable[str]) -> list[Entry[T]]:
+        """Return the writes of the keys that wait here, in the order of `keys`."""
+        if self._is_absent():
+            return []
+        query = "SELECT number, key, body, maybe_sent FROM writes WHERE key = ? AND rejected IS NULL"
+        rows = self._run(lambda db: [row for key in keys if (row := db.execute(query, (key,)).fetchone())])
+        return [entry for row in rows if (entry := self._entry(*row)) is not None]
+
+    def rejection(self, key: str) -> str | None:
+        """Return why the receiver refused a write; empty while it waits, None when it is not here."""
+        row = self._run(lambda db: db.execute("SELECT rejected FROM writes WHERE key = ?", (key,)).fetchone())
+        return None if row is None else row[0] or ""
+
+    def mark(self, keys: Iterable[str], *, maybe_sent: bool) -> None:
+        """Record whether writes may have reached the receiver."""
+        rows = [(int(maybe_sent), key) for key in keys]
+        self._change("UPDATE writes SET maybe_sent = ? WHERE key = ?", rows)
+
+    def reject(self, key: str, reason: str) -> None:
+        """Set a write aside that its receiver refuses for good, so that it holds back no other."""
+        self._change("UPDATE writes SET rejected = ? WHERE key = ?", [(reason or "refused", key)])
+
+    def readmit(self) -> None:
+        """Have the rejected writes sent again, each in its old place."""
+        if not self._is_absent():
+            self._run(lambda db: db.execute("UPDATE writes SET rejected = NULL"))
+
+    def remove(self, keys: Iterable[str]) -> int:
+        """Forget writes; return the number of those that were here."""
+        return 0 if self._is_absent() else self._change("DELETE FROM writes WHERE key = ?", [(key,) for key in keys])
+
+    def _change(self, statement: str, rows: list[tuple[str | int, ...]] | list[tuple[str]]) -> int:
+        def change(db: sqlite3.Connection) -> int:
+            with _transaction(db):
+                return db.executemany(statement, rows).rowcount
+
+        return max(self._run(change), 0)
+
+    @contextmanager
+    def turn(self, patience: float) -> Iterator[bool]:
+        """Take the right to send, which one thread of one process has; yield whether it came within `patience` seconds.
+
+        Raises:
+            OutboxError: the lock file cannot be used.
+        """
+        if not self._turn.acquire(timeout=patience):
+            yield False
+            return
+        try:
+            with self._turn_of_the_process(patience) as mine:
+                yield mine
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def _turn_of_the_process(self, patience: float) -> Iterator[bool]:
+        if self._process_turn is None or self.file is None:
+            yield True
+            return
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self._process_turn.acquire(timeout=patience)
+        except Timeout:
+            yield False
+            return
+        except OSError as error:
+            raise OutboxError(self.place, str(error)) from error
+        try:
+            yield True
+        finally:
+            self._process_turn.release()
+
+    def close(self) -> None:
+        """Release the file; the next call opens it again."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    def _run(self, action: Callable[[sqlite3.Connection], R]) -> R:
+        with self._lock:
+            try:
+                if self._opened is None:
+                    self._opened = self._open()
+                return action(self._opened)
+            except (sqlite3.Error, OSError) as error:
+                raise OutboxError(self.place, str(error)) from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+        opened = sqlite3.connect(
+            self.file or ":memory:", timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            if self.file is not None:
+                # People's words are in it.
+                self.file.chmod(0o600)
+            opened.execute("PRAGMA synchronous = FULL")
+            opened.execute(_SCHEMA)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Commit everything or nothing."""
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
