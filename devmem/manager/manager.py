@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Final
@@ -71,7 +72,7 @@ class MemoryManager:
         self._rescue_dir = rescue_dir
         self._clock = clock
         self._recalls = RecallCache()
-        self._unsaved = UnsavedWrites()
+        self._unsaved = UnsavedWrites(rescue_dir)
 
     @property
     def policy(self) -> MergePolicy:
@@ -152,35 +153,10 @@ class MemoryManager:
 
     def _write(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
         """Write what is unsaved, then the payload; what fails is kept, in order."""
-        pending = [*self._unsaved.take(name), payload]
-        try:
-            return self._drain(name, pending)
-        finally:
-            self._unsaved.put_back(name, pending)
+        return self._unsaved.write(name, payload, partial(self._update_store, name))
 
-    def _drain(self, name: str, pending: list[MemoryWritePayload]) -> WriteOutcome:
-        """Write the payloads in order, and give what became of the last; those that are written leave the list.
-
-        What the store refuses for what it is does not hold back what comes after it. Raises what the store failed with,
-        or refused the last one with.
-        """
-        outcome: WriteOutcome | None = None
-        refusal: Exception | None = None
-        refused: list[MemoryWritePayload] = []
-        try:
-            while pending:
-                refusal = None
-                try:
-                    outcome = self._stores[name].update(pending[0])
-                except _OF_THE_PAYLOAD as error:
-                    refused.append(pending[0])
-                    refusal = error
-                del pending[0]
-        finally:
-            pending[:0] = refused
-        if refusal is not None:
-            raise refusal
-        return outcome or _UNSAID
+    def _update_store(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
+        return self._stores[name].update(payload) or _UNSAID
 
     def _reading(self, stage: Stage) -> list[Attachment]:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
@@ -210,13 +186,9 @@ class MemoryManager:
     def close(self) -> list[Path]:
         """Try once more to write what failed, and put the rest into files; gives these files. The stores stay open."""
         for name in dict.fromkeys(entry.name for entry in self._attachments):
-            pending = self._unsaved.take(name)
-            try:
-                self._drain(name, pending)
-            except Exception as error:  # noqa: BLE001 - as in `update`
+            error = self._unsaved.flush(name, partial(self._update_store, name))
+            if error is not None:
                 _failure(name, "update", error)
-            finally:
-                self._unsaved.put_back(name, pending)
         return self._unsaved.rescue(self._rescue_dir)
 
     async def aretrieve(
@@ -242,9 +214,6 @@ class MemoryManager:
 _ECHO: Final = WriteOutcome(
     status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
 )
-
-_OF_THE_PAYLOAD: Final = (ValueError, TypeError, LookupError)
-"""What a store raises that cannot work with a payload; that it cannot work at all is another error."""
 
 _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
 

@@ -15,12 +15,14 @@ from devmem.stores.memory import MemoryBase, Progress
 from devmem.stores.query import MemoryQuery, QueryEmbedding
 from devmem.stores.setup import StoreSetup
 from devmem.text.analysis import mostly_unspaced, query_terms
+from devmem.text.backoff import Backoff
 from devmem.text.frames import strip_frames
 from devmem.text.sentences import shorten, split_sentences
 from devmem.text.summarizing import count_words, extract_summary
 from devmem.text.tokens import estimate_tokens
 
 __all__ = [
+    "Backoff",
     "ChatConfig",
     "ChatModel",
     "ChatReply",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from devmem import DevmemError, Hit, MemoryContentSnapshot, MemoryWritePayload, Scope
+from devmem.errors import DataFileError
 from devmem.manager import dump_payload, load_payload
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.stores import SearchReport, SnapshotBlock
+from devmem.transfer.importing import read_records
 
 from .doubles import ScriptedStore, StrangeError, hit, manager_of, said
 
@@ -252,3 +256,22 @@ def test_stores_stay_open_when_a_manager_is_closed() -> None:
     store = ScriptedStore()
     manager_of(store).close()
     assert store.closed == 0
+
+
+def test_what_a_killed_process_could_not_write_is_in_a_file_that_import_reads(tmp_path: Path) -> None:
+    """`close` is never called."""
+    manager = manager_of(broken("update", name="notes/1"), rescue_dir=tmp_path)
+    manager.update(RICH)
+    manager.update(LONE_SURROGATE)
+    (file,) = tmp_path.glob("unsaved-notes_1-*.db")
+    assert list(read_records(file)) == [RICH, LONE_SURROGATE]
+    (exported,) = manager.close()
+    assert lines_of(exported) == [RICH, LONE_SURROGATE]
+    assert [left for left in tmp_path.iterdir() if left != exported] == []
+
+
+def test_sqlite_file_that_is_no_outbox_is_not_imported(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as db:
+        db.execute("CREATE TABLE t (x)")
+    with pytest.raises(DataFileError, match="not an outbox"):
+        list(read_records(tmp_path / "other.db"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 
-from devmem.errors import OutboxError, OutboxFullError
+from devmem.errors import CollectionClosedError, OutboxError, OutboxFullError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -65,6 +65,7 @@ class Outbox(Generic[T]):
         self._turn = threading.Lock()
         self._process_turn = FileLock(f"{file}.lock", thread_local=False) if file else None
         self._opened: sqlite3.Connection | None = None
+        self._closed = False
 
     @property
     def place(self) -> str:
@@ -205,14 +206,24 @@ class Outbox(Generic[T]):
             self._process_turn.release()
 
     def close(self) -> None:
-        """Release the file; the next call opens it again."""
+        """Release the file; the outbox cannot be used afterwards. Closing twice is allowed."""
         with self._lock:
+            self._closed = True
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
 
+    def remove_file(self) -> None:
+        """Close the outbox and delete its file, which no other process may be using."""
+        self.close()
+        if self.file is not None:
+            for file in (self.file, Path(f"{self.file}.lock")):
+                file.unlink(missing_ok=True)
+
     def _run(self, action: Callable[[sqlite3.Connection], R]) -> R:
         with self._lock:
+            if self._closed:
+                raise CollectionClosedError(self.place, "the outbox was closed.")
             try:
                 if self._opened is None:
                     self._opened = self._open()
@@ -236,6 +247,19 @@ class Outbox(Generic[T]):
             opened.close()
             raise
         return opened
+
+
+def outbox_bodies(file: Path) -> list[str]:
+    """Return the texts of everything in an outbox's file, in order; the file is not changed.
+
+    Raises:
+        OutboxError: it is not an outbox, or cannot be read.
+    """
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            return [body for (body,) in db.execute("SELECT body FROM writes ORDER BY number")]
+    except sqlite3.Error as error:
+        raise OutboxError(file, f"it cannot be read as an outbox: {error}") from error
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import BinaryIO, Final, cast
 from devmem.errors import DataFileError
 
 _GZIP: Final = b"\x1f\x8b"
+_SQLITE: Final = b"SQLite format 3\0"
 _MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -36,6 +37,12 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         raise DataFileError(path, f"the gzip file is damaged or cut off: {error}") from error
     except OSError as error:
         raise DataFileError(path, f"the file cannot be read: {error.strerror or error}") from error
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether a file is a SQLite database; raises `DataFileError` when it cannot be read."""
+    with _opened(path) as file:
+        return file.read(len(_SQLITE)) == _SQLITE
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from devmem.errors import DataFileError
+from devmem.collections.wrappers import outbox_bodies
+from devmem.errors import DataFileError, OutboxError
 from devmem.transfer.importing.exports import count_exported, is_export, read_export
-from devmem.transfer.importing.files import count_lines, parse_line, read_document, read_lines
+from devmem.transfer.importing.files import count_lines, is_sqlite, parse_line, read_document, read_lines
 from devmem.transfer.importing.locomo import count_turns, is_locomo, read_locomo
 from devmem.transfer.importing.longmemeval import count_turns as count_turns_of_questions
 from devmem.transfer.importing.longmemeval import is_longmemeval, read_longmemeval
@@ -37,6 +38,8 @@ class FileFormat(StrEnum):
     """LongMemEval's questions, each with the sessions of its own history."""
     MADIAL = "madial"
     """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
+    OUTBOX = "outbox"
+    """Writes that waited for their store when the process ended, a SQLite file."""
     UNITS = "units"
     """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
 
@@ -60,6 +63,8 @@ def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> D
     """
     file = Path(path)
     wanted = FileFormat(format)
+    if wanted is FileFormat.OUTBOX or (wanted is FileFormat.AUTO and is_sqlite(file)):
+        return _outbox(file)
     lines = _form_of_lines(file) if wanted is FileFormat.AUTO else wanted
     if lines is FileFormat.JSONL:
         return DataFile(path=file, format=lines, total=count_lines(file), records=_from_lines(file))
@@ -139,6 +144,16 @@ def _looks(document: object) -> str:
     if isinstance(document, Mapping):
         return f"an object with the keys {', '.join(repr(str(key)[:40]) for key in list(document)[:8]) or 'none'}"
     return f"of type {type(document).__name__}"
+
+
+def _outbox(path: Path) -> DataFile:
+    try:
+        bodies = outbox_bodies(path)
+    except OutboxError as error:
+        raise DataFileError(path, f"a SQLite file that is not an outbox ({error})") from error
+    elements = [parse_line(path, number, body) for number, body in enumerate(bodies, start=1)]
+    records = _from_list(elements, Origin(path=path))
+    return DataFile(path=path, format=FileFormat.OUTBOX, total=len(elements), records=records)
 
 
 def _from_lines(path: Path) -> Iterator[Record]:

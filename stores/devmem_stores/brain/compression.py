@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from devmem import MissingExtraError
 from devmem.errors import ChatModelError
-from devmem.stores import estimate_tokens
+from devmem.stores import Backoff, estimate_tokens
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.errors import BrainBusyError
 from devmem_stores.brain.keys import ChatKey
@@ -18,7 +18,6 @@ from devmem_stores.brain.message_log import StateKeeper
 from devmem_stores.brain.state import BrainState, Entry, Summary, spoken
 from devmem_stores.brain.summarizing import Summarized, Summarizer
 
-_FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 300.0
 _STEPS_A_WRITE: Final = 5
 """One for the messages, and one for each level that fills up with it; a longer backlog goes on with the next write."""
@@ -108,11 +107,10 @@ class Compressor:
     def __init__(
         self, config: BrainConfig, keeper: StateKeeper, summarizer: Summarizer, clock: Callable[[], float]
     ) -> None:
-        self._config, self._keeper, self._summarizer, self._clock = config, keeper, summarizer, clock
+        self._config, self._keeper, self._summarizer = config, keeper, summarizer
         self._busy: set[ChatKey] = set()
         self._lock = threading.Lock()
-        self._pause = _FIRST_PAUSE
-        self._resume_at = 0.0
+        self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=clock)
         self._last: Exception | None = None
 
     def compress(self, key: ChatKey, state: BrainState, *, all_older: bool = False) -> Compressed:
@@ -123,7 +121,7 @@ class Compressor:
         if next_step(state, self._config, all_older=all_older) is None:
             return Compressed()
         with self._lock:
-            if not all_older and self._clock() < self._resume_at:
+            if not all_older and self._backoff.left:
                 return Compressed(failure=self._last)
             if key in self._busy:
                 return Compressed()
@@ -159,10 +157,9 @@ class Compressor:
         return state if state is not None and any(one.id == summary.id for one in state.summaries) else None
 
     def _failed(self, error: Exception) -> None:
-        with self._lock:
-            self._last, self._resume_at = error, self._clock() + self._pause
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._last = error
+        self._backoff.failed()
 
     def _worked(self) -> None:
-        with self._lock:
-            self._last, self._resume_at, self._pause = None, 0.0, _FIRST_PAUSE
+        self._last = None
+        self._backoff.worked()

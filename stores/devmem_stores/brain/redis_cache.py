@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from devmem import MissingExtraError
+from devmem.stores import Backoff
 from devmem_stores.brain.config import RedisConfig
 from devmem_stores.brain.errors import BrainCacheError, CacheRefusedError, CacheUnavailableError
 
@@ -19,10 +19,10 @@ _LONGEST_PAUSE: Final = 60.0
 
 
 class RedisCache:
-    """A Redis server; one that fails is left in peace for a while. Safe to use from several threads."""
+    """A Redis server; after a failure requests back off. Safe to use from several threads."""
 
     def __init__(self, config: RedisConfig, *, clock: Callable[[], float]) -> None:
-        """Prepare the connections; nothing is sent yet.
+        """Prepare the connections; nothing is sent yet. `clock` is monotonic, in seconds.
 
         Raises:
             MissingExtraError: the `redis` package is not installed.
@@ -35,7 +35,7 @@ class RedisCache:
         from redis.exceptions import AuthenticationError, NoPermissionError
         from redis.retry import Retry
 
-        self._config, self._clock = config, clock
+        self._config = config
         self._redis = redis
         self._refusals = (AuthenticationError, NoPermissionError)
         secrets = (config.password, urlsplit(config.url.get_secret_value()).password)
@@ -51,16 +51,13 @@ class RedisCache:
         )
         parts = urlsplit(config.url.get_secret_value())
         self.place = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
-        self._lock = threading.Lock()
-        self._pause = config.retry_after
-        self._resume_at = 0.0
+        self._backoff = Backoff(first=config.retry_after, longest=_LONGEST_PAUSE, clock=clock)
         self._last: BrainCacheError | None = None
 
     @property
     def resting(self) -> bool:
-        """Say whether Redis is left in peace now."""
-        with self._lock:
-            return self._clock() < self._resume_at
+        """Whether requests to Redis back off now."""
+        return self._backoff.left > 0
 
     def get(self, key: str) -> bytes | None:
         """Give what lies under a key."""
@@ -94,18 +91,16 @@ class RedisCache:
         self._client.close()
 
     def _call(self, operation: str, action: Callable[[], T]) -> T:
-        with self._lock:
-            if self._last is not None and self._clock() < self._resume_at:
-                wait = self._resume_at - self._clock()
-                detail = f"it failed and is asked again in {wait:.0f} s ({self._last.detail})"
-                raise type(self._last)(self.place, operation, detail)
+        last, wait = self._last, self._backoff.left
+        if last is not None and wait:
+            raise type(last)(self.place, operation, f"it failed and is asked again in {wait:.0f} s ({last.detail})")
         try:
             result = action()
         except self._redis.RedisError as error:
             # Without its cause, whose frames hold the password.
             raise self._failed(operation, error) from None
-        with self._lock:
-            self._pause, self._resume_at, self._last = self._config.retry_after, 0.0, None
+        self._last = None
+        self._backoff.worked()
         return result
 
     def _failed(self, operation: str, error: Exception) -> BrainCacheError:
@@ -114,8 +109,6 @@ class RedisCache:
             detail = detail.replace(secret, "***")
         kind = CacheRefusedError if isinstance(error, self._refusals) else CacheUnavailableError
         failure = kind(self.place, operation, detail)
-        with self._lock:
-            self._resume_at = self._clock() + self._pause
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-            self._last = failure
+        self._last = failure
+        self._backoff.failed()
         return failure

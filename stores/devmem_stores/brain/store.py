@@ -52,7 +52,7 @@ class BrainMemory(CollectionMemory):
         """
         super().__init__(setup)
         self.config = config = setup.config_as(BrainConfig)
-        redis = RedisCache(config.redis, clock=setup.clock) if config.redis else None
+        redis = RedisCache(config.redis, clock=setup.monotonic) if config.redis else None
         prefix = (config.redis.prefix if config.redis else None) or self.name
         self._keeper = StateKeeper(self.name, redis, self._local_states(), prefix=prefix)
         llm = config.llm_model
@@ -63,7 +63,7 @@ class BrainMemory(CollectionMemory):
             config=config,
             archive=self,
             keeper=self._keeper,
-            compressor=Compressor(config, self._keeper, summarizer, setup.clock),
+            compressor=Compressor(config, self._keeper, summarizer, setup.monotonic),
             summarizer=summarizer,
             thinker=LlmTasks(model, config.language),
             clock=setup.clock,

@@ -117,7 +117,8 @@ class Mem0RejectedError(Mem0Error):
 class Mem0UnavailableError(Mem0Error):
     """mem0 failed repeatedly, and requests back off."""
 
-    def __init__(self, operation: str, *, until: float, now: float, cause: Mem0Error | None) -> None:
-        self.until, self.cause = until, cause
+    def __init__(self, operation: str, *, wait: float, cause: Mem0Error | None) -> None:
+        """Take the seconds until the next request is sent, and the last failure."""
+        self.wait, self.cause = wait, cause
         last = f" The last failure: {cause.detail}" if cause else ""
-        super().__init__(operation, f"it failed repeatedly and is asked again in {max(until - now, 0):.0f} s.{last}")
+        super().__init__(operation, f"it failed repeatedly; the next request is sent in {wait:.0f} s.{last}")

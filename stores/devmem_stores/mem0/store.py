@@ -63,7 +63,7 @@ class Mem0Memory(MemoryBase):
         if not isinstance(setup.config, Mem0Config):
             raise ValueError(f"Mem0 memory store configuration expected, not {type(setup.config).__name__}")  # noqa: TRY004
         self.config = setup.config
-        self._retrier = Retrier(RetryPolicy(retries=self.config.retries), clock=setup.clock, sleep=sleep)
+        self._retrier = Retrier(RetryPolicy(retries=self.config.retries), clock=setup.monotonic, sleep=sleep)
         self._opening = threading.Lock()
         self._opened: Backend | None = None
         self._closed = False

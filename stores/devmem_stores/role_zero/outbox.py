@@ -1,99 +1,87 @@
-"""Where items wait while the store's own place cannot be written: a collection of its own, made when it is needed."""
+"""The outbox of a `role_zero` store: items in the shared outbox, under their ids, looked up as in a collection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 from devmem import Filter, MemoryItem
-from devmem.collections import Collection, open_collection
+from devmem.collections import open_collection
+from devmem.collections.wrappers import Outbox
+from devmem.stores import dump_item, load_item
 
-_FIRST_PAUSE: Final = 5.0
-_LONGEST_PAUSE: Final = 120.0
+_OLD_STORE_TYPE: Final = "role_zero outbox"
 
 
-class Outbox:
-    """Items in the order in which they came, durable; safe to use from several threads and processes."""
+def open_outbox(file: Path) -> Outbox[MemoryItem]:
+    """Return the outbox of a file."""
+    return Outbox(file, dump=_dump, load=lambda body: load_item(json.loads(body)))
 
-    def __init__(self, location: str | None, clock: Callable[[], float]) -> None:
-        """Name the file; None has no outbox. `clock` gives the time in seconds since the epoch."""
-        self.location, self._clock = location, clock
-        self._opened: Collection | None = None
-        self._closed = False
-        self._lock = Lock()
-        self._pause, self._resume_at = _FIRST_PAUSE, 0.0
 
-    def _place(self) -> Collection | None:
-        """Give the collection; None while nothing ever waited, and after closing."""
-        with self._lock:
-            if self._closed:
-                return None
-            if self._opened is None and self.location is not None and Path(self.location).exists():
-                self._opened = open_collection(self.location, store_type="role_zero outbox", clock=self._clock)
-            return self._opened
+def _dump(item: MemoryItem) -> str:
+    # The embedding is made when the item is stored.
+    return json.dumps(dump_item(replace(item, embedding=None)))
 
-    def put(self, items: Sequence[MemoryItem]) -> None:
-        """Keep the items; they are durable when this returns.
 
-        Raises:
-            CollectionError: they cannot be kept here either.
-            RuntimeError: there is no outbox.
-        """
-        if self.location is None:
-            raise RuntimeError("a store without an outbox puts nothing into it")
-        with self._lock:
-            if self._opened is None:
-                self._opened = open_collection(self.location, store_type="role_zero outbox", clock=self._clock)
-            place = self._opened
-        place.add([replace(item, embedding=None) for item in items])
+class WaitingItems:
+    """The items in an outbox; there are none without an outbox."""
+
+    def __init__(self, outbox: Outbox[MemoryItem] | None, clock: Callable[[], float]) -> None:
+        """Look into an outbox; `clock` returns the time in seconds since the epoch, for what has expired."""
+        self._outbox, self._clock = outbox, clock
+
+    def newest_first(self, where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Yield the items that match, the one that came last first."""
+        if self._outbox is None:
+            return
+        where, now = where or Filter(), self._clock()
+        for entry in self._outbox.entries(newest_first=True):
+            if where.admits(entry.value, now):
+                yield entry.value
 
     def newest(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Give the items that came last, newest first."""
-        place = self._place()
-        return place.recent(limit, where) if place is not None else []
-
-    def oldest(self, limit: int) -> list[MemoryItem]:
-        """Give the items that came first, in order."""
-        place = self._place()
-        return list(islice(place.scan(), limit)) if place is not None else []
+        """Return at most `limit` matching items, newest first."""
+        return list(islice(self.newest_first(where), max(limit, 0)))
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Give the items that wait here, in the order of `ids`."""
-        place = self._place()
-        return place.get(ids) if place is not None else []
+        """Return the items that wait, in the order of `ids`."""
+        return [entry.value for entry in self._outbox.get(ids)] if self._outbox is not None else []
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Forget the named or the matching items; gives how many there were."""
-        place = self._place()
-        return place.delete(ids=ids, where=where) if place is not None else 0
+        """Forget the named items, or the matching ones; return their number."""
+        if self._outbox is None:
+            return 0
+        if ids is None:
+            ids = [item.id for item in self.newest_first(where)] if where is not None else []
+        return self._outbox.remove(ids)
 
-    def count(self, where: Filter | None = None) -> int:
-        """Count the items that wait."""
-        place = self._place()
-        return place.count(where) if place is not None else 0
 
-    @property
-    def resting(self) -> bool:
-        """Say whether the last try to deliver failed a short while ago."""
-        return self._clock() < self._resume_at
+def adopt_old_outbox(file: Path, outbox: Outbox[MemoryItem], clock: Callable[[], float]) -> None:
+    """Take over the items of an outbox that devmem 0.1.0 kept: a collection in the same file.
 
-    def failed(self) -> None:
-        """Note that delivering failed: the next try comes later, and later each time."""
-        self._resume_at = self._clock() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+    Raises:
+        CollectionError: the file cannot be used.
+    """
+    if not file.exists() or not _holds_items(file):
+        return
+    with closing(open_collection(str(file), store_type=_OLD_STORE_TYPE, clock=clock)) as old:
+        items = list(old.scan())
+        outbox.put({item.id: item for item in items})
+        # Killed before this, they are adopted again under the same keys.
+        old.delete(ids=[item.id for item in items])
 
-    def delivered(self) -> None:
-        """Note that delivering works."""
-        self._pause, self._resume_at = _FIRST_PAUSE, 0.0
 
-    def close(self) -> None:
-        """Release the file; nothing is given from it afterwards."""
-        with self._lock:
-            self._closed = True
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+def _holds_items(file: Path) -> bool:
+    with closing(sqlite3.connect(file)) as db:
+        try:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            return "items" in tables and db.execute("SELECT 1 FROM items LIMIT 1").fetchone() is not None
+        except sqlite3.DatabaseError:
+            # The outbox itself reports what is wrong with the file.
+            return False

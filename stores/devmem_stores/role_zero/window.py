@@ -1,24 +1,37 @@
-"""A collection whose writes never fail for long: what cannot be stored now waits in an outbox, and is stored once."""
+"""A collection whose writes do not fail for long: what cannot be stored now waits in an outbox, and is stored once."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from threading import Lock
+from itertools import islice
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from devmem import CollectionError, Filter, MemoryItem, WriteOutcome
 from devmem.collections import CollectionInfo, Unique
-from devmem.errors import CollectionClosedError, EmbeddingMismatchError
-from devmem.stores import CollectionMemory, MemoryQuery, PassageEmbeddings, SearchReport, StoreSetup, WriteStatus
+from devmem.collections.wrappers import DeliveryPolicy, Entry, deliver
+from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingMismatchError
+from devmem.stores import (
+    Backoff,
+    CollectionMemory,
+    MemoryQuery,
+    PassageEmbeddings,
+    SearchReport,
+    StoreSetup,
+    WriteStatus,
+)
 from devmem_stores.role_zero.config import RoleZeroConfig
-from devmem_stores.role_zero.outbox import Outbox
+from devmem_stores.role_zero.outbox import WaitingItems, adopt_old_outbox, open_outbox
 from devmem_stores.role_zero.recall import related_hits
 
 _LOG: Final = logging.getLogger(__name__)
-_BATCH: Final = 256
+_POLICY: Final = DeliveryPolicy(batch=256, failures=(CollectionError,))
+_PATIENCE: Final = 30.0
+"""Seconds to wait for another thread or process that is delivering."""
 
 
 class OutboxMemory(CollectionMemory):
@@ -27,17 +40,20 @@ class OutboxMemory(CollectionMemory):
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         self.config = setup.config_as(RoleZeroConfig)
-        self._outbox = Outbox(self._outbox_place(), setup.clock)
-        self._delivering = Lock()
+        file = self._outbox_file()
+        self._outbox = open_outbox(file) if file is not None else None
+        self._waiting = WaitingItems(self._outbox, setup.clock)
+        self._backoff = Backoff(clock=setup.monotonic)
 
-    def _outbox_place(self) -> str | None:
+    def _outbox_file(self) -> Path | None:
         if self.setup.location(self.config.memory_path) is None:
             # What cannot fail needs none.
             return None
         if self.config.outbox != "auto":
-            return self.setup.location(self.config.outbox)
+            place = self.setup.location(self.config.outbox)
+            return Path(place) if place else None
         session = self.setup.session_dir
-        return str(session / f"role_zero_outbox_{quote(self.name, safe='')}.db") if session else None
+        return session / f"role_zero_outbox_{quote(self.name, safe='')}.db" if session else None
 
     def store_items(
         self,
@@ -52,26 +68,28 @@ class OutboxMemory(CollectionMemory):
             try:
                 return super().store_items(items, unique=unique, embeddings=embeddings)
             except CollectionError as error:
-                failure = self._kept_back(error)
+                if not self._may_wait(error):
+                    raise
+                self._backoff.failed()
+                failure = error
         return self._queue_up(items, failure)
 
-    def _kept_back(self, error: CollectionError) -> CollectionError:
-        """Give the error if the items can wait for it to go away, and raise it otherwise."""
-        if self._outbox.location is None or isinstance(error, CollectionClosedError | EmbeddingMismatchError):
-            raise error
-        self._outbox.failed()
-        return error
+    def _may_wait(self, error: Exception) -> bool:
+        """Whether items can wait in the outbox until the error is gone."""
+        lasting = isinstance(error, CollectionClosedError | EmbeddingMismatchError)
+        return self._outbox is not None and not lasting and not self._closed
 
-    def _queue_up(self, items: Sequence[MemoryItem], failure: CollectionError) -> list[WriteOutcome]:
+    def _queue_up(self, items: Sequence[MemoryItem], failure: Exception) -> list[WriteOutcome]:
+        if self._outbox is None:
+            raise failure
         there = self._known([item.id for item in items])
         try:
-            self._outbox.put([item for item in items if item.id not in there])
+            self._outbox.put({item.id: item for item in items if item.id not in there})
         except CollectionError as error:
             raise error from failure
-        _LOG.error(
-            "memory store %r: %d message(s) wait in %s: %s", self.name, self.unsent, self._outbox.location, failure
-        )
-        reason = f"it waits in {self._outbox.location} and is delivered later: {failure}"
+        place = self._outbox.place
+        _LOG.error("memory store %r: %d message(s) wait in %s: %s", self.name, self.unsent, place, failure)
+        reason = f"it waits in {place} and is delivered later: {failure}"
         return [
             WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
             if item.id in there
@@ -83,9 +101,7 @@ class OutboxMemory(CollectionMemory):
         try:
             return {item.id for item in self.get(ids)}
         except CollectionError as error:
-            _LOG.warning(
-                "memory store %r: what is there already is found out when it can be read: %s", self.name, error
-            )
+            _LOG.warning("memory store %r: duplicates are recognized on delivery: %s", self.name, error)
             return set()
 
     def with_stored_embeddings(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
@@ -93,42 +109,59 @@ class OutboxMemory(CollectionMemory):
         try:
             return super().with_stored_embeddings(items)
         except CollectionError as error:
-            # A place that cannot be read either is no reason to lose them; storing them says what is wrong.
+            # A place that cannot be read either is no reason to lose them; storing them reports what is wrong.
             _LOG.debug("memory store %r: embeddings may be made again: %s", self.name, error)
             return list(items)
 
-    def _deliver(self) -> CollectionError | None:
-        """Store what waits in the outbox, oldest first; gives what still keeps it from being stored."""
-        with self._delivering:
-            while waiting := self._outbox.oldest(_BATCH):
-                if self._outbox.resting:
-                    return CollectionError(self._outbox.location or "", "earlier messages wait here for another try.")
-                try:
-                    super().store_items(waiting, unique=Unique.ID)
-                except CollectionError as error:
-                    return self._kept_back(error)
-                # Killed before this, the items are in both places; by their ids they are stored once.
-                self._outbox.delete(ids=[item.id for item in waiting])
-                self._outbox.delivered()
+    def _deliver(self) -> Exception | None:
+        """Store what waits in the outbox, oldest first; return what still keeps it from being stored."""
+        if self._outbox is None or not self._outbox.waiting():
             return None
+        if self._backoff.left:
+            return CollectionError(self._outbox.place, "earlier messages wait here for another try.")
+
+        def send(entries: Sequence[Entry[MemoryItem]]) -> list[WriteOutcome]:
+            return super(OutboxMemory, self).store_items([entry.value for entry in entries], unique=Unique.ID)
+
+        delivery = deliver(self._outbox, send, _POLICY, patience=_PATIENCE)
+        if delivery.stopped_by is None:
+            self._backoff.worked()
+        elif not self._may_wait(delivery.stopped_by):
+            raise delivery.stopped_by
+        else:
+            self._backoff.failed()
+        return delivery.stopped_by
+
+    @contextmanager
+    def _nothing_delivered(self) -> Iterator[None]:
+        """Hold deliveries back: an item that is being delivered would come back after its deletion."""
+        if self._outbox is None or not self._outbox.waiting():
+            yield
+            return
+        with self._outbox.turn(_PATIENCE) as mine:
+            if not mine:
+                raise CollectionBusyError(self._outbox.place, "another process is delivering; nothing was deleted.")
+            yield
 
     @property
     def unsent(self) -> int:
-        """How many messages wait in the outbox."""
-        return self._outbox.count()
+        """Number of messages that wait in the outbox."""
+        return self._outbox.waiting() if self._outbox is not None else 0
 
     def load(self) -> None:
         """Open the collection, and deliver what an earlier process left in the outbox."""
         super().load()
+        if self._outbox is not None and self._outbox.file is not None:
+            adopt_old_outbox(self._outbox.file, self._outbox, self.setup.clock)
         self._catch_up()
 
     def save(self) -> None:
-        """Deliver what waits in the outbox, and embed what waits for that, if it is possible now."""
+        """Deliver what waits in the outbox, and embed what waits for its embedding, if that is possible now."""
         if self._catch_up():
             super().save()
 
     def _catch_up(self) -> bool:
-        """Deliver what waits; says whether nothing waits now."""
+        """Deliver what waits; return whether nothing waits now."""
         failure = self._deliver()
         if failure is not None:
             _LOG.warning("memory store %r: %d message(s) wait: %s", self.name, self.unsent, failure)
@@ -154,40 +187,39 @@ class OutboxMemory(CollectionMemory):
         return self.rerank(query, SearchReport.of(found))
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Give the items stored last, newest first, those in the outbox included."""
+        """Return the items stored last, newest first, those in the outbox included."""
         # The outbox first: what is delivered meanwhile is in both lists then, and not in none.
-        waiting = self._outbox.newest(limit, where)
+        waiting = self._waiting.newest(limit, where)
         there = {item.id for item in waiting}
-        stored = [item for item in super().recent(limit, where) if item.id not in there]
-        return [*waiting, *stored][: max(limit, 0)]
+        stored = (item for item in super().recent(limit, where) if item.id not in there)
+        return list(islice([*waiting, *stored], max(limit, 0)))
 
     def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Give every item that matches, in the order in which they came, those in the outbox last."""
-        waiting = self._outbox.newest(self.unsent, where)[::-1]
+        """Yield every item that matches, in the order in which they came, those in the outbox last."""
+        waiting = list(self._waiting.newest_first(where))[::-1]
         there = {item.id for item in waiting}
         yield from (item for item in super().scan(where) if item.id not in there)
         yield from waiting
 
     def count_memories(self, where: Filter | None = None) -> int:
         """Count the items that match, those in the outbox included."""
-        waiting = [item.id for item in self._outbox.newest(self.unsent, where)]
+        waiting = [item.id for item in self._waiting.newest_first(where)]
         return super().count_memories(where) + len(waiting) - len(super().get(waiting))
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Give the items that are there, in the order of `ids`."""
-        found = {item.id: item for item in [*self._outbox.get(ids), *super().get(ids)]}
+        """Return the items that are there, in the order of `ids`."""
+        found = {item.id: item for item in [*self._waiting.get(ids), *super().get(ids)]}
         return [found[wanted] for wanted in ids if wanted in found]
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Forget the named or the matching items."""
-        # What is being delivered now would come back.
-        with self._delivering:
-            return self._outbox.delete(ids=ids, where=where) + super().delete(ids=ids, where=where)
+        with self._nothing_delivered():
+            return self._waiting.delete(ids=ids, where=where) + super().delete(ids=ids, where=where)
 
     def clear(self) -> int:
         """Forget everything."""
-        with self._delivering:
-            return self._outbox.delete(where=Filter()) + super().clear()
+        with self._nothing_delivered():
+            return self._waiting.delete(where=Filter()) + super().clear()
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Forget all but the newest items, and those that are too old."""
@@ -195,11 +227,12 @@ class OutboxMemory(CollectionMemory):
         return super().trim(keep=keep, stored_before=stored_before)
 
     def info(self) -> CollectionInfo:
-        """Say where the items are and how many; those in the outbox count as items, and as waiting."""
+        """Describe the collection; the items in the outbox count as items, and as waiting."""
         known = super().info()
         return replace(known, items=known.items + self.unsent, waiting=known.waiting + self.unsent)
 
     def close(self) -> None:
         """Release the files."""
         super().close()
-        self._outbox.close()
+        if self._outbox is not None:
+            self._outbox.close()

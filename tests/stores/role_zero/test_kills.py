@@ -6,15 +6,19 @@ import random
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from devmem import Scope
+from devmem.collections import open_collection
 from devmem.errors import CollectionClosedError
 from devmem.messages import UserMessage
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
+from devmem_stores.role_zero.messages import item_of
 from devmem_stores.role_zero.role import RoleMemory
 
 from .conftest import FlakyStore, MakeStore, fill, ids, said
@@ -161,3 +165,18 @@ def test_what_waits_can_be_forgotten(flaky: FlakyStore) -> None:
     assert ids(memory.history()) == ["m0", "m2"]
     assert flaky.clear() == 2
     assert flaky.unsent == flaky.count_memories() == 0
+
+
+def test_outbox_of_an_earlier_version_is_delivered(make_store: MakeStore, tmp_path: Path) -> None:
+    """devmem 0.1.0 kept waiting messages as a collection in the outbox's file."""
+    items = [
+        item_of(said(number), Scope(agent="engineer", user="", session=""), stored_at=1.0, limit=1000)
+        for number in range(3)
+    ]
+    (tmp_path / "session").mkdir()
+    file = tmp_path / "session" / "role_zero_outbox_roles.db"
+    with closing(open_collection(str(file), store_type="role_zero outbox")) as old:
+        old.add(items)
+    store = make_store(memory_path="roles.db")
+    assert store.unsent == 0
+    assert ids(store.role("engineer").history()) == ["m0", "m1", "m2"]
