@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from devmem.collections import Filter
 from devmem.config import Attachment, MemoryOptions
@@ -156,7 +156,8 @@ class MemoryManager:
         return self._unsaved.write(name, payload, partial(self._update_store, name))
 
     def _update_store(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
-        return self._stores[name].update(payload) or _UNSAID
+        outcome = cast("WriteOutcome | None", self._stores[name].update(payload))
+        return outcome or _UNSAID
 
     def _reading(self, stage: Stage) -> list[Attachment]:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,7 +164,7 @@ class Outbox(Generic[T]):
         """Forget writes; return the number of those that were here."""
         return 0 if self._is_absent() else self._change("DELETE FROM writes WHERE key = ?", [(key,) for key in keys])
 
-    def _change(self, statement: str, rows: list[tuple[str | int, ...]] | list[tuple[str]]) -> int:
+    def _change(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> int:
         def change(db: sqlite3.Connection) -> int:
             with _transaction(db):
                 return db.executemany(statement, rows).rowcount

@@ -87,7 +87,7 @@ class Retrier:
             return None
         if retry_after is not None:
             return retry_after
-        return min(_FIRST_WAIT * 2**attempts, self._policy.longest_wait)
+        return min(_FIRST_WAIT * 2.0**attempts, self._policy.longest_wait)
 
     def _worked(self) -> None:
         self._last = None

@@ -77,7 +77,7 @@ class OutboxMemory(CollectionMemory):
     def _may_wait(self, error: Exception) -> bool:
         """Whether items can wait in the outbox until the error is gone."""
         lasting = isinstance(error, CollectionClosedError | EmbeddingMismatchError)
-        return self._outbox is not None and not lasting and not self._closed
+        return self._outbox is not None and not lasting
 
     def _queue_up(self, items: Sequence[MemoryItem], failure: Exception) -> list[WriteOutcome]:
         if self._outbox is None:
