@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ def _fences() -> list[Fence]:
 
 
 FENCES = _fences()
+README = [fence for fence in FENCES if fence.page == ROOT / "README.md"]
 
 
 @pytest.mark.parametrize("fence", FENCES, ids=str)
@@ -56,13 +58,35 @@ def test_workflow_loads_without_warnings(fence: Fence, tmp_path: Path) -> None:
     assert load_workflow(file, environ={}).warnings == ()
 
 
-@pytest.mark.parametrize("fence", [fence for fence in FENCES if fence.info == "python"], ids=str)
+@pytest.mark.parametrize(
+    "fence", [fence for fence in FENCES if fence.info == "python" and fence not in README], ids=str
+)
 def test_python_runs(fence: Fence, tmp_path: Path) -> None:
+    run(["-c", fence.code], tmp_path)
+
+
+def run(arguments: list[str], folder: Path) -> str:
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
     done = subprocess.run(
-        [sys.executable, "-c", fence.code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"{arguments}: {done.stderr}"
+    return done.stdout
+
+
+def test_the_readme_works_from_top_to_bottom_in_an_empty_folder(tmp_path: Path) -> None:
+    said = ""
+    for fence in README:
+        if fence.info == "yaml":
+            (tmp_path / "team.yaml").write_text(fence.code, encoding="utf-8")
+        elif fence.info == "python":
+            said += run(["-c", fence.code], tmp_path)
+        else:
+            for line in fence.code.splitlines():
+                program, *arguments = shlex.split(line)
+                if program == "devmem":
+                    said += run(["-m", "devmem.cli", *arguments], tmp_path)
+    assert said.count("June 2nd") > 3
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
