@@ -67,7 +67,7 @@ def ask(console: Console) -> list[dict[str, Any]]:
     command = ["run", os.path.relpath(_TEAM), "--node", "analyst", "--session", _SESSION, *questions, "--json"]
     console.print(Text(f"devmem {' '.join(command)}", style="dim"), soft_wrap=True)
     console.print("Green: the newest of what fits; older facts that changed since then stay visible.\n")
-    done = subprocess.run([sys.executable, "-m", "devmem.cli", *command], stdout=subprocess.PIPE, check=True)  # noqa: S603 - our own command
+    done = subprocess.run([sys.executable, "-m", "devmem", *command], stdout=subprocess.PIPE, check=True)  # noqa: S603 - our own command
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

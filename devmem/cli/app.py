@@ -1,54 +1,95 @@
-"""The command line: its global options, its commands, and what becomes of their errors."""
+"""The `devmem` command: its subcommands, its global options, and the handling of their errors."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
 
-from devmem.cli import copy, export, flow, import_data, index, reindex, run, schema, search, show, stores, validate
 from devmem.cli.failures import EXIT_INTERRUPTED, guarded
-from devmem.cli.logs import show_logs
-from devmem.cli.terminal import Terminal
-from devmem.distribution import installed_version
+from devmem.cli.lazy import CONTEXT, LazyGroup
+
+if TYPE_CHECKING:
+    from devmem.cli.terminal import Terminal
+
+_COMMANDS: Final = {
+    "run": "Run a workflow's agents with their memories.",
+    "validate": "Check workflows and list every problem.",
+    "stores": "List the store types, or a workflow's stores.",
+    "search": "Search a memory.",
+    "show": "Show the newest items, or whole items by id.",
+    "flow": "Draw who sent what to whom.",
+    "import": "Fill a store from data files.",
+    "export": "Write a store's items as JSON or Markdown.",
+    "copy": "Copy every item of one store into another.",
+    "index": "Bring a store of files up to date.",
+    "reindex": "Embed every item again with another model.",
+    "schema": "Print the JSON Schema of workflows.",
+}
+"""Subcommands and their summaries, in the order in which they are listed."""
+_MODULES: Final = {"import": "import_data"}
+"""Module and function of a command that cannot have its name."""
 
 
-class _Commands(TyperGroup):
+def _target(name: str) -> str:
+    module = _MODULES.get(name, name)
+    return f"devmem.cli.commands.{module}:{module}"
+
+
+class _Commands(LazyGroup):
     """Runs a command so that whatever goes wrong ends in one clear paragraph and an exit code.
 
-    Beside the commands below, each installed store type has its own: `devmem TYPE migrate`.
+    Each installed store type has a command of its own as well: `devmem TYPE migrate`.
     """
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - see `invoke`
-        known = super().get_command(ctx, cmd_name)
-        if known is not None:
-            return known
-        from devmem.registry import registry
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - see `invoke`
+        super().__init__(**attributes)
+        self.add_lazily({name: (_target(name), summary) for name, summary in _COMMANDS.items()})
 
-        return typer.main.get_command(copy.commands_of(cmd_name)) if cmd_name in registry.names() else None
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - see `invoke`
+        return super().get_command(ctx, cmd_name) or _commands_of_type(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer keeps the class of its contexts to itself
-        with guarded(lambda: ctx.obj if isinstance(ctx.obj, Terminal) else Terminal()):
+        with guarded(lambda: _terminal(ctx)):
             return super().invoke(ctx)
+
+
+def _terminal(ctx: Any) -> Terminal:  # noqa: ANN401 - see `_Commands.invoke`
+    """Return the terminal of a command, or a new one where the command did not get as far as having it."""
+    from devmem.cli.terminal import Terminal
+
+    return ctx.obj if isinstance(ctx.obj, Terminal) else Terminal()
+
+
+def _commands_of_type(name: str) -> Any:  # noqa: ANN401 - a group of typer
+    """Return the commands of a store type; None when no such type is installed."""
+    from devmem.registry import registry
+
+    if name not in registry.names():
+        return None
+    from devmem.cli.commands.copy import commands_of
+
+    return typer.main.get_command(commands_of(name))
 
 
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    rich_markup_mode="markdown",
-    help="Declared memory for multi-agent workflows: run them, look into their stores, and fill these.",
+    context_settings=CONTEXT,
+    rich_markup_mode=None,
+    help="Memory for multi-agent workflows: run them, look into what they remember, and change it.",
     epilog=(
         f"Exit codes: 0 done, 1 done but a store could not do its part, 2 nothing could be done, "
-        f"{EXIT_INTERRUPTED} interrupted."
+        f"{EXIT_INTERRUPTED} interrupted. `devmem COMMAND --help` shows a command's options with an example."
     ),
 )
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from devmem.distribution import installed_version
+
         typer.echo(f"devmem {installed_version()}")
         raise typer.Exit
 
@@ -62,20 +103,9 @@ def _start(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
+    from devmem.cli.logs import show_logs
+    from devmem.cli.terminal import Terminal
+
     terminal = Terminal(debug=debug)
     ctx.obj = terminal
     ctx.call_on_close(show_logs(terminal, verbose=verbose))
-
-
-app.command("run")(run.run)
-app.command("validate")(validate.validate)
-app.command("stores")(stores.stores)
-app.command("search")(search.search)
-app.command("show")(show.show)
-app.command("flow")(flow.flow)
-app.command("import")(import_data.import_data)
-app.command("export")(export.export)
-app.command("copy")(copy.copy)
-app.command("index")(index.index)
-app.command("reindex")(reindex.reindex)
-app.command("schema")(schema.schema)

@@ -1,17 +1,21 @@
-"""Items and hits as a person and as a program read them."""
+"""Times, signals and outcomes as a person reads them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Final
 
-from devmem.model.items import MemoryItem, dump_item
-from devmem.model.results import Hit, StoreWrite, WriteOutcome, WriteStatus
-from devmem.runtime import NodeResult, RunResult
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.text.relations import EARLIEST, LATEST
+
+_NEGLIGIBLE: Final = 0.0005
+"""A contribution that is zero in the three digits that are shown."""
 
 
 def date_text(seconds: float | None) -> str:
-    """Write a time (seconds since the epoch) as a date and time in UTC; empty for None."""
+    """Return a time (seconds since the epoch) as date and time in UTC; empty for None."""
     if seconds is None:
         return ""
     try:
@@ -20,76 +24,36 @@ def date_text(seconds: float | None) -> str:
         return f"{seconds:g}"
 
 
+def period_text(start: float, end: float) -> str:
+    """Return a period (seconds since the epoch), which may be open at one end, in words."""
+    if start <= EARLIEST.timestamp():
+        return f"what was before {date_text(end)}"
+    return f"{date_text(start)} and later" if end >= LATEST.timestamp() else f"{date_text(start)} to {date_text(end)}"
+
+
 def item_date(item: MemoryItem) -> str:
-    """Give when what an item tells of happened, or else when it was stored."""
+    """Return the date of the event that an item reports, or else the date when it was stored."""
     return date_text(item.created_at if item.event_time is None else item.event_time)
 
 
 def number(value: float | None) -> str:
-    """Write a signal; empty when it does not apply."""
+    """Return a signal with three digits; empty when it does not apply."""
     return "" if value is None else f"{value:.3f}"
 
 
-def item_json(item: MemoryItem) -> dict[str, Any]:
-    """Give an item's JSON form without its embedding."""
-    return {key: value for key, value in dump_item(item).items() if key != "embedding"}
-
-
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """Give a hit: its item, its store and every signal."""
-    signals = {name: getattr(hit, name) for name in ("score", "similarity", "lexical", "recency", "rerank")}
-    item = item_json(hit.item)
-    passage = {} if hit.passage is None else {"passage": hit.passage}
-    return {"store": hit.store, "id": item.pop("id"), "text": item.pop("content_summary"), **passage, **signals, **item}
-
-
-def outcome_json(write: StoreWrite) -> dict[str, Any]:
-    """Give what a store did with a write."""
-    outcome = write.outcome
-    return {
-        "store": write.store,
-        "status": outcome.status.value,
-        "id": outcome.item_id,
-        "reason": outcome.reason,
-        "waiting": outcome.waiting,
-    }
+def contributions(parts: Mapping[str, float]) -> str:
+    """Return the contributions to a score, the largest first; negligible ones are left out."""
+    ordered = sorted(parts.items(), key=lambda part: -abs(part[1]))
+    return ", ".join(f"{name} {value:+.3f}" for name, value in ordered if abs(value) >= _NEGLIGIBLE)
 
 
 def outcome_text(outcome: WriteOutcome) -> str:
-    """Say what became of one write."""
+    """Return what became of one write, with the item's id and the reason where there is one."""
     reason = f" ({outcome.reason})" if outcome.reason else ""
     named = f" {outcome.item_id}" if outcome.item_id and outcome.status is not WriteStatus.SKIPPED else ""
     return f"{outcome.status.value}{named}{reason}"
 
 
-def recalled_hits(node: NodeResult) -> list[tuple[Hit, list[str]]]:
-    """Give what a node recalled, each item once, with the stages at which it was."""
-    found: dict[tuple[str, str], tuple[Hit, list[str]]] = {}
-    for stage, result in node.recalled.items():
-        for hit in result.hits:
-            found.setdefault((hit.store, hit.item.id), (hit, []))[1].append(stage.value)
-    return list(found.values())
-
-
-def run_json(text: str, result: RunResult) -> dict[str, Any]:
-    """Give what one run did."""
-    return {
-        "input": text,
-        "answer": result.output,
-        "nodes": [_node_json(node) for node in result.nodes],
-        "warnings": list(result.warnings),
-    }
-
-
-def _node_json(node: NodeResult) -> dict[str, Any]:
-    return {
-        "node": node.node,
-        "answer": node.text,
-        "recalled": [{**hit_json(hit), "stages": stages} for hit, stages in recalled_hits(node)],
-        "writes": [
-            {**outcome_json(write), "stage": stage.value}
-            for stage, result in node.written.items()
-            for write in result.writes
-        ],
-        "failures": [str(failure) for failure in node.failures],
-    }
+def size_text(size: int) -> str:
+    """Return a size in bytes with a unit that fits it."""
+    return f"{size} B" if size < 1000 else f"{size / 1000:,.1f} kB" if size < 1_000_000 else f"{size / 1e6:,.1f} MB"

@@ -1,4 +1,4 @@
-"""What becomes of errors: one paragraph on stderr and an exit code, no traceback unless it is asked for."""
+"""Errors of a command: one paragraph on stderr and an exit code; a traceback only with `--debug`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from devmem.cli.terminal import Terminal
 from devmem.errors import DevmemError
+
+if TYPE_CHECKING:
+    from devmem.cli.terminal import Terminal
 
 EXIT_PARTLY: Final = 1
 """Done, but a store could not do its part."""
@@ -23,11 +25,11 @@ EXIT_INTERRUPTED: Final = 130
 
 
 class CommandError(DevmemError):
-    """What the command was given cannot be used."""
+    """The arguments of a command cannot be used."""
 
 
 def unknown(kind: str, name: str, known: Sequence[str], *, file: str) -> CommandError:
-    """Word a name that is not in the workflow, with the one that was probably meant and all there are."""
+    """Return the error for a name that is not in the workflow, with the likely one and all that exist."""
     import difflib
 
     close = difflib.get_close_matches(name, known, n=1)
@@ -38,7 +40,7 @@ def unknown(kind: str, name: str, known: Sequence[str], *, file: str) -> Command
 
 @contextmanager
 def guarded(terminal: Callable[[], Terminal]) -> Iterator[None]:
-    """Turn errors into a message and `typer.Exit`; `terminal` is asked for when there is something to print."""
+    """Turn errors into a message and `typer.Exit`; `terminal` is called when there is something to print."""
     try:
         yield
         sys.stdout.flush()
@@ -57,8 +59,8 @@ def guarded(terminal: Callable[[], Terminal]) -> Iterator[None]:
         raise
     except Exception as error:
         if type(error).__module__.startswith(("typer.", "click.")):
-            raise  # a wrong option: typer shows how the command is used
-        text = f"devmem made a mistake: {type(error).__name__}: {error}. `devmem --debug ...` shows where."
+            raise  # a wrong option: typer shows the usage
+        text = f"internal error: {type(error).__name__}: {error}. `devmem --debug ...` shows where."
         raise _failed(terminal(), error, text, EXIT_BUG) from None
 
 
@@ -71,7 +73,7 @@ def _failed(terminal: Terminal, error: Exception, text: str, code: int) -> typer
 
 
 def _forget_stdout() -> None:
-    """Let what is still buffered go nowhere: the reader has left, and Python would complain at exit."""
+    """Discard what is still buffered: the reader has left, and Python would report it at exit."""
     try:
         stdout = sys.stdout.fileno()
     except (OSError, ValueError):  # not a stream of the system

@@ -1,4 +1,4 @@
-"""From the options of a command to the filter of a search."""
+"""Options that select items by scope, metadata and time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Where: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE",
-        help="Only items with this: `session`, `trace`, `run`, `source`, `metadata.KEY`. May be repeated.",
+        help="Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated.",
     ),
 ]
-After: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="Only what happened from then on.")]
-Before: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="Only what happened before then.")]
+After: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from this date on.")]
+Before: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from before this date.")]
 
 _METADATA = "metadata."
 
@@ -32,7 +32,7 @@ _METADATA = "metadata."
 def make_filter(
     *, where: list[str] | None, after: str | None = None, before: str | None = None, **scope: str | None
 ) -> Filter:
-    """Make the filter; raises `CommandError` for a key or a date that is none."""
+    """Return the filter; raises `CommandError` for an unknown key or an unreadable date."""
     parts = {key: value for key, value in scope.items() if value is not None}
     metadata: dict[str, str | int | float | bool] = {}
     source = None
@@ -58,7 +58,7 @@ def make_filter(
 
 
 def _scalar(text: str) -> str | int | float | bool:
-    """Read `5` as a number and `true` as a flag; quotes make a text of them."""
+    """Read `5` as a number and `true` as a boolean; in quotes they are text."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Putting records into a store, some hundreds at a time, so that nothing is stored twice."""
+"""Putting records into a store in batches, so that nothing is stored twice."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from devmem.transfer.importing import Record
 _BATCH: Final = 128
 _REASONS_SHOWN: Final = 3
 _MARK: Final = "payload_id"
-"""Metadata key by which a rescued write is known when it comes again."""
+"""Metadata key that identifies a rescued write when it is imported again."""
 
 
 class Filler:
-    """Takes records one after another and counts what becomes of them."""
+    """Takes records one after another and counts their outcomes."""
 
     def __init__(self, store: MemoryBase) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class Filler:
         self._reasons: Counter[tuple[str, str]] = Counter()
 
     def put(self, record: Record) -> None:
-        """Take a record; it is durable after `flush`."""
+        """Accept a record; it is durable after `flush`."""
         if isinstance(record, MemoryWritePayload):
             self.flush()
             self._count(self._update(record))
@@ -40,9 +40,9 @@ class Filler:
             self.flush()
 
     def flush(self) -> None:
-        """Store what was taken so far."""
+        """Store the records accepted so far."""
         items, self._items = self._items, []
-        # Asked first, because a store would make the embedding of an item that it then does not need.
+        # Looked up first, because a store would embed an item that it then does not need.
         there = {item.id: item.content_hash for item in self._store.get([item.id for item in items])}
         fresh = [item for item in items if there.get(item.id) != item.content_hash]
         self.counts[WriteStatus.DUPLICATE.value] += len(items) - len(fresh)
@@ -50,7 +50,7 @@ class Filler:
             self._count(outcome)
 
     def reasons(self) -> list[str]:
-        """Say why records were not stored, the most frequent reasons with their counts: `48 skipped: ...`."""
+        """Return the most frequent reasons why records were not stored, with their counts: `48 skipped: ...`."""
         shown = [f"{count:,} {status}: {reason}" for (status, reason), count in self._reasons.most_common()]
         more = shown[_REASONS_SHOWN:]
         return shown[:_REASONS_SHOWN] + ([f"and {len(more):,} more reasons"] if more else [])

@@ -1,4 +1,4 @@
-"""What `devmem run` is given: texts from the command line, a file, a pipe or the keyboard."""
+"""Inputs of `devmem run`: texts from the command line, a file, a pipe or the keyboard."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from devmem.transfer.importing.files import read_lines
 
 _KEYS: Final = ("text", "question", "input", "content")
 _STDIN: Final = Path("-")
+_BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,23 +25,25 @@ class Inputs:
 
     texts: Iterator[str]
     total: int | None
-    """How many there are; None when only their end will tell."""
+    """Number of texts; None when it is not known before the end."""
 
 
 def well_formed(text: str) -> str:
-    """Replace bytes of the command line that are not UTF-8: no store could keep them."""
+    """Replace bytes of the command line that are not UTF-8, which no store could keep."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inputs:
-    """Choose where the texts come from.
+    """Return the texts from where the options say.
 
     Raises:
-        CommandError: nothing was given, or twice.
-        DataFileError: the file cannot be read; a line of it that is not usable raises it later.
+        CommandError: there is no input, or there are two.
+        DataFileError: the file, or (while it is read) a line of it, cannot be used.
     """
     if text is not None and file is not None:
         raise CommandError("give either --input or --input-file, not both.")
+    if text == str(_STDIN):
+        return Inputs(texts=iter([read_stdin()]), total=1)
     if text is not None:
         return Inputs(texts=iter([well_formed(text)]), total=1)
     if file == _STDIN:
@@ -53,13 +56,18 @@ def find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inpu
     raise CommandError("nothing to run: give --input TEXT, --input-file FILE, or --input-file - to read a pipe.")
 
 
+def read_stdin() -> str:
+    """Return all of standard input as one text."""
+    return sys.stdin.buffer.read().removeprefix(_BOM).decode("utf-8", "replace").strip()
+
+
 def _at_terminal() -> bool:
     return sys.stdin.isatty()
 
 
 def _from_stdin() -> Iterator[str]:
     for number, raw in enumerate(sys.stdin.buffer, start=1):
-        line = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip()
+        line = raw.removeprefix(_BOM).decode("utf-8", "replace").strip()
         if line:
             yield _text(_STDIN, number, line)
 
@@ -76,7 +84,7 @@ def _asked_for(terminal: Terminal) -> Iterator[str]:
 
 
 def _text(file: Path, number: int, line: str) -> str:
-    """Give a line, or the text that the JSON object on it holds."""
+    """Return a line, or the text of the JSON object on it."""
     if not line.startswith("{"):
         return line
     try:

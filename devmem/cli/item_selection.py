@@ -1,4 +1,4 @@
-"""Which of a store's items a command is about, and where what it makes of them goes."""
+"""Options that select items of a store, and the file that a command writes."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from devmem.text.atomic_write import replace_file
 from devmem.transfer import every_item
 
 Ids: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--id", metavar="ID", help="Only this item. May be repeated.")
+    list[str] | None, typer.Option("--id", metavar="ID", help="Only this item; may be repeated.")
 ]
 Newest: TypeAlias = Annotated[
-    int | None, typer.Option("--limit", "-n", min=1, help="Only so many of the newest items; all without it.")
+    int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items; without it, all.")
 ]
 Output: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it here, not to stdout.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; without it, stdout.")
 ]
 
 
 def check_anything_there(workflow: Workflow, store: str, session: str) -> None:
-    """Make sure that the store was written to before; raises `CommandError`, because an empty file helps nobody."""
+    """Raise `CommandError` when nothing was ever written to the store: an empty file would help nobody."""
     if (reason := why_empty(make(workflow, store, session))) is not None:
         raise CommandError(f"{reason}; nothing was written.")
 
 
 def pick(memory: MemoryBase, ids: Sequence[str] | None, newest: int | None, where: Filter) -> Iterator[MemoryItem]:
-    """Give the items, oldest first; raises `CommandError` when one that is named is not there."""
+    """Return the items, oldest first; raises `CommandError` when a named one is missing."""
     if ids:
         found = memory.get(ids)
         check_all_there(memory.name, ids, found)
@@ -48,7 +48,7 @@ def pick(memory: MemoryBase, ids: Sequence[str] | None, newest: int | None, wher
 
 
 def check_all_there(store: str, ids: Sequence[str], found: Sequence[MemoryItem]) -> None:
-    """Raise `CommandError` when an item that is named is not among those that were found."""
+    """Raise `CommandError` when a named item is not among those that were found."""
     there = {item.id for item in found}
     if missing := [wanted for wanted in ids if wanted not in there]:
         raise CommandError(f"memory store {store!r} has no item {', '.join(repr(wanted) for wanted in missing)}.")

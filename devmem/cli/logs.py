@@ -1,4 +1,4 @@
-"""Showing what devmem logs, a line each."""
+"""Log messages of devmem on the terminal, one line each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Lines(logging.Handler):
 
 
 def show_logs(terminal: Terminal, *, verbose: bool) -> Callable[[], None]:
-    """Print devmem's warnings (verbose: all that it logs) on stderr; gives what undoes it."""
+    """Print devmem's warnings (verbose: all messages) on stderr; return the function that stops it."""
     logger = logging.getLogger("devmem")
     before = (logger.level, logger.propagate)
     handler = _Lines(terminal)

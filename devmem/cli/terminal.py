@@ -1,37 +1,29 @@
-"""What the commands print: answers on stdout, everything about them on stderr."""
+"""The standard streams of a command: answers on stdout, everything about them on stderr."""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 from unicodedata import category
 
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
-from devmem.text.display import one_line, visible
+from devmem.text.display import is_control, one_line, visible
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _STYLES: Final = {"error": "bold red", "warning": "yellow", "note": "dim"}
-_UNSHOWN: Final = ("Cc", "Cs")
+_SURROGATE: Final = "Cs"
+"""Unicode's category of half a surrogate pair, which UTF-8 cannot hold."""
 _LEAST_SECRET: Final = 4
-"""A shorter key is not blotted out: it would take ordinary letters with it."""
+"""Characters of the shortest key that is masked: a shorter one would take ordinary words with it."""
 
 
 def _escaped(char: str) -> str:
@@ -39,15 +31,10 @@ def _escaped(char: str) -> str:
 
 
 def _writable(stream: TextIO) -> TextIO:
-    """Let a stream write what its encoding lacks as an escape, instead of failing."""
+    """Make a stream write characters that its encoding lacks as escapes, instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
     return stream
-
-
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="dim")
 
 
 @dataclass(slots=True)
@@ -67,13 +54,13 @@ class Terminal:
             self._secrets.add(secret)
 
     def masked(self, text: str) -> str:
-        """Give the text with every secret blotted out."""
+        """Return the text with every secret masked."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
 
     def report(self, level: str, text: str) -> None:
-        """Say something on stderr, once: a `note`, a `warning` or an `error`."""
+        """Print a `note`, a `warning` or an `error` on stderr, each text once."""
         text = self.masked(visible(text))
         if text in self._said:
             return
@@ -82,14 +69,14 @@ class Terminal:
         self.err.print(lead.append(text, style="default not bold"), soft_wrap=True)
 
     def print(self, text: str = "", style: str = "") -> None:
-        """Print a text as it is, control characters aside."""
+        """Print a text as it is, with control characters as escapes."""
         self.out.print(Text(visible(text), style=style), soft_wrap=True)
 
     def _is_utf8(self) -> bool:
         return self.out.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
 
-    def json(self, value: Any, *, indent: int | None = None) -> None:  # noqa: ANN401 - anything that JSON can say
-        """Print a value as JSON, on one line unless it is indented, in whatever encoding the stream has."""
+    def json(self, value: Any, *, indent: int | None = None) -> None:  # noqa: ANN401 - any JSON value
+        """Print a value as JSON, on one line unless it is indented, in any encoding of the stream."""
         text = json.dumps(value, ensure_ascii=False, indent=indent)
         if not self._is_utf8() or visible(text) != text:
             text = json.dumps(value, ensure_ascii=True, indent=indent)
@@ -99,48 +86,27 @@ class Terminal:
     def write(self, text: str) -> None:
         """Write a part of a document as it is; only what the stream or a terminal cannot take becomes an escape.
 
-        The escapes are those of JSON, whose strings mean the same with them.
+        The escapes are those of JSON, so that a JSON document keeps its meaning.
         """
         if not self._is_utf8():
             text = "".join(char if char.isascii() else _escaped(char) for char in text)
-        shown = "".join(char if char in "\n\t" or category(char) not in _UNSHOWN else _escaped(char) for char in text)
-        self.out.file.write(shown)
+        self.out.file.write("".join(_escaped(c) if is_control(c) or category(c) == _SURROGATE else c for c in text))
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
-        """Print a table; no cell is cut. Where a program reads it, a row is a line."""
+        """Print a table whose last column is the text; no cell is cut. Where a program reads it, a row is a line."""
+        from devmem.cli.tables import arranged, plain_lines
+
         cells = [[one_line(cell) for cell in row] for row in rows]
-        if not self.out.is_terminal:
-            self._plain_table(head, cells)
+        if self.out.is_terminal:
+            self.out.print(arranged(self.out, head, cells, numbers))
             return
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        # A column that nobody fills would take its width from the text.
-        kept = [at for at in range(len(head)) if not cells or any(row[at] for row in cells)]
-        for name in (head[at] for at in kept):
-            justify: JustifyMethod = "right" if name in numbers else "left"
-            table.add_column(name, overflow="fold", justify=justify, no_wrap=name in numbers or name == "date")
-        for row in cells:
-            table.add_row(*(Text(row[at]) for at in kept))
-        self.out.print(table)
+        for line in plain_lines(head, cells):
+            self.print(line)
 
-    def _plain_table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        lines = [head, *rows]
-        widths = [max(cell_len(line[at]) for line in lines) for at in range(len(head))]
-        for line in lines:
-            padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
-            self.print("  ".join(padded).rstrip())
+    def progress(self, description: str, total: int | None, *, shown: bool = True) -> AbstractContextManager[Progress]:
+        """Show a bar with one task until the block ends, where a person watches."""
+        from devmem.cli.progress import progress_bar
 
-    @contextmanager
-    def progress(self, what: str, total: int | None, *, shown: bool = True) -> Iterator[Progress]:
-        """Show a bar while something runs, where a person watches; gives it with its one task."""
         # On the terminal that answers are printed to, so that they appear above the bar.
         console = self.out if self.out.is_terminal else self.err
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _Rate(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
-            bar.add_task(one_line(what), total=total)
-            yield bar
+        return progress_bar(console, description, total, shown=shown)

@@ -1,4 +1,4 @@
-"""From what a command names to an opened store: workflow, store, session."""
+"""Opening the store that a command names."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from devmem.runtime import DEFAULT_SESSION, make_store, session_folder
 from devmem.runtime.loading import load_workflow
 from devmem.stores import MemoryBase, PlaceConfig
 
-WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="The workflow's YAML file.")]
-StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Name of a store under `memory:`.")]
-Session: TypeAlias = Annotated[str, typer.Option(help="Whose `auto` files are meant.")]
+WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
+StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Name of a store of the workflow.")]
+Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def load(terminal: Terminal, file: Path) -> Workflow:
-    """Read a workflow, and show what it is warned about; raises `ConfigError` when it cannot be used."""
+    """Read a workflow and print its warnings; raises `ConfigError` when it cannot be used."""
     workflow = load_workflow(file)
     for secret in _secrets(workflow):
         terminal.hide(secret)
@@ -46,7 +46,7 @@ def _secrets(part: object) -> Iterator[str]:
 
 
 def check_session(workflow: Workflow, session: str) -> None:
-    """Make sure that a session's name can be used; raises `CommandError`."""
+    """Raise `CommandError` when a session's name cannot be used."""
     try:
         session_folder(workflow, session)
     except ValueError as error:
@@ -54,7 +54,7 @@ def check_session(workflow: Workflow, session: str) -> None:
 
 
 def make(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> MemoryBase:
-    """Make a store without opening its files; raises `DevmemError` when there is none or it cannot be used."""
+    """Return a store without opening its files; raises `DevmemError` when it is unknown or cannot be used."""
     check_session(workflow, session)
     names = [store.name for store in workflow.memory]
     if name not in names:
@@ -68,12 +68,12 @@ def make(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> Memor
 
 
 def _unusable(name: str, error: Exception) -> CommandError:
-    """Word what a store type, which may be anyone's code, raised."""
+    """Return the error for an exception of a store type, which may be third-party code."""
     return CommandError(f"memory store {name!r} cannot be opened: {type(error).__name__}: {error}")
 
 
 def open_files(store: MemoryBase) -> None:
-    """Make a store ready; raises `DevmemError` when it cannot be."""
+    """Open a store's files; raises `DevmemError` when that is impossible."""
     try:
         store.load()
     except DevmemError:
@@ -86,7 +86,7 @@ def open_files(store: MemoryBase) -> None:
 def opened(
     workflow: Workflow, name: str, session: str = DEFAULT_SESSION, *, save: bool = False
 ) -> Iterator[MemoryBase]:
-    """Open one store, and close it at the end, with `save` after saving it: a command that only reads writes nothing.
+    """Open one store for a `with` block; `save` saves it at the end, as a command that only reads must not.
 
     Raises:
         DevmemError: the store cannot be used.
@@ -102,7 +102,7 @@ def opened(
 
 
 def location_of(store: MemoryBase) -> str | None:
-    """Say where a store's items are; None when they live in memory, or the store alone knows."""
+    """Return the location of a store's items; None when they live in memory, or only the store knows it."""
     config = store.setup.config
     return store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
 
@@ -111,7 +111,7 @@ def location_of(store: MemoryBase) -> str | None:
 def opened_if_written(
     terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
 ) -> Iterator[MemoryBase | None]:
-    """Open one store as `opened` does; None, after a warning that says why, when it has nothing to look into."""
+    """Open one store as `opened` does; None, after a warning with the reason, when nothing was ever written to it."""
     if (reason := why_empty(make(workflow, name, session))) is not None:
         terminal.report("warning", reason)
         yield None
@@ -121,7 +121,7 @@ def opened_if_written(
 
 
 def why_empty(store: MemoryBase) -> str | None:
-    """Say why a store that was not opened yet has nothing to look into; None when it may have."""
+    """Return the reason why a store that is not open has no items; None when it may have some."""
     if not isinstance(store.setup.config, PlaceConfig):
         return None
     location = location_of(store)

@@ -1,23 +1,29 @@
-"""Stored text as it may be shown: nothing in it steers a terminal or breaks a line."""
+"""Stored text as it may be shown: nothing in it steers a terminal, reorders a line or breaks it."""
 
 from __future__ import annotations
 
 import unicodedata
+from typing import Final
+
+BIDI_CONTROLS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that set the direction of what follows, so that a line reads otherwise than it is stored (UAX #9)."""
+
+
+def is_control(char: str) -> bool:
+    """Whether a character steers a terminal or the order of a line; line breaks and tabs do not count."""
+    return char in BIDI_CONTROLS or (unicodedata.category(char) == "Cc" and char not in "\n\t")
 
 
 def visible(text: str) -> str:
-    """Give the text with control characters made visible, so that what is stored cannot steer the terminal."""
-    return "".join(
-        char if char in "\n\t" or unicodedata.category(char) != "Cc" else repr(char)[1:-1]
-        for char in text.replace("\r\n", "\n")
-    )
+    """Return the text with control characters as escapes, so that stored text cannot steer the terminal."""
+    return "".join(ascii(char)[1:-1] if is_control(char) else char for char in text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """Give the text on one line."""
+    """Return the text on one line."""
     return " ".join(visible(text).split())
 
 
 def well_formed(text: str) -> str:
-    """Give the text with a replacement character for every half of a surrogate pair, so that UTF-8 can hold it."""
+    """Return the text with a replacement character for every half of a surrogate pair, so that UTF-8 can hold it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -13,28 +13,28 @@ from devmem.views.flow import FlowEdge, Transfer, participants_of
 
 _SHOWN: Final = 60
 """Characters of a name, a cause or a message in a label."""
-# Mermaid reads #, ;, quotes, brackets, backticks and % in places that differ by diagram; as numbers they mean nothing.
+# Mermaid reads #, ;, quotes, brackets, backticks and % as syntax in places that differ by diagram; never their numbers.
 _PLAIN: Final = re.compile(r"[^\W_]|[ .,_/()?!+=*'-]")
 
 
 def mermaid_text(text: str) -> str:
-    """Write a text so that Mermaid shows it as it is, in any label: what could be syntax becomes `#NUMBER;`."""
+    """Return a text for any Mermaid label: a character that could be syntax becomes `#NUMBER;`."""
     return "".join(c if _PLAIN.fullmatch(c) else f"#{ord(c)};" for c in one_line(well_formed(text)))
 
 
 def dot_text(text: str) -> str:
-    """Write a text as a quoted DOT string that Graphviz shows as it is."""
+    """Return a text as a quoted DOT string that Graphviz shows unchanged."""
     safe = one_line(well_formed(text)).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
     return f'"{safe}"'
 
 
 def name_label(name: str) -> str:
-    """Give a participant's name as a label shows it."""
+    """Return the label of a participant."""
     return "everyone" if name == ROUTE_ALL else _short(name)
 
 
 def edge_label(edge: FlowEdge) -> str:
-    """Give the cause, without the module it is in, and how often it happened."""
+    """Return the cause, without its module, and the number of times it occurred."""
     cause = _short(_action(edge.cause))
     times = f"{edge.count}x" if edge.count > 1 else ""
     return f"{cause} {times}".strip() or "1x"
@@ -49,7 +49,7 @@ def _short(text: str) -> str:
 
 
 def mermaid_flowchart(edges: Sequence[FlowEdge]) -> Iterator[str]:
-    """Draw every participant, and an arrow for each cause with its count."""
+    """Yield the lines of a diagram with every participant, and an arrow for each cause with its count."""
     ids = _ids(edges)
     yield "flowchart LR\n"
     for name, node in ids.items():
@@ -59,7 +59,7 @@ def mermaid_flowchart(edges: Sequence[FlowEdge]) -> Iterator[str]:
 
 
 def mermaid_sequence(transfers: Sequence[Transfer]) -> Iterator[str]:
-    """Draw every message in order, with its beginning and its cause."""
+    """Yield the lines of a diagram with every message in order, by its first words and its cause."""
     ids = _ids(transfers)
     yield "sequenceDiagram\n"
     for name, node in ids.items():
@@ -71,7 +71,7 @@ def mermaid_sequence(transfers: Sequence[Transfer]) -> Iterator[str]:
 
 
 def dot_graph(edges: Sequence[FlowEdge]) -> Iterator[str]:
-    """Draw every participant, and an arrow for each cause with its count."""
+    """Yield the lines of a diagram with every participant, and an arrow for each cause with its count."""
     ids = _ids(edges)
     yield "digraph flow {\n    rankdir=LR;\n    node [shape=box, style=rounded];\n"
     for name, node in ids.items():

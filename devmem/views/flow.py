@@ -1,7 +1,7 @@
-"""Who sent what to whom, caused by what: read from what items say about the message that they keep.
+"""Message flow: sender, receiver and cause of the messages that items hold.
 
-An item tells it in one of these ways, the first that applies: the `message` in its metadata (or `sent_from`, `send_to`
-and `cause_by` there); `source` and `target` of a conversation record; for what a node wrote, the node and whom its
+They are taken from the first of these that an item has: the `message` in its metadata (or `sent_from`, `send_to`
+and `cause_by` there); `source` and `target` of a conversation record; for text that a node wrote, the node and whom its
 inputs came from; `speaker` of an imported utterance.
 """
 
@@ -20,13 +20,13 @@ from devmem.text.frames import strip_frames
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """One message on its way."""
+    """One message from one sender to one receiver."""
 
     sender: str
     receiver: str
     """A name, or `<all>`."""
     cause: str = ""
-    """What made the sender send it: an action, a type of message, the ids of other items; empty when nobody said."""
+    """The reason for sending it: an action, a type of message, the ids of other items; empty when it is not known."""
     text: str
     time: float
     """Seconds since the epoch, UTC."""
@@ -44,7 +44,7 @@ class FlowEdge:
 
 
 def transfers_of(items: Iterable[MemoryItem]) -> list[Transfer]:
-    """Give the messages that the items keep, in the order in which they happened; to several receivers is several."""
+    """Return the messages that the items hold, in the order of time; one for each receiver."""
     kept = list(items)
     answered = {(item.scope.run, name) for item in kept for name in _names(item.metadata.get("received_from"))}
     found = [transfer for item in kept for transfer in _transfers(item, answered)]
@@ -52,13 +52,13 @@ def transfers_of(items: Iterable[MemoryItem]) -> list[Transfer]:
 
 
 def edges_of(transfers: Iterable[Transfer]) -> list[FlowEdge]:
-    """Count the messages by sender, receiver and cause, in the order in which each came first."""
+    """Return the number of messages by sender, receiver and cause, in the order of their first messages."""
     counts = Counter((one.sender, one.receiver, one.cause) for one in transfers)
     return [FlowEdge(sender=s, receiver=r, cause=c, count=count) for (s, r, c), count in counts.items()]
 
 
 def participants_of(edges: Iterable[FlowEdge | Transfer]) -> list[str]:
-    """Name everybody, in order of appearance."""
+    """Return every name, in order of appearance."""
     return list(dict.fromkeys(name for edge in edges for name in (edge.sender, edge.receiver)))
 
 
@@ -91,7 +91,7 @@ def _sent(item: MemoryItem, sender: str, receivers: Sequence[str], cause: str) -
 
 
 def _exchanged(item: MemoryItem, received: Sequence[str], answered: set[tuple[str | None, str]]) -> Iterator[Transfer]:
-    """Give what a node was told, and its answer unless another item says who got that."""
+    """Yield the inputs of a node, and its answer unless another item names the receiver of that."""
     node = item.provenance.name or item.provenance.kind.value
     asked = item.metadata.get("input_preview")
     for sender in received:

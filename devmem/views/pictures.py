@@ -24,11 +24,11 @@ _ON_WHITE: Final = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolo
 
 
 def png_picture(edges: Sequence[FlowEdge]) -> bytes:
-    """Draw the flow; gives the PNG file's bytes.
+    """Return a picture of the flow as a PNG file.
 
     Raises:
         MissingExtraError: neither Graphviz nor matplotlib is installed.
-        ExportError: Graphviz is, and cannot draw it.
+        ExportError: Graphviz is installed and cannot draw it.
     """
     program = shutil.which("dot")
     return _by_graphviz(program, edges) if program else _by_matplotlib(edges)

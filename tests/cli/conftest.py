@@ -9,14 +9,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from devmem.cli.app import app
 
 from .chat_service import ChatService
+
+_GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = _GROUP.commands
+"""Every subcommand by name; `loaded` is the command itself."""
 
 WORKFLOW = """\
 memory:
@@ -78,7 +83,7 @@ def start_devmem() -> Iterator[StartDevmem]:
 
     def start(*arguments: object, stdin: int | IO[str] | None = None) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "devmem.cli", *(str(argument) for argument in arguments)],
+            [sys.executable, "-m", "devmem", *(str(argument) for argument in arguments)],
             stdin=stdin or subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

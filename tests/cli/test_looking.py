@@ -27,11 +27,14 @@ def test_a_search_lists_items_with_score_date_and_id(filled: Path, devmem: Devme
 
 def test_explain_has_every_signal(filled: Path, devmem: Devmem) -> None:
     shown = devmem("search", filled, "notes", "deadline moved", "--explain", "--top-k", "1").stdout.splitlines()
-    assert shown[0].split() == "# score similarity lexical recency rerank waiting why date id text".split()
-    assert shown[1].startswith("1  0.")
-    assert "match +0." in shown[1]
-    assert shown[1].endswith("2025-05-20 10:00  d2  Jonas: The deadline moved to 26 June.")
-    assert any(line.endswith("beyond the number that was asked for") and " d1 " in line for line in shown)
+    heading, signals, why, text = shown[:4]
+    assert heading.startswith("1. 0.")
+    assert heading.endswith("2025-05-20 10:00  d2")
+    assert "lexical 1." in signals
+    assert why.startswith("   why: ")
+    assert "match +0." in why
+    assert text == "   Jonas: The deadline moved to 26 June."
+    assert any(line.startswith("   d1: beyond the number that was asked for; score 0.") for line in shown)
     assert "candidates" in shown[-1]
 
 

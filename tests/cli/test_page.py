@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from devmem.cli.app import app
+from .conftest import COMMANDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTIONS = {title.strip(): body for title, body in re.findall(r"^## devmem (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)}
-_GROUP: Any = typer.main.get_command(app)
-COMMANDS: dict[str, Any] = _GROUP.commands
 
 
 def test_every_command_has_its_section() -> None:
@@ -24,5 +20,5 @@ def test_every_command_has_its_section() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_section_has_the_command_s_options(name: str) -> None:
     told = set(re.findall(r"`(--[a-z-]+)`", "".join(re.findall(r"^\| `--.*?\|", SECTIONS[name], re.M))))
-    there = {option for param in COMMANDS[name].params for option in param.opts if option.startswith("--")}
+    there = {option for param in COMMANDS[name].loaded.params for option in param.opts if option.startswith("--")}
     assert told == there - {"--help"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def test_memory_is_shown_with_its_scores(workflow: Path, devmem: Devmem) -> None
     shown = devmem("run", workflow, "--input", "When is the launch?", "--show-memory").stdout
     assert shown.startswith("> When is the launch?")
     assert "[scribe]" in shown
-    assert "store  score  similarity  lexical  date" in shown
+    assert re.search(r"^1\. 0\.\d{3}  notes  \d{4}-\d\d-\d\d \d\d:\d\d  \w+\n   lexical 0\.", shown, re.M)
     assert "notes: skipped (the answer only repeats" in shown
     again = devmem("run", workflow, "--node", "scribe", "--input", "The venue is the old mill.", "--show-memory").stdout
     assert "notes: stored " in again
@@ -165,3 +166,8 @@ def test_a_store_that_cannot_take_its_part_is_reported(
     assert "no connection" in result.stderr
     assert "its embedding is still to be made" in result.stdout
     assert "Traceback" not in result.output
+
+
+def test_one_input_can_come_from_a_pipe(workflow: Path, devmem: Devmem) -> None:
+    (done,) = run_json(devmem, workflow, "--input", "-", "--node", "analyst", stdin="First line.\nSecond line.\n")
+    assert done["input"] == "First line.\nSecond line."

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import logging
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from devmem.cli import validate
+from devmem.cli.commands import validate
 from devmem.cli.logs import show_logs
 from devmem.cli.terminal import Terminal
 
-from .conftest import Devmem
+from .conftest import COMMANDS, Devmem
 
 
 def terminal(*, width: int = 60, is_terminal: bool = True) -> Terminal:
@@ -27,14 +30,34 @@ def printed(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_no_cell_of_a_table_is_cut_on_a_narrow_terminal() -> None:
-    screen = terminal(width=40)
-    screen.table(("id", "none", "text"), [["0123456789abcdef0123456789abcdef", "", "a long text " * 8]])
+ID = "0123456789abcdef0123456789abcdef"
+
+
+def test_a_table_that_fits_is_a_table_without_empty_columns() -> None:
+    screen = terminal(width=80)
+    screen.table(("id", "none", "text"), [[ID, "", "a long text " * 8]])
+    head, _rule, first, *_ = printed(screen.out).strip().splitlines()
+    assert head.split() == ["id", "text"]
+    assert re.fullmatch(ID + " +a long text .*", first.strip())
+
+
+@pytest.mark.parametrize("width", [40, 60, 79])
+def test_a_text_is_never_squeezed_into_a_narrow_column(width: int) -> None:
+    """Where 40 columns are not left for the text, each row is a list: named cells, then the text."""
+    screen = terminal(width=width)
+    screen.table(("date", "id", "none", "source", "text"), [["2025-05-20 10:00", ID, "", "a", "a long text " * 8]])
     shown = printed(screen.out)
     assert "…" not in shown
     assert "none" not in shown
-    first_column = "".join(line.split("  ")[0].strip() for line in shown.splitlines()[3:])
-    assert first_column == "0123456789abcdef0123456789abcdef"
+    assert f"id {ID}" in " ".join(shown.split())
+    texts = [line.strip() for line in shown.splitlines() if "long" in line]
+    assert len(texts) <= -(-96 // (width - 14))
+
+
+def test_a_short_text_needs_no_forty_columns() -> None:
+    screen = terminal(width=50)
+    screen.table(("type", "provided by", "text"), [["simple", "devmem 0.1.0", "short"]])
+    assert printed(screen.out).strip().splitlines()[0].split() == ["type", "provided", "by", "text"]
 
 
 def test_a_row_is_a_line_where_a_program_reads_it() -> None:
@@ -75,6 +98,14 @@ def test_json_can_be_written_in_any_encoding() -> None:
         )
 
 
+def test_a_stored_text_cannot_change_the_order_of_a_line() -> None:
+    """Controls of text direction (UAX #9) are shown as escapes, as those of the terminal are."""
+    screen = terminal()
+    screen.print("pay \u202egnp.exe\u2066 \u200f\x1b[2J")
+    screen.write("\u202e")
+    assert printed(screen.out) == "pay \\u202egnp.exe\\u2066 \\u200f\\x1b[2J\n\\u202e"
+
+
 def test_logs_are_lines_and_are_put_back() -> None:
     logger = logging.getLogger("devmem")
     before = list(logger.handlers), logger.level, logger.propagate
@@ -90,11 +121,32 @@ def test_logs_are_lines_and_are_put_back() -> None:
 
 
 def test_help_teaches_every_command(devmem: Devmem) -> None:
+    """Each has an example that can be copied, and no flag pretends to take a value."""
     shown = devmem("--help").stdout
-    for command in ("run", "validate", "stores", "search", "show", "import", "reindex", "schema"):
-        assert f" {command} " in shown
-        assert f"devmem {command}" in devmem(command, "--help").stdout
+    for name, command in COMMANDS.items():
+        assert f"  {name} " in shown
+        page = devmem(name, "--help").stdout
+        assert re.search(f"^ +devmem {name} ", page + " ", re.M), f"devmem {name} --help has no example"
+        assert "<bool>" not in page
+        assert command.loaded.get_short_help_str(200).rstrip(".") == command.short_help.rstrip(".")
+    assert "<bool>" not in shown
     assert devmem("--version").stdout.startswith("devmem ")
+
+
+def test_version_and_help_import_no_command() -> None:
+    code = (
+        "import sys\nfrom devmem.cli import main\n"
+        "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "print(*(m for m in sys.modules if m.startswith('devmem.cli.commands.') or m == 'rich'), file=sys.stderr)"
+    )
+    for option in ("--version", "--help"):
+        done = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
+        assert done.stderr.strip() == ""
+
+
+def test_python_m_devmem_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "devmem", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("devmem ")
 
 
 def test_a_wrong_option_shows_how_it_is_meant(devmem: Devmem) -> None:
@@ -105,7 +157,7 @@ def test_a_wrong_option_shows_how_it_is_meant(devmem: Devmem) -> None:
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (RuntimeError("the moon is full"), 70, "devmem made a mistake: RuntimeError: the moon is full"),
+        (RuntimeError("the moon is full"), 70, "internal error: RuntimeError: the moon is full"),
         (PermissionError(13, "Permission denied", "x.db"), 2, "error: x.db: Permission denied"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BrokenPipeError(), 1, ""),

@@ -134,7 +134,7 @@ def test_index_refuses_what_is_not_made_from_files(workflow: Path, tmp_path: Pat
 
 
 def test_index_watches_until_it_is_interrupted(workflow: Path) -> None:
-    command = [sys.executable, "-m", "devmem.cli", "index", str(workflow), "docs", "--watch"]
+    command = [sys.executable, "-m", "devmem", "index", str(workflow), "docs", "--watch"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as run:
         assert run.stdout is not None

@@ -1,4 +1,4 @@
-"""`devmem import`: data files into a store."""
+"""`devmem import`: fill a store from data files."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ def import_data(
     ctx: typer.Context,
     file: WorkflowFile,
     store: StoreName,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="The data files; `.gz` is read too.")],
-    data_format: Annotated[FileFormat, typer.Option("--format", help="What the files are.")] = FileFormat.AUTO,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files; store nothing.")] = False,
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Data files, plain or gzipped.")],
+    data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Fill a store from data files: conversations, exports, and writes that a run could not store.
+    """Fill a store from data files.
 
-    Files are JSON lines with `text` (or `content`) and, if known, `id`, `speaker`, `time`, `metadata`, `user`, `agent`,
-    `session`, `conversation`; DevAll's memory files; LoCoMo, LongMemEval, MADial-Bench; or units.
-    What is stored already is not stored twice.
+    A file holds JSON lines with `text` (or `content`) and optionally `id`, `speaker`, `time`, `metadata`, `user`,
+    `agent`, `session`, `conversation`; or it is an export, a DevAll memory, or one of the formats below. Items that
+    are stored already are not stored twice.
 
-    Example: `devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo`
+    Examples:
+        devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
     """
     terminal: Terminal = ctx.obj
     workflow = load(terminal, file)
@@ -70,8 +71,8 @@ def _fill(terminal: Terminal, filler: Filler, path: Path, data_format: FileForma
         if not done:
             raise
         raise CommandError(
-            f"{str(error).rstrip('.')}. Stored of this file before that: {_counted(done)}. Mend it and run the same "
-            "command again: what is stored already is not stored twice."
+            f"{str(error).rstrip('.')}. Stored of this file before that: {_counted(done)}. Correct the file and "
+            "run the same command again: items that are stored already are not stored twice."
         ) from error
     terminal.print(f"{path}: {_counted(filler.counts - before)}")
 

@@ -1,4 +1,4 @@
-"""`devmem reindex`: every item's embedding anew."""
+"""`devmem reindex`: embed every item again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ def reindex(
     file: WorkflowFile,
     store: StoreName,
     session: Session = DEFAULT_SESSION,
-    force: Annotated[bool, typer.Option("--force", help="Embed what this model embedded already, too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also embed what this model embedded before.")] = False,
 ) -> None:
-    """Embed every item of a store anew, with the model that the workflow names now.
+    """Embed every item again with another model.
 
-    Needed after the model was changed: vectors of different models cannot be compared. No item is lost; until it has
-    its new embedding it is found by its words. What was interrupted goes on where it stopped.
+    It takes the model that the workflow names now, and is needed after that was changed, because vectors of different
+    models cannot be compared. Until an item has its new embedding it is found by its words. An interrupted run
+    continues when it is run again.
 
-    Example: `devmem reindex configs/demo/team.yaml notes --session demo`
+    Examples:
+        devmem reindex configs/demo/team.yaml notes --session demo
     """
     terminal: Terminal = ctx.obj
     workflow = load(terminal, file)

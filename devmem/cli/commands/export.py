@@ -1,4 +1,4 @@
-"""`devmem export`: what a store holds, as a file that can be imported again or read."""
+"""`devmem export`: write a store's items into a file to import or to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 
 
 class SnapshotFormat(StrEnum):
-    """What a snapshot can be written as."""
+    """Formats of an export."""
 
     JSON = "json"
     MARKDOWN = "markdown"
@@ -33,7 +33,7 @@ def export(
     store: StoreName,
     snapshot_format: Annotated[
         SnapshotFormat | None,
-        typer.Option("--format", help="`json` for `devmem import`, `markdown` for people; without it by FILE's name."),
+        typer.Option("--format", help="`json` to import, `markdown` to read; without it, the suffix of FILE decides."),
     ] = None,
     output: Output = None,
     ids: Ids = None,
@@ -46,11 +46,13 @@ def export(
     after: After = None,
     before: Before = None,
 ) -> None:
-    """Write what a store holds: as JSON, which `devmem import` reads back without loss, or as Markdown to read.
+    """Write a store's items as JSON or Markdown.
 
-    Attachments that the store keeps in files are put inside. Embeddings are not written: an import makes them anew.
+    `devmem import` reads the JSON back without loss. Attachments that the store keeps in files are included.
+    Embeddings are not: the store that imports the items makes its own.
 
-    Example: `devmem export configs/demo/team.yaml notes --session demo --output notes.json`
+    Examples:
+        devmem export configs/demo/team.yaml notes --session demo --output notes.json
     """
     terminal: Terminal = ctx.obj
     restriction = make_filter(

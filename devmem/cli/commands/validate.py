@@ -1,4 +1,4 @@
-"""`devmem validate`: is the workflow right?"""
+"""`devmem validate`: check workflows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ def validate(
     ctx: typer.Context,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows to check.")],
 ) -> None:
-    """Check workflows and show every problem at once, as `file:line: path: message`.
+    """Check workflows and list every problem.
 
-    Warnings do not make a file bad. Nothing is opened, asked or written.
+    Each problem is a line `FILE:LINE: PATH: MESSAGE`. A file with warnings only is valid. No store is opened.
 
-    Example: `devmem validate configs/*.yaml`
+    Examples:
+        devmem validate configs/*.yaml
     """
     from devmem.runtime.loading import load_workflow
 

@@ -1,4 +1,4 @@
-"""`devmem show`: what is in a store."""
+"""`devmem show`: list the newest items of a memory, or show items by id."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from devmem.cli.describe import date_text, item_date, item_json
+from devmem.cli.describe import date_text, item_date
 from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
 from devmem.cli.item_selection import check_all_there
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
 from devmem.model.items import MemoryItem, Scope
 from devmem.runtime import DEFAULT_SESSION
+from devmem.views import item_json
 
 _COLUMNS = ("date", "id", "source", "text")
 _DETAILS = (
@@ -43,11 +44,11 @@ def show(
     file: WorkflowFile,
     store: StoreName,
     ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="Show this item whole. May be repeated.")
+        list[str] | None, typer.Option("--id", metavar="ID", help="Show this item whole; may be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many of the newest items.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 10,
     details: Annotated[
-        bool, typer.Option("--details", help="Show everything that is known of each item, not only its text.")
+        bool, typer.Option("--details", help="Show all metadata of each item, not only its text.")
     ] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
@@ -58,9 +59,10 @@ def show(
     after: After = None,
     before: Before = None,
 ) -> None:
-    """Show the items that a store took last, or whole items by their ids.
+    """Show the newest items, or whole items by id.
 
-    Example: `devmem show configs/demo/team.yaml notes --session demo --limit 3`
+    Examples:
+        devmem show configs/demo/team.yaml notes --session demo --limit 3
     """
     terminal: Terminal = ctx.obj
     restriction = make_filter(
@@ -95,7 +97,7 @@ def _row(item: MemoryItem) -> Sequence[str]:
 
 
 def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
-    """Give the cells of `_DETAILS`; an item waits for its embedding when its store has a model and it has none."""
+    """Return the cells of `_DETAILS`; an item without an embedding waits for it if its store has a model."""
     snapshots = (item.input_snapshot, item.output_snapshot)
     attached = sum(len(snapshot.attachment_overview()) for snapshot in snapshots if snapshot)
     bound = ((part.name, getattr(item.scope, part.name)) for part in fields(Scope))

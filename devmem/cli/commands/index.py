@@ -1,4 +1,4 @@
-"""`devmem index`: bring the stores that are made from files up to date."""
+"""`devmem index`: bring stores of files up to date."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ _SIGNS = (("new", "+"), ("changed", "~"), ("deleted", "-"))
 def index(
     ctx: typer.Context,
     file: WorkflowFile,
-    store: Annotated[str | None, typer.Argument(metavar="[STORE]", help="A store; none means all of files.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on following changes until interrupted.")] = False,
+    store: Annotated[
+        str | None, typer.Argument(metavar="[STORE]", help="Store; without it, every store of files.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow changes until interrupted.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the changes and write nothing.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Bring the index of a store of files up to date: only what is new, changed or deleted is touched.
+    """Bring a store of files up to date.
 
-    Interrupted, it goes on where it stopped. A file that cannot be indexed is named, and the exit code is 1.
+    Only new, changed and deleted files are processed. An interrupted run continues when it is run again. A file that
+    cannot be indexed is reported, and the exit code is 1.
 
-    Example: `devmem index configs/documents.yaml docs`
+    Examples:
+        devmem index configs/documents.yaml docs
     """
     terminal: Terminal = ctx.obj
     workflow = load(terminal, file)
@@ -87,7 +91,7 @@ def _index(terminal: Terminal, memory: MemoryBase, rebuild: bool) -> bool:
     terminal.print(f"{memory.name}: {_done(report)}")
     if location_of(memory) is None:
         terminal.report("note", f"{memory.name} has no `index_path`, so its index ends with this command")
-    return bool(report.problems)  # the store has said them
+    return bool(report.problems)  # which the store has logged
 
 
 def _watch(terminal: Terminal, stores: list[MemoryBase]) -> None:
@@ -100,7 +104,7 @@ def _watch(terminal: Terminal, stores: list[MemoryBase]) -> None:
             terminal.print(f"{name}: {_done(report)}")
 
         memory.watch(tell)
-    terminal.report("note", "watching; Ctrl-C ends it")
+    terminal.report("note", "following changes; Ctrl-C ends it")
     threading.Event().wait()
 
 

@@ -1,4 +1,4 @@
-"""`devmem flow`: who sent what to whom, caused by what."""
+"""`devmem flow`: draw the messages between agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from devmem.views import (
 
 
 class FlowFormat(StrEnum):
-    """What a flow can be drawn as."""
+    """Formats of a drawing."""
 
     MERMAID = "mermaid"
     """A Mermaid flowchart: who sends to whom, how often, caused by what."""
@@ -48,7 +48,7 @@ def flow(
     file: WorkflowFile,
     store: StoreName,
     flow_format: Annotated[
-        FlowFormat | None, typer.Option("--format", help="How it is drawn; without it by FILE's name.")
+        FlowFormat | None, typer.Option("--format", help="Format; without it, the suffix of FILE decides.")
     ] = None,
     output: Output = None,
     as_json: AsJson = False,
@@ -62,16 +62,18 @@ def flow(
     after: After = None,
     before: Before = None,
 ) -> None:
-    """Draw who sent what to whom, caused by what, as far as a store's items tell it.
+    """Draw who sent what to whom.
 
-    A picture (`png`) is drawn by Graphviz's `dot` or by matplotlib; the other forms need neither.
+    The senders, receivers and causes are taken from the items of a store. A picture (`png`) is drawn by Graphviz or
+    by matplotlib; the other formats need neither.
 
-    Example: `devmem flow configs/two_agents.yaml board --format sequence`
+    Examples:
+        devmem flow configs/two_agents.yaml board --format sequence
     """
     terminal: Terminal = ctx.obj
     chosen = flow_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
     if chosen is FlowFormat.PNG and output is None and not as_json:
-        raise CommandError("a picture needs a file to go into: add --output FILE.png.")
+        raise CommandError("`--format png` needs a file: add --output FILE.png.")
     restriction = make_filter(
         where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
     )
@@ -82,7 +84,7 @@ def flow(
     if as_json:
         terminal.json([asdict(one) for one in transfers])
     elif not transfers:
-        raise CommandError(f"no item of memory store {store!r} that matches tells of a message; nothing was drawn.")
+        raise CommandError(f"no matching item of memory store {store!r} records a message; nothing was drawn.")
     elif chosen is FlowFormat.PNG and output is not None:
         replace_file(output, [png_picture(edges_of(transfers))])
         terminal.report("note", f"written to {output}")

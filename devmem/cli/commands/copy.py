@@ -1,4 +1,4 @@
-"""`devmem copy`, and `devmem TYPE migrate`: every item of one store into another."""
+"""`devmem copy` and `devmem TYPE migrate`: copy every item of one store into another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.lazy import CONTEXT, help_of
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, WorkflowFile, load, location_of, opened
 from devmem.config import Workflow
@@ -14,8 +15,8 @@ from devmem.runtime import DEFAULT_SESSION
 from devmem.stores import MemoryBase, PlaceConfig
 from devmem.transfer.copy import CopyReport, copy_items
 
-Source: TypeAlias = Annotated[str, typer.Argument(metavar="FROM", help="Name of the store whose items are copied.")]
-Target: TypeAlias = Annotated[str, typer.Argument(metavar="TO", help="Name of the store that takes them.")]
+Source: TypeAlias = Annotated[str, typer.Argument(metavar="FROM", help="Store to copy from.")]
+Target: TypeAlias = Annotated[str, typer.Argument(metavar="TO", help="Store to copy into.")]
 
 _SHOWN: Final = 5
 
@@ -28,12 +29,13 @@ def copy(
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
-    """Copy every item of one store into another of the same workflow, and say what the other could not keep.
+    """Copy every item of one store into another.
 
-    Interrupted, it goes on when it is run again: what is in the other store already is not stored twice. Each item is
-    read back from there and compared.
+    Both stores belong to the same workflow. Each item is read back and compared, and what the other store could not
+    keep is reported. An interrupted copy continues when it is run again.
 
-    Example: `devmem copy configs/mem0.yaml hosted archive`
+    Examples:
+        devmem copy configs/mem0.yaml hosted archive
     """
     terminal: Terminal = ctx.obj
     workflow = load(terminal, file)
@@ -60,15 +62,15 @@ def _check_lasting(store: MemoryBase) -> None:
         )
 
 
-def _show(terminal: Terminal, report: CopyReport, what: str, now: str) -> None:
+def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> None:
     counted = ", ".join(f"{count:,} {name}" for name, count in report.counts.items() if count) or "nothing to copy"
-    terminal.print(f"{what}: {counted}; {now}")
+    terminal.print(f"{direction}: {counted}; {now}")
     for part, count in sorted(report.lost.items()):
         terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
     if report.unseen:
-        some = ", ".join(report.unseen[:_SHOWN])
+        listed = ", ".join(report.unseen[:_SHOWN])
         terminal.report(
-            "error", f"{len(report.unseen):,} item(s) were taken but are not there yet ({some}); run it again"
+            "error", f"{len(report.unseen):,} item(s) were taken but are not there yet ({listed}); run it again"
         )
     for item_id, reason in list(report.skipped.items())[:_SHOWN]:
         terminal.report("error", f"{item_id} was not taken: {reason}")
@@ -87,7 +89,7 @@ def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
 
 
 def commands_of(store_type: str) -> typer.Typer:
-    """Give the commands of one store type: `migrate`, a `copy` into or out of a store of this type."""
+    """Return the commands of one store type: `migrate`, a `copy` into or out of a store of this type."""
 
     def migrate(
         ctx: typer.Context,
@@ -101,22 +103,25 @@ def commands_of(store_type: str) -> typer.Typer:
         _check_type(load(terminal, file), store_type, source, target)
         copy(ctx, file, source, target, session, as_json)
 
-    migrate.__doc__ = f"""Copy every item out of a `{store_type}` store into another store, or the other way.
+    migrate.__doc__ = f"""Copy every item out of a `{store_type}` store, or into one.
 
-    It is `devmem copy`, and makes sure that one of the two is of this type.
+    This is `devmem copy` with a check that one of the two stores is of this type.
+
+    Examples:
+        devmem {store_type} migrate team.yaml {store_type} archive
     """
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=f"Commands for `{store_type}` stores.")
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=f"Commands for `{store_type}` stores.")
 
     @group.callback()
     def _group() -> None:
-        """Make typer keep the group: it would take the only command for it."""
+        """Keep the group: typer would put its only command in its place."""
 
-    group.command("migrate")(migrate)
+    group.command("migrate", help=help_of(migrate), context_settings=CONTEXT)(migrate)
     return group
 
 
 def _check_type(workflow: Workflow, store_type: str, *names: str) -> None:
     types = {store.name: store.type for store in workflow.memory}
     if all(name in types for name in names) and store_type not in [types[name] for name in names]:
-        told = " and ".join(f"{name!r} is `{types[name]}`" for name in names)
-        raise CommandError(f"neither store is of type `{store_type}`: {told}; `devmem copy` copies any store.")
+        found = " and ".join(f"{name!r} is `{types[name]}`" for name in names)
+        raise CommandError(f"neither store is of type `{store_type}`: {found}; `devmem copy` copies any store.")

@@ -1,4 +1,4 @@
-"""`devmem run`: the workflow, once for each input."""
+"""`devmem run`: run a workflow, once for each input."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ if TYPE_CHECKING:
     from devmem.runtime import ChatModels, RunResult, WorkflowRunner
 
 _FEW = 3
-"""So many inputs need no progress bar."""
+"""Maximum number of inputs without a progress bar."""
 
 
 def run(
     ctx: typer.Context,
     file: WorkflowFile,
     text: Annotated[
-        str | None, typer.Option("--input", "-i", metavar="TEXT", help="What the workflow is told.")
+        str | None,
+        typer.Option("--input", "-i", metavar="TEXT", help="Input of the workflow; `-` reads standard input."),
     ] = None,
     input_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help='One input a line, plain or as `{"text": ...}`; `-` reads a pipe.'),
+        typer.Option(metavar="FILE", help='One input a line, plain or as `{"text": ...}`; `-` reads standard input.'),
     ] = None,
     node: Annotated[str | None, typer.Option(metavar="ID", help="Run this node alone.")] = None,
     session: Session = DEFAULT_SESSION,
     chat: Annotated[
-        str | None, typer.Option(metavar="PROVIDER", help="Answers for every node; `extractive` needs no key.")
+        str | None, typer.Option(metavar="PROVIDER", help="Chat provider for every node; `extractive` needs no key.")
     ] = None,
-    user: Annotated[
-        str | None, typer.Option(metavar="ID", help="Whom it is for: others' items are not recalled.")
-    ] = None,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="User whose items are recalled and stored.")] = None,
     show_memory: Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each input.")] = False,
 ) -> None:
-    """Run a workflow's agents with their memories, once for each input.
+    """Run a workflow's agents with their memories.
 
-    The stores stay open between the inputs, so what one run stores the next one recalls.
+    The workflow runs once for each input. The stores stay open in between, so that a run recalls what the one before
+    it stored. Without an input, on a terminal, it asks for one line after another.
 
-    Example: `devmem run configs/simple.yaml --input "When is the launch?" --show-memory`
+    Examples:
+        devmem run configs/simple.yaml --input "When is the launch?" --show-memory
     """
     from contextlib import ExitStack
 
@@ -82,7 +83,7 @@ def _open(
     user: str | None,
     chat: str | None,
 ) -> WorkflowRunner:
-    """Open the stores that are needed and the runner; closing the stack closes them and saves what is left."""
+    """Open the stores that are needed, and the runner; closing the stack saves and closes them."""
     from devmem.model.items import Scope
     from devmem.runtime import WorkflowRunner, attached_stores, open_stores, session_folder
 
@@ -94,13 +95,13 @@ def _open(
         scope=Scope(user=user, session=session),
         rescue_dir=session_folder(workflow, session),
     )
-    # What could not be written to the end is logged, with the file that holds it.
+    # A write that failed until the end is logged, with the file that holds it.
     stack.callback(runner.close)
     return runner
 
 
 def _chat_models(workflow: Workflow, provider: str | None) -> ChatModels:
-    """Choose each node's chat model; a provider that is given stands in for the configured one."""
+    """Return the choice of each node's chat model; `provider` takes the place of the configured one."""
     from devmem.runtime import configured_chat_models
 
     configured = configured_chat_models(workflow)
@@ -117,7 +118,7 @@ def _run_all(
     node: str | None,
     show: Callable[[str, RunResult], None],
 ) -> int:
-    """Run every input; gives in how many a store could not do its part."""
+    """Run every input, and return the number of runs in which a store could not do its part."""
     failed = done = 0
     many = inputs.total is None or inputs.total > _FEW
     with terminal.progress("running", inputs.total, shown=many and inputs.total is not None) as bar:
@@ -145,6 +146,6 @@ def _shower(terminal: Terminal, *, with_memory: bool) -> Callable[[str, RunResul
 
 
 def _json_shower(terminal: Terminal) -> Callable[[str, RunResult], None]:
-    from devmem.cli.describe import run_json
+    from devmem.views import run_json
 
     return lambda text, result: terminal.json(run_json(text, result))

@@ -1,4 +1,4 @@
-"""`devmem stores`: what types of store there are, and what a workflow's stores hold."""
+"""`devmem stores`: the installed store types, or the stores of a workflow."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from devmem.cli.describe import size_text
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, load, location_of, make, open_files, why_empty
@@ -20,15 +21,19 @@ _STORE_COLUMNS = ("store", "type", "items", "waiting", "size", "embedding", "loc
 
 def stores(
     ctx: typer.Context,
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A workflow; none lists the types.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A workflow; without one, the types are listed.")
+    ] = None,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
-    """List the installed store types, or a workflow's stores and what they hold.
+    """List the store types, or a workflow's stores.
 
-    Items that wait have no embedding yet; they are found by their words. No file is made.
+    Of each store it shows the number of items, its size, embedding model and location. Items that wait for their
+    embedding are found by their words. No file is created.
 
-    Example: `devmem stores configs/demo/team.yaml --session demo`
+    Examples:
+        devmem stores configs/demo/team.yaml --session demo
     """
     terminal: Terminal = ctx.obj
     if file is None:
@@ -88,8 +93,3 @@ def _shown(column: str, row: dict[str, Any]) -> str:
     if value is None:
         return f"cannot be used: {row['error']}" if row["error"] and column in ("summary", "location") else ""
     return size_text(value) if column == "size" else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def size_text(size: int) -> str:
-    """Write a size in bytes the way people read it."""
-    return f"{size} B" if size < 1000 else f"{size / 1000:,.1f} kB" if size < 1_000_000 else f"{size / 1e6:,.1f} MB"

@@ -1,4 +1,4 @@
-"""`devmem schema`: what editors complete and check workflows with."""
+"""`devmem schema`: the JSON Schema of workflows, for editors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from devmem.cli.terminal import Terminal
 def schema(
     ctx: typer.Context,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it here, not to stdout.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; without it, stdout.")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of workflows, with every installed store type.
+    """Print the JSON Schema of workflows.
 
-    A YAML file that starts with `# yaml-language-server: $schema=workflow.schema.json` is completed and checked by most
-    editors.
+    It covers every installed store type. Most editors complete and check a YAML file that starts with
+    `# yaml-language-server: $schema=workflow.schema.json`.
 
-    Example: `devmem schema --output configs/workflow.schema.json`
+    Examples:
+        devmem schema --output configs/workflow.schema.json
     """
     from devmem.config import workflow_schema
     from devmem.registry import registry

@@ -1,0 +1,5 @@
+"""Makes `python -m devmem` the `devmem` command."""
+
+from devmem.cli import main
+
+main()
