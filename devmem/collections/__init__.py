@@ -1,12 +1,19 @@
 """Where items are kept: SQLite files, memory, and DevAll's JSON files."""
 
-from devmem.collections.json_file.collection import JsonCollection
-from devmem.collections.opening import open_collection
-from devmem.collections.protocol import Collection, CollectionInfo, Unique
-from devmem.collections.sqlite.collection import SqliteCollection
-from devmem.indexes.passages import passages_of
-from devmem.ranking import Ranking, Weights
-from devmem.search.query import Filter, SearchQuery
+from typing import TYPE_CHECKING
+
+from devmem.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from devmem.collections.json_file.collection import JsonCollection
+    from devmem.collections.opening import open_collection
+    from devmem.collections.protocol import Collection, CollectionInfo, Unique
+    from devmem.collections.sqlite.collection import SqliteCollection
+    from devmem.indexes.passages import passages_of
+    from devmem.ranking import Ranking, Weights
+    from devmem.search.query import Filter, SearchQuery
+else:
+    __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
     "Collection",

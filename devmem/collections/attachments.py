@@ -16,16 +16,17 @@ from devmem.errors import CollectionUnwritableError
 from devmem.model.blocks import AttachmentRef
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.text.atomic_write import replace_file
+from devmem.text.patterns import lazy_pattern
 
 INLINE_LIMIT: Final = 64 * 1024
 """Characters of a data URI that stay in the row."""
 
 # The store may have been renamed since, together with its folder.
-_STORED: Final = re.compile(r"[^/]*\.files/([0-9a-f]{64})")
-_NAMED: Final = re.compile(r"\.files/([0-9a-f]{64})")
+_STORED: Final = lazy_pattern(r"[^/]*\.files/([0-9a-f]{64})")
+_NAMED: Final = lazy_pattern(r"\.files/([0-9a-f]{64})")
 _LOG: Final = logging.getLogger(__name__)
 
-_DATA_URI: Final = re.compile(r"data:[^,]*;base64,", re.IGNORECASE)
+_DATA_URI: Final = lazy_pattern(r"data:[^,]*;base64,", re.IGNORECASE)
 
 
 class AttachmentFiles:

@@ -34,7 +34,8 @@ class ConfigModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
+        # Docstrings are read, and validators built, when they are first needed: importing a store costs neither.
+        defer_build=True,
         validate_default=False,
         allow_inf_nan=False,
         hide_input_in_errors=True,

@@ -52,5 +52,5 @@ class EmbeddingConfig(ConfigModel):
     """Key for `openai`; None takes the environment's OPENAI_API_KEY."""
     base_url: str | None = None
     """Address of an OpenAI-compatible service."""
-    params: EmbeddingParams = EmbeddingParams()
+    params: EmbeddingParams = Field(default_factory=EmbeddingParams)
     """Details of the provider."""

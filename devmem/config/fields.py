@@ -13,6 +13,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from devmem.config.base import Annotation, ConfigModel
+from devmem.config.docstrings import field_description
 from devmem.config.reflection import keys_of, models_in, one_line
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
@@ -106,6 +107,7 @@ def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant]) -> Fiel
     key = keys_of(name, field)[0]
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     routed = types if key == "config" else ()
+    description = field_description(model, name)
     return FieldSpec(
         name=key,
         display_name=field.title or key.replace("_", " ").title(),
@@ -114,7 +116,7 @@ def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant]) -> Fiel
         advance=extra.get("advanced") is True,
         default=_default(field),
         enum_options=_options(model, key, types) or tuple(_enumerated(field.annotation)),
-        description=one_line(field.description) if field.description else None,
+        description=one_line(description) if description else None,
         child=None if routed else _child(field),
         child_routes=tuple(ChildRoute(field=key, value=one.value, model=one.model) for one in routed if one.model),
     )

@@ -10,8 +10,9 @@ from pydantic.json_schema import models_json_schema
 
 from devmem.config.agent import AgentConfig
 from devmem.config.base import ConfigModel
+from devmem.config.docstrings import field_description
 from devmem.config.layout import ROOT_ONLY
-from devmem.config.reflection import keys_of, one_line
+from devmem.config.reflection import keys_of, models_in, one_line
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
 from devmem.config.variants import Variant, variants
@@ -61,12 +62,13 @@ class _Definitions:
 
     def __init__(self, models: Sequence[type[BaseModel]]) -> None:
         # The models that these contain have definitions too, but only those that are asked for have known names.
-        inner: list[type[BaseModel]] = [StoreDeclaration, NodeConfig, ConfigModel]
-        wanted: list[type[BaseModel]] = list(dict.fromkeys([*models, *inner]))
+        wanted = _with_inner([*models, ConfigModel])
         self._references, generated = models_json_schema(
             [(model, "validation") for model in wanted], ref_template="#/$defs/{model}"
         )
         self._schemas: dict[str, Schema] = generated["$defs"]
+        for model in wanted:
+            _describe(model, self.of(model))
 
     def reference(self, model: type[BaseModel]) -> Schema:
         return dict(self._references[model, "validation"])
@@ -88,6 +90,27 @@ class _Definitions:
 
     def _name(self, model: type[BaseModel]) -> str:
         return str(self.reference(model)["$ref"]).removeprefix("#/$defs/")
+
+
+def _with_inner(models: Sequence[type[BaseModel]]) -> list[type[BaseModel]]:
+    """Return the models and those that their fields name, at any depth, each once."""
+    found: dict[type[BaseModel], None] = {}
+    waiting = list(models)
+    while waiting:
+        model = waiting.pop()
+        if model not in found:
+            found[model] = None
+            waiting += [inner for field in model.model_fields.values() for inner in models_in(field.annotation)]
+    return list(found)
+
+
+def _describe(model: type[BaseModel], schema: Schema) -> None:
+    """Put the fields' docstrings into the schema of a model."""
+    for name, field in model.model_fields.items():
+        description = field_description(model, name)
+        shown = schema.get("properties", {}).get(keys_of(name, field)[0])
+        if description is not None and shown is not None:
+            shown["description"] = description
 
 
 def _add_aliases(model: type[BaseModel], definition: Schema) -> None:

@@ -8,15 +8,16 @@ from typing import Final
 
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.text.passages import split_passages
+from devmem.text.patterns import lazy_pattern
 
-_ROLE: Final = re.compile(r"^\((?:system|user|assistant|tool)\) ", re.MULTILINE)
+_ROLE: Final = lazy_pattern(r"^\((?:system|user|assistant|tool)\) ", re.MULTILINE)
 """What `MemoryContentSnapshot.from_messages` puts before what somebody said."""
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
 """Not `%B`, which writes them in the language that the application has set."""
-_PARAGRAPH: Final = re.compile(r"\n\s*\n")
+_PARAGRAPH: Final = lazy_pattern(r"\n\s*\n")
 
 
 def passages_of(item: MemoryItem) -> list[str]:

@@ -1,8 +1,15 @@
 """The memory of an agent node."""
 
-from devmem.manager.manager import MemoryManager
-from devmem.manager.rescue import UnsavedWrites, dump_payload, load_payload
-from devmem.model.results import CutHit, MemoryRetrievalResult, MemoryUpdateResult, StoreFailure, StoreWrite
+from typing import TYPE_CHECKING
+
+from devmem.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from devmem.manager.manager import MemoryManager
+    from devmem.manager.rescue import UnsavedWrites, dump_payload, load_payload
+    from devmem.model.results import CutHit, MemoryRetrievalResult, MemoryUpdateResult, StoreFailure, StoreWrite
+else:
+    __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
     "CutHit",

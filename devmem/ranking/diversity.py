@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
 from devmem.text.analysis import terms
+from devmem.text.patterns import lazy_pattern
 
 _DAY: Final = 86_400
 # A word goes on behind a hyphen, a dot or an apostrophe, as it does for full-text search.
-_INITIAL: Final = re.compile(r"(?<!\w)(?<!\w[.\-'])[b-su-zB-SU-Z0-9_]")
+_INITIAL: Final = lazy_pattern(r"(?<!\w)(?<!\w[.\-'])[b-su-zB-SU-Z0-9_]")
 _PLAIN: Final = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "..."})
-_NEGATED: Final = re.compile(r"n't\b", re.IGNORECASE)
-_FOREIGN_MARK: Final = re.compile(r"[^\w\x00-\x7f]")
-_SIGN: Final = re.compile(r"'(?:d|ll|ve|re)\b|(?<![\w-])-(?=\d)|(?<=\w )A\b|[#%+<=>$€£]|[^\w\s\x00-\x7f]")
+_NEGATED: Final = lazy_pattern(r"n't\b", re.IGNORECASE)
+_FOREIGN_MARK: Final = lazy_pattern(r"[^\w\x00-\x7f]")
+_SIGN: Final = lazy_pattern(r"'(?:d|ll|ve|re)\b|(?<![\w-])-(?=\d)|(?<=\w )A\b|[#%+<=>$€£]|[^\w\s\x00-\x7f]")
 """What full-text search passes over and what makes a difference all the same."""
 _SMALL: Final = frozenset({"a", "an", "the"})
 """Not all stop words: "our tea" is not "their tea"."""

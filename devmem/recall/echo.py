@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from devmem.text.patterns import lazy_pattern
 from devmem.text.sentences import split_sentences
 
 _ECHO_SHARE: Final = 0.8
-_DATE: Final = re.compile(r"\[\d{4}-\d\d-\d\d\]")
-_NO_WORD: Final = re.compile(r"\W+")
-_CLAUSE_END: Final = re.compile(r"(?<=[;；\n])")
-_NUMBER: Final = re.compile(r"^\W*\d+[.)]\s+")
-_LABEL: Final = re.compile(r"^\W*(\w[\w ]{0,30})[:：]")
+_DATE: Final = lazy_pattern(r"\[\d{4}-\d\d-\d\d\]")
+_NO_WORD: Final = lazy_pattern(r"\W+")
+_CLAUSE_END: Final = lazy_pattern(r"(?<=[;；\n])")
+_NUMBER: Final = lazy_pattern(r"^\W*\d+[.)]\s+")
+_LABEL: Final = lazy_pattern(r"^\W*(\w[\w ]{0,30})[:：]")
 """Who says it, or what it is: `Ann:`, `Output:`."""
 
 

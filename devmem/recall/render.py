@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from devmem.model.results import Hit
+from devmem.text.patterns import lazy_pattern
 
 Language = Literal["en", "zh"]
 
@@ -36,16 +37,16 @@ def _block(markers: _Markers) -> str:
     return rf"{start}(?:(?!{start}).)*?{end}[\r\n]*"
 
 
-_BLOCK: Final = re.compile("|".join(map(_block, _MARKERS.values())), re.MULTILINE | re.DOTALL)
+_BLOCK: Final = lazy_pattern("|".join(map(_block, _MARKERS.values())), re.MULTILINE | re.DOTALL)
 # What looks like an equals sign or a hyphen and is not one after NFKC.
 _LOOKALIKES: Final = str.maketrans(dict.fromkeys("═꞊゠〓⹀᐀≡🟰", "=") | dict.fromkeys("‐‒–—―−─━╌╍┄┅┈┉⸺⸻", "-"))
 # Unicode's default-ignorable characters that are not of the categories Cf and Cc, and the blank Braille cell.
-_IGNORED: Final = re.compile(
+_IGNORED: Final = lazy_pattern(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
-_LONG_RUN: Final = re.compile(r"(?:=[^\S\n]*){4}")
-_EDGE: Final = re.compile(r"\W*")
-_RUN: Final = re.compile(r"={2,}|-{3,}")
+_LONG_RUN: Final = lazy_pattern(r"(?:=[^\S\n]*){4}")
+_EDGE: Final = lazy_pattern(r"\W*")
+_RUN: Final = lazy_pattern(r"={2,}|-{3,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,16 @@
 """Running workflows: stores opened, nodes ordered, stages gone through."""
 
-from devmem.runtime.checking import WorkflowCheck, check_workflow
-from devmem.runtime.results import NodeResult, RunResult
-from devmem.runtime.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
-from devmem.runtime.stores import DEFAULT_SESSION, make_store, open_stores, session_folder
+from typing import TYPE_CHECKING
+
+from devmem.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from devmem.runtime.checking import WorkflowCheck, check_workflow
+    from devmem.runtime.results import NodeResult, RunResult
+    from devmem.runtime.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
+    from devmem.runtime.stores import DEFAULT_SESSION, make_store, open_stores, session_folder
+else:
+    __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
     "DEFAULT_SESSION",

@@ -1,25 +1,32 @@
 """The public names for authors of store types."""
 
-from devmem.config import ChatConfig, ConfigModel, EmbeddingConfig, EmbeddingParams, IndexConfig
-from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
-from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
-from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
-from devmem.model.results import HitGroup, SearchReport, WriteStatus
-from devmem.recall import by_conversation
-from devmem.stores.collection_config import CollectionConfig, PlaceConfig
-from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.composing import item_from, skipped
-from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
-from devmem.stores.item_embeddings import embed_items
-from devmem.stores.memory import MemoryBase, Progress
-from devmem.stores.query import MemoryQuery, QueryEmbedding
-from devmem.stores.setup import StoreSetup
-from devmem.text.analysis import mostly_unspaced, query_terms
-from devmem.text.backoff import Backoff
-from devmem.text.frames import strip_frames
-from devmem.text.sentences import shorten, split_sentences
-from devmem.text.summarizing import count_words, extract_summary
-from devmem.text.tokens import estimate_tokens
+from typing import TYPE_CHECKING
+
+from devmem.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from devmem.config import ChatConfig, ConfigModel, EmbeddingConfig, EmbeddingParams, IndexConfig
+    from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
+    from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
+    from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
+    from devmem.model.results import HitGroup, SearchReport, WriteStatus
+    from devmem.recall import by_conversation
+    from devmem.stores.collection_config import CollectionConfig, PlaceConfig
+    from devmem.stores.collection_memory import CollectionMemory
+    from devmem.stores.composing import item_from, skipped
+    from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
+    from devmem.stores.item_embeddings import embed_items
+    from devmem.stores.memory import MemoryBase, Progress
+    from devmem.stores.query import MemoryQuery, QueryEmbedding
+    from devmem.stores.setup import StoreSetup
+    from devmem.text.analysis import mostly_unspaced, query_terms
+    from devmem.text.backoff import Backoff
+    from devmem.text.frames import strip_frames
+    from devmem.text.sentences import shorten, split_sentences
+    from devmem.text.summarizing import count_words, extract_summary
+    from devmem.text.tokens import estimate_tokens
+else:
+    __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
     "Backoff",

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from devmem.text.patterns import lazy_pattern
+
 ANALYSIS_VERSION: Final = "3"
 """Recorded with every collection; terms of another version are rebuilt when it is opened."""
 
@@ -21,13 +23,13 @@ _UNSPACED: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_TOKEN: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+(?:[.\-'’](?:(?![{_UNSPACED}])\w)+)*")
-_UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
-_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
-_LETTER: Final = re.compile(rf"[\w{_UNSPACED}]")
+_TOKEN: Final = lazy_pattern(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+(?:[.\-'’](?:(?![{_UNSPACED}])\w)+)*")
+_UNSPACED_RUN: Final = lazy_pattern(rf"[{_UNSPACED}]")
+_WORD: Final = lazy_pattern(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
+_LETTER: Final = lazy_pattern(rf"[\w{_UNSPACED}]")
 # A part of an identifier: an acronym, or a word of a camel-cased name; digits stay with the word before them.
-_PART: Final = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z]|[\W_]|$)|[A-Z]?[^\W_A-Z]+|[A-Z]+")
-_CLITIC: Final = re.compile(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m)?)$", re.IGNORECASE)
+_PART: Final = lazy_pattern(r"[A-Z]+\d*(?=[A-Z][a-z]|[\W_]|$)|[A-Z]?[^\W_A-Z]+|[A-Z]+")
+_CLITIC: Final = lazy_pattern(r"(?:n['’]t|['’](?:s|ve|re|ll|d|m)?)$", re.IGNORECASE)
 
 STOP_WORDS: Final = frozenset(
     """a about after all also am an and any are as at be been before being but by can could did do does doing for from

@@ -8,6 +8,7 @@ from enum import IntFlag
 from typing import Final
 
 from devmem.text.analysis import STOP_WORDS, terms
+from devmem.text.patterns import lazy_pattern
 
 
 class Cue(IntFlag):
@@ -22,7 +23,7 @@ class Cue(IntFlag):
 
 _MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
 _DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-_TELLS_WHEN: Final = re.compile(
+_TELLS_WHEN: Final = lazy_pattern(
     rf"""\b(?:yesterday|today|tonight|tomorrow|recently
     |(?:last|next|this)\s(?:night|morning|evening|week|weekend|month|year|spring|summer|fall|autumn|winter|{_DAYS})
     |(?:\w+\s)?(?:day|week|weekend|month|year)s?\sago
@@ -36,13 +37,13 @@ _TELLS_WHEN: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_ASKS_WHEN: Final = re.compile(
+_ASKS_WHEN: Final = lazy_pattern(
     r"^\W*(?:when|since when|how long|what\s(?:date|day|month|year|time)|which\s(?:date|day|month|year|week))\b"
     r"|\b(?:in|on|at)\s(?:what|which)\s(?:date|day|month|year|week)\b"
     r"|什么时候|何时|哪一?[天年月日]|几[月号点]|多久|多長時間|多长时间",
     re.IGNORECASE,
 )
-_ENDS_ASKING: Final = re.compile(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
+_ENDS_ASKING: Final = lazy_pattern(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
 _ROLES: Final = frozenset("user assistant system human ai bot agent tool".split())
 """Not names: a text that has such a word need not mean who spoke."""
 

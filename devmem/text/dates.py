@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
+from devmem.text.patterns import lazy_pattern
+
 Span = tuple[datetime, datetime]
 """From the first on, before the second."""
 
@@ -47,7 +49,7 @@ ENDS: Final = (
 )
 """What stands before this is not the adjective of a noun, as in "2023 winners" or "10 people"."""
 _DIGITS: Final = {**{digit: str(at) for at, digit in enumerate("〇一二三四五六七八九")}, "零": "0"}
-_CHINESE_NUMBER: Final = re.compile(
+_CHINESE_NUMBER: Final = lazy_pattern(
     # Not the weekday of "周三", nor the tail of a longer number.
     r"(?<![周週期拜\d〇零一二三四五六七八九十百千万两几数])[〇零一二三四五六七八九十]+"
     r"(?=\s*(?:[年月日号號天周週个個]|星期|礼拜|[到至][〇零一二三四五六七八九十]+[年月日号號]))"
@@ -242,7 +244,7 @@ def form(pattern: str) -> re.Pattern[str]:
     """Compile a pattern that looks for a time, whatever the case."""
     # With Unicode's rules for case "ſeven" and "fıve" match, which no table knows, and a month's name inside a Chinese
     # text has no word boundary.
-    return re.compile(pattern, re.IGNORECASE | re.ASCII)
+    return lazy_pattern(pattern, re.IGNORECASE | re.ASCII)
 
 
 _CHINESE_MONTH: Final = r"(?:(?P<year>(?<!\d)\d{4}\s*年|今年|去年|前年)\s*)?(?<!\d)(?P<month>1[0-2]|0?[1-9])"

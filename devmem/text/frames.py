@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_FRAME: Final = re.compile(
+from devmem.text.patterns import lazy_pattern
+
+_FRAME: Final = lazy_pattern(
     r"^[ \t]*===[ \t]*INPUT FROM[ \t]+(?=\S)[^\n]+?(?<=\S)[ \t]*\(\w+\)[ \t]*===[ \t]*$\n*", re.MULTILINE
 )
-_SENDER: Final = re.compile(r"INPUT FROM[ \t]+(.+?)[ \t]*\(\w+\)[ \t]*===[ \t]*$", re.MULTILINE)
+_SENDER: Final = lazy_pattern(r"INPUT FROM[ \t]+(.+?)[ \t]*\(\w+\)[ \t]*===[ \t]*$", re.MULTILINE)
 _UNNAMED: Final = "UNKNOWN"
 
 

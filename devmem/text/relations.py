@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from devmem.text.dates import ENDS, NUMBER, WEEKDAY, Named, Span, ago, form, number, unit_of, weekday_before
+from devmem.text.patterns import lazy_pattern
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
@@ -133,7 +134,7 @@ def _moved(day: datetime, unit: str, count: int) -> datetime:
 
 _ENDS: Final = form(ENDS)
 _NAME: Final = form(r"['’]s\b|\s+(?!I\b)(?-i:[A-Z])")
-_HAS_YEAR: Final = re.compile(r"\d{4}", re.ASCII)
+_HAS_YEAR: Final = lazy_pattern(r"\d{4}", re.ASCII)
 FROM: Final = form(rf"(?:\bfrom\s+{ABOUT}|(?:[从從]|(?<![来來])自)\s*)$")
 """Ends with what begins a range."""
 _SIDE: Final = r"(?:(?P<before>before|prior\s+to|preceding|leading\s+up\s+to)|after|following)"

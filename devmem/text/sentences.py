@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-_END: Final = re.compile(r"(?:[。！？；\n]|[.!?](?=\s)|[.!?][”’」』）\"')\]]+(?=\s))[。！？；.!?”’」』）\"')\]\s]*")
+from devmem.text.patterns import lazy_pattern
+
+_END: Final = lazy_pattern(r"(?:[。！？；\n]|[.!?](?=\s)|[.!?][”’」』）\"')\]]+(?=\s))[。！？；.!?”’」』）\"')\]\s]*")
 """Full-width ends and line ends always count; .!? only before white space, so that 3.14 and a.b/c?d stay whole."""
 
 

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Final
 
 from devmem.text.dates import MONTHS, Named, Span, dates_in, form, readable
+from devmem.text.patterns import lazy_pattern
 from devmem.text.relations import ABOUT, EARLIEST, FROM, LATEST, Reading, in_front, related, stands_alone
 
 
@@ -49,7 +50,7 @@ def period_of(query: str, now: float) -> Period | None:
     return Period(first.timestamp(), last.timestamp())
 
 
-_HINT: Final = re.compile(
+_HINT: Final = lazy_pattern(
     r"\d|ago\b|day|night|morning|evening|afternoon|week|month|year|[天日晚早周月年]|星期|礼拜|" + "|".join(MONTHS),
     re.IGNORECASE,
 )
@@ -62,7 +63,7 @@ _TO: Final = form(rf"(?:\b(?:(?:up\s+)?to|until|till|through)\s+|[-–—~]\s*|(
 _IN: Final = form(r"\b(?:in|during|of)\s+(?:(?:early|mid|late)\s+)?$")
 _APART: Final = 40
 """From one end of a range to the other there are at most so many characters."""
-_SENTENCE_END: Final = re.compile("[.?!;。？！；]")
+_SENTENCE_END: Final = lazy_pattern("[.?!;。？！；]")
 
 
 def _readings(text: str, today: datetime) -> list[Reading]:

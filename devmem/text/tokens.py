@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from devmem.text.patterns import lazy_pattern
+
 # What byte-pair tokenizers do on average: a Latin word of up to about six letters is one token, punctuation another, a
 # CJK character about one.
-_PIECE: Final = re.compile(r"[^\W_]{1,6}|[^\w\s\x80-\U0010ffff]|_", re.ASCII)
+_PIECE: Final = lazy_pattern(r"[^\W_]{1,6}|[^\w\s\x80-\U0010ffff]|_", re.ASCII)
 
 
 def estimate_tokens(text: str) -> int:

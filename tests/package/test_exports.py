@@ -38,9 +38,8 @@ def test_all_that_is_exported_is_there_and_all_that_is_there_is_exported(name: s
         for one, value in vars(package).items()
         if not one.startswith("_") and not isinstance(value, ModuleType) and one != "annotations"
     }
-    lazy = {"devmem": {"TYPE_CHECKING"}, "devmem.testing": {"TYPE_CHECKING", "Any", "Final", "import_module"}}
-    imported_for_itself = lazy.get(name, set())
-    assert there - imported_for_itself <= set(exported)
+    of_testing = {"Any", "Final", "import_module"} if name == "devmem.testing" else set()
+    assert there - {"TYPE_CHECKING"} - of_testing <= set(exported)
 
 
 def test_a_star_import_gives_the_same() -> None:
@@ -76,3 +75,8 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'devmem' has no attribute 'nothing'"):
         devmem.nothing  # type: ignore[attr-defined]  # noqa: B018 - that is the test
     assert set(devmem.__all__) | {"stores", "config"} <= set(dir(devmem))
+
+
+def test_the_manager_loads_no_collection_and_no_reader_of_workflows() -> None:
+    unneeded = {*"devmem.collections.sqlite devmem.search.pipeline devmem.config.loading devmem.text.dates".split()}
+    assert loaded_by("import devmem; devmem.MemoryManager", unneeded | {"yaml", "dotenv"}) == set()

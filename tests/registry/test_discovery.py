@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from devmem import ConfigError, load_workflow, open_stores
+from devmem.distribution import NAME
 from devmem.errors import StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
 from devmem.registry import ENTRY_POINT_GROUP, StoreRegistry, StoreType, registry
 from devmem.stores import ConfigModel, MemoryQuery
@@ -201,13 +202,13 @@ def test_another_thread_can_register_while_a_store_is_imported() -> None:
 def test_the_installed_metadata_is_that_of_pyproject() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     declared = pyproject["project"]["entry-points"][ENTRY_POINT_GROUP]
-    ours = [point for point in entry_points(group=ENTRY_POINT_GROUP) if point.dist and point.dist.name == "devmem"]
+    ours = [point for point in entry_points(group=ENTRY_POINT_GROUP) if point.dist and point.dist.name == NAME]
     assert {point.name: point.value for point in ours} == declared, "the project must be installed again"
 
 
 @pytest.mark.parametrize("name", ["simple", "blackboard"])
 def test_our_own_stores_are_found_as_anyones(name: str) -> None:
-    assert registry.owner(name).startswith("devmem ")
+    assert registry.owner(name).startswith(f"{NAME} ")
     assert registry.get(name) is registry.get(name)
     assert registry.summary(name)
 

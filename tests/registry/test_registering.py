@@ -151,7 +151,7 @@ def test_a_name_of_ours_that_code_takes_is_a_clash_with_us(tmp_path: Path) -> No
             print(type(error).__name__, error.owners[0].split()[0], error.owners[1])
         """
     )
-    assert run_python(tmp_path, code) == "StoreTypeClashError devmem module __main__"
+    assert run_python(tmp_path, code) == "StoreTypeClashError devmem-framework module __main__"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from devmem import (
     load_workflow,
 )
 from devmem.config import Attachment
+from devmem.config.docstrings import field_description
 from devmem.registry import registry
 from devmem.stores import ConfigModel, StoreSetup
 from devmem_stores.mem0 import Mem0Config, Mem0Memory, package
@@ -190,7 +191,7 @@ def test_configuration_of_a_workflow_is_read(tmp_path: Path) -> None:
 
 def test_form_fields_say_what_the_ids_do() -> None:
     """DevAll's form says that the ids exclude each other, its code that they do not (fault D31)."""
-    described = Mem0Config.model_fields["user_id"].description or ""
+    described = field_description(Mem0Config, "user_id") or ""
     assert "either of them" in described
     assert "exclusive" not in described
     assert registry.get("mem0").config_model is Mem0Config
