@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from devmem.recall import by_conversation
     from devmem.stores.collection_config import CollectionConfig, PlaceConfig
     from devmem.stores.collection_memory import CollectionMemory
-    from devmem.stores.composing import item_from, skipped
     from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
     from devmem.stores.item_embeddings import embed_items
     from devmem.stores.memory import MemoryBase, Progress
+    from devmem.stores.payload_items import item_from, skipped
     from devmem.stores.query import MemoryQuery, QueryEmbedding
     from devmem.stores.setup import StoreSetup
     from devmem.text.analysis import mostly_unspaced, query_terms

@@ -27,4 +27,4 @@ class CollectionConfig(PlaceConfig):
     index: IndexConfig = Field(default_factory=IndexConfig, json_schema_extra={"advanced": True})
     """How the nearest vectors are found in a large store."""
     retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig, json_schema_extra={"advanced": True})
-    """What counts when the store is searched."""
+    """The signals that rank what is found."""

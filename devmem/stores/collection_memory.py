@@ -38,7 +38,7 @@ class CollectionMemory(MemoryBase):
 
     config_model: ClassVar[type[ConfigModel]] = CollectionConfig
     unique: ClassVar[Unique] = Unique.CONTENT
-    """What makes an update the same as something stored before."""
+    """When an update is a duplicate of a stored item."""
 
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)

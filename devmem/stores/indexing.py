@@ -1,4 +1,4 @@
-"""What a store offers that is made from something else, such as files: to say what changed, and to take it in."""
+"""The protocol of stores whose content is made from something else, such as files: plan, index, watch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStep:
-    """How far an indexing has come."""
+    """Progress of an indexing."""
 
     files: int
     """Files that are done."""
@@ -18,7 +18,7 @@ class IndexStep:
     chunks: int
     """Chunks stored so far."""
     embedded: int
-    """Chunks that a model was asked about so far."""
+    """Chunks embedded so far."""
 
 
 IndexProgress = Callable[[IndexStep], None]
@@ -27,7 +27,7 @@ IndexProgress = Callable[[IndexStep], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPlan:
-    """What an indexing would do now."""
+    """Changes that an indexing would make now."""
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -36,18 +36,18 @@ class IndexPlan:
     deleted: tuple[str, ...] = ()
     unchanged: int = 0
     reasons: tuple[str, ...] = ()
-    """Why more than the changed files is indexed anew: other chunks, another model."""
+    """Why unchanged files are indexed again: other chunks, another model."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Files that cannot be indexed, by name, and why."""
 
     def is_empty(self) -> bool:
-        """Say whether there is nothing to do."""
+        """Whether there is nothing to do."""
         return not (self.new or self.changed or self.renamed or self.deleted or self.reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexReport(IndexPlan):
-    """What an indexing did."""
+    """Changes that an indexing made."""
 
     files: int
     """Files in the index now."""
@@ -59,7 +59,7 @@ class IndexReport(IndexPlan):
     removed: int
     """Chunks that were taken out."""
     embedded: int
-    """Chunks that a model was asked about; the others kept their embedding."""
+    """Chunks that were embedded; the others kept their embedding."""
     seconds: float
 
 
@@ -68,11 +68,11 @@ class Indexing(Protocol):
     """A store that is made from something else, and can be brought up to date."""
 
     def plan(self, *, rebuild: bool = False) -> IndexPlan:
-        """Say what `index` would do; nothing is written."""
+        """Report what `index` would do; nothing is written."""
         ...
 
     def index(self, progress: IndexProgress | None = None, *, rebuild: bool = False) -> IndexReport:
-        """Bring the index up to date; `rebuild` reads every file again. Interrupted, it goes on the next time."""
+        """Bring the index up to date; `rebuild` reads every file again. Interrupted, it continues the next time."""
         ...
 
     def watch(self, changed: Callable[[IndexReport], None] | None = None) -> None:

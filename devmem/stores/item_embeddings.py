@@ -1,4 +1,4 @@
-"""What an embedding model makes of items: a vector for each passage, and the codes of their tokens."""
+"""Embeddings of items: a vector for each passage, and the codes of its tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devmem.model.items import MemoryItem, Vector
 def embed_items(
     embedder: Embedder, items: Sequence[MemoryItem], *, tokens: bool = True
 ) -> dict[str, PassageEmbeddings]:
-    """Embed the passages of some items in one call; gives the embeddings by the items' ids, of the last one of each.
+    """Embed the passages of items in one call; return the embeddings by item id, for equal ids those of the last item.
 
     Args:
         embedder: the model.

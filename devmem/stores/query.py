@@ -69,7 +69,7 @@ class MemoryQuery:
     """A query to one store."""
 
     text: str
-    """What the user or the previous node said."""
+    """The user's or the previous node's words."""
     top_k: int = 3
     """Maximum number of hits, or of conversations."""
     similarity_threshold: float = -1.0
@@ -79,7 +79,7 @@ class MemoryQuery:
     """The query with its multimodal blocks."""
     where: Filter = field(default_factory=Filter)
     asked_at: float | None = None
-    """When the question is asked, in seconds since the epoch: what "last week" starts from; None means now."""
+    """Time of the question in seconds since the epoch, which "last week" is relative to; None means now."""
     explain: bool = False
     """Report what was cut and why, and what the filter left out; this takes longer."""
     embedding: QueryEmbedding = field(default=None)  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""What a store is made from: its declaration, resolved against where the workflow lives."""
+"""The arguments of a store type's factory: a store's declaration and the folders its paths are relative to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ C = TypeVar("C", bound=ConfigModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSetup:
-    """Everything that a store type's factory gets; the configuration in it is never changed."""
+    """Arguments of a store type's factory; the configuration in it is never changed."""
 
     name: str
     store_type: str
@@ -31,12 +31,12 @@ class StoreSetup:
     open_chat: Callable[[ChatConfig], ChatModel] = open_chat
     """Opens the chat model that a store's `llm:` block names."""
     clock: Callable[[], float] = time.time
-    """Gives the time in seconds since the epoch."""
+    """The wall clock, in seconds since the epoch."""
     monotonic: Callable[[], float] = time.monotonic
     """Seconds of a clock that is never set, for backoff: a jump of the wall clock must not prolong a wait."""
 
     def config_as(self, model: type[C]) -> C:
-        """Give the configuration with the type that the store knows it has.
+        """Return the configuration as an instance of the store type's model.
 
         Raises:
             TypeError: the store was registered with another configuration model.

@@ -1,4 +1,4 @@
-"""Tests of a suite that apply only where a place or a store can do something."""
+"""Tests of a suite that apply only to collections or stores with an ability."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEEDS = "_abilities_needed"
 
 
 def needs(*abilities: str) -> Callable[[T], T]:
-    """Mark a test as one for classes whose attributes of these names are true."""
+    """Apply a test only to classes whose attributes of these names are true."""
 
     def mark(test: T) -> T:
         setattr(test, _NEEDS, abilities)
@@ -22,7 +22,7 @@ def needs(*abilities: str) -> Callable[[T], T]:
 
 
 class OnlyWhatApplies:
-    """Base of a suite: a subclass that says it cannot do something has no test of it, so none is left to skip."""
+    """Base of a suite: a subclass without an ability has no tests of it, so that none is skipped."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -1,4 +1,4 @@
-"""Makes a failed `assert` in the suites as telling as one in a test file; imported before them."""
+"""Assertion rewriting for the suites, so that a failed `assert` shows its values; imported before them."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ _SUITES: Final = (
     "devmem.testing.store_suite",
 )
 
-# Who imported a suite's module directly goes without.
+# A module that was imported directly cannot be rewritten any more.
 pytest.register_assert_rewrite(*(name for name in _SUITES if name not in sys.modules))

@@ -12,13 +12,13 @@ from devmem.llm.base import ChatReply, ChatRequest
 from devmem.testing.outage import Outage
 
 Line: TypeAlias = str | Exception | Callable[[ChatRequest], str]
-"""One answer of a script: its text, what is raised in its place, or what makes it from the request."""
+"""One answer of a script: its text, an exception to raise, or a function that makes it from the request."""
 
 _QUOTED: Final = 8
 
 
 class ScriptedChat:
-    """Answers with the lines of a script, one a request; without a line left, with words of what it was asked.
+    """Answers with the lines of a script, one for each request; after the last line, with words of the request.
 
     Such an answer starts with a digest of the whole request, so that different requests get different answers.
     """
@@ -35,7 +35,7 @@ class ScriptedChat:
         return [request.messages[-1].text() for request in self.requests]
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Give the next line; an exception that stands in its place is raised."""
+        """Return the next line; an exception in its place is raised."""
         with self._lock:
             self.requests.append(request)
             line = self._script.pop(0) if self._script else _echo

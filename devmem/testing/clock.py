@@ -10,7 +10,7 @@ class ManualClock:
         self.now = now
 
     def __call__(self) -> float:
-        """Give the time."""
+        """Return the time."""
         return self.now
 
     def advance(self, seconds: float) -> None:

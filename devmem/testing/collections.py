@@ -20,10 +20,10 @@ __all__ = ["CollectionSuite", "OpenCollection"]
 class CollectionSuite(
     Keeping, Forgetting, Searching, Conversing, RankingEvidence, RankingChoice, Embedding, Filtering, Content, Sharing
 ):
-    """What every collection promises; inherit from it in a test file and supply the fixture `open_collection`.
+    """The contract of every collection; inherit from it in a test file and supply the fixture `open_collection`.
 
-    The fixture gives an `OpenCollection`: a function that opens the same place each time it is called. Say
-    `persists = False` where a place forgets its items when it is closed.
+    The fixture returns an `OpenCollection`: a function that opens the same place each time it is called. Set
+    `persists = False` where a place loses its items when it is closed.
 
         class TestMyCollection(CollectionSuite):
             @pytest.fixture

@@ -19,7 +19,7 @@ from devmem.testing.outage import Outage
 # Words in ASCII; of other scripts each letter, so that texts without spaces share words too.
 _WORD: Final = re.compile(r"[a-z0-9]+|[^\W_]")
 _OWN_SHARE: Final = 0.1
-"""How much a text's own direction counts beside that of each of its words: enough to tell "a b" from "b a"."""
+"""Weight of a text's own direction beside that of each of its words: enough to tell "a b" from "b a"."""
 
 
 class HashEmbedder:
@@ -36,7 +36,7 @@ class HashEmbedder:
         self._dimension = dimension
         self._lock = threading.Lock()
         self.calls = 0
-        """How often `embed` was called."""
+        """Number of calls of `embed`."""
         self.texts: list[str] = []
         """Every text that was embedded, in order."""
 
@@ -53,21 +53,21 @@ class HashEmbedder:
         return np.array([self.vector(text) for text in texts], dtype=np.float32).reshape(-1, self._dimension)
 
     def vector(self, text: str) -> Vector:
-        """Give the vector of one text, shape (dimension,), without counting a call."""
+        """Return the vector of one text, shape (dimension,), without counting a call."""
         total = _OWN_SHARE * self._direction(f"text {text}")
         for word in _WORD.findall(text.casefold()):
             total += self._direction(f"word {word}")
         return (total / np.linalg.norm(total)).astype(np.float32)
 
     def _direction(self, key: str) -> Vector:
-        """Give a row of -1 and 1 that looks random; those of two keys are almost at right angles."""
+        """Return a pseudorandom row of -1 and 1; the rows of two keys are almost orthogonal."""
         digest = shake_256(key.encode("utf-8", "surrogatepass")).digest((self._dimension + 7) // 8)
         bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[: self._dimension]
         return bits.astype(np.float32) * np.float32(2) - np.float32(1)
 
 
 class HashTokenEmbedder(HashEmbedder):
-    """A `HashEmbedder` that gives token vectors too: a word has the same one wherever it stands."""
+    """A `HashEmbedder` with token vectors: a word has the same one everywhere."""
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
         """Embed the texts and their words."""

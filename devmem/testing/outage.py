@@ -1,4 +1,4 @@
-"""Being down, for doubles of services."""
+"""Outages, for doubles of services."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class Outage:
 
     _down = True
     refused = 0
-    """How often it was asked while the service was down."""
+    """Number of requests while the service was down."""
 
     def recover(self) -> None:
         """Let the service answer from now on."""
@@ -19,6 +19,6 @@ class Outage:
         self._down = True
 
     def _refuses(self) -> bool:
-        """Say whether the service is down, and count a question that it does not answer."""
+        """Whether the service is down; a request that it refuses is counted."""
         self.refused += self._down
         return self._down

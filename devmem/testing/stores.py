@@ -10,9 +10,9 @@ __all__ = ["OpenStore", "StoreSuite"]
 
 
 class StoreSuite(Writing, Recalling):
-    """What every store that is written to promises; inherit from it in a test file and name the type.
+    """The contract of every store that agents write to; inherit from it in a test file and name the type.
 
-    `config` is the store's `config:` block. Say `persists`, `searches` or `embeds = False` where that is so.
+    `config` is the store's `config:` block. Set `persists`, `searches` or `embeds` to False for an ability it lacks.
 
         class TestMyMemory(StoreSuite):
             store_class = MyMemory

@@ -1,4 +1,4 @@
-"""What `blackboard` keeps and shows."""
+"""Entries of a `blackboard` store: which are kept, and which are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong in DevAll (ChatDev 2) must not go wrong here; the number is the fault's in our list."""
+"""Faults of DevAll (ChatDev 2) that must not occur here; the numbers are those of our list."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_d7_the_same_exchange_is_one_item(make_store: Make, exchange: Exchange) 
 
 
 def test_two_pictures_with_the_same_words_are_two_items(make_store: Make) -> None:
-    """What was asked about one image is not answered by what was said of another."""
+    """An answer about one image is not given for another."""
     store = make_store("simple")
     for content in ("AAAA", "BBBB"):
         ref = AttachmentRef(attachment_id=content, data_uri=f"data:image/png;base64,{content}")
@@ -195,7 +195,7 @@ def test_d21_an_auto_path_does_not_change_the_configuration(
 
 
 def test_d24_an_attachment_is_written_once(make_store: Make, tmp_path: Path) -> None:
-    """There every save wrote all of them anew."""
+    """DevAll writes every item again at each save."""
     store = make_store("simple", memory_path="notes.db")
     ref = AttachmentRef(attachment_id="big", data_uri="data:image/png;base64," + "AAAA" * 100_000)
     block = SnapshotBlock(role="assistant", block=MessageBlock(type="image", attachment=ref))

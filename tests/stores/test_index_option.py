@@ -1,4 +1,4 @@
-"""What a store's `index:` block says is how its vectors are searched."""
+"""A store's `index:` block decides how its vectors are searched."""
 
 from __future__ import annotations
 

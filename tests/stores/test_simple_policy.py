@@ -1,4 +1,4 @@
-"""What `simple` keeps, what it shows of it, and how it ranks."""
+"""Items of a `simple` store: which are kept, how they are shown, and how they rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of the suite share: how a store is opened, and what is written to it."""
+"""Fixtures of the suite: how a store is opened, and the exchanges that are written to it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from devmem.testing.embedders import HashEmbedder
 
 NAME: Final = "suite"
 EMBEDDING: Final[Mapping[str, JsonValue]] = {"provider": "openai", "model": "testing"}
-"""Any model will do: the suite's embedder is opened in its place."""
+"""Any model: the suite opens its own embedder in its place."""
 
 
 class OpenStore(Protocol):
     """Opens the same place each time it is called, loads the store, and closes it when the test is over."""
 
     def __call__(self, *, embedder: Embedder | None = None, clock: ManualClock | None = None) -> MemoryBase:
-        """Open it with an embedder, or without one; `clock` gives the time."""
+        """Open it with an embedder, or without one; `clock` is its time."""
         ...
 
 
 def exchange(asked: str, answered: str, **fields: Any) -> MemoryWritePayload:  # noqa: ANN401 - fields of every type
-    """Make what a node writes after it answered."""
+    """Return the payload of a node that has answered."""
     return MemoryWritePayload(
         inputs_text=asked,
         input_snapshot=MemoryContentSnapshot(text=f"(user) {asked}"),
@@ -41,18 +41,18 @@ def exchange(asked: str, answered: str, **fields: Any) -> MemoryWritePayload:  #
 
 
 class Opening(OnlyWhatApplies):
-    """What a store's test class says, and the fixtures made of it."""
+    """Attributes of a store's test class, and the fixtures made of them."""
 
     store_class: ClassVar[type[MemoryBase]]
     """The type under test."""
     config: ClassVar[Mapping[str, JsonValue]] = {}
     """Its `config:` block; relative paths start in the test's own folder."""
     persists: ClassVar[bool] = True
-    """With this configuration, what was written is there when the store is opened again."""
+    """Whether items outlive the store with this configuration."""
     searches: ClassVar[bool] = True
-    """It finds what fits the query; otherwise it gives the same whatever the query is."""
+    """Whether it finds what fits the query; otherwise it returns the same for every query."""
     embeds: ClassVar[bool] = True
-    """Its configuration takes an `embedding:` block."""
+    """Whether its configuration takes an `embedding:` block."""
 
     @pytest.fixture
     def open_store(self, tmp_path: Path) -> Iterator[OpenStore]:

@@ -1,4 +1,4 @@
-"""What is kept is found: by its words, by its meaning, within its scope, also after the provider was down."""
+"""Stored items are found: by words, by meaning, within their scope, also after an outage of the provider."""
 
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from devmem.collections import Filter
+from devmem.collections import Filter, passages_of
 from devmem.model.items import MemoryContentSnapshot, Scope
 from devmem.model.results import WriteStatus
 from devmem.stores import MemoryBase, MemoryQuery
@@ -54,7 +54,7 @@ class Recalling(Opening):
         assert store.retrieve("", "anything", 3) == []
 
     def test_conversations_are_found(self, store: MemoryBase) -> None:
-        """At most so many, each with so many of its items, every one marked with the store's name."""
+        """At most `top_k` conversations of at most `hits_each` items, every item marked with the store's name."""
         _filled(store)
         groups = store.search_conversations(MemoryQuery(text="the train the key the bread", top_k=2), hits_each=1)
         assert 1 <= len(groups) <= 2
@@ -88,7 +88,7 @@ class Recalling(Opening):
         assert store.count_memories() == 1
 
     def test_the_same_words_of_two_users_are_two_items(self, store: MemoryBase) -> None:
-        """What one said is not withheld from the other because it is known already."""
+        """A text that one user said is no duplicate when another says it."""
         for user in ("ann", "bob"):
             payload = exchange("What do I like?", "You like dark chocolate.", scope=Scope(user=user))
             assert store.update(payload).status is WriteStatus.STORED
@@ -99,7 +99,7 @@ class Recalling(Opening):
         embedder = HashEmbedder()
         store = _filled(open_store(embedder=embedder))
         (train,) = [item for item in store.recent(9) if "Vienna" in item.content_summary]
-        assert store.retrieve("", train.content_summary, 3, similarity_threshold=0.95) == [train]
+        assert store.retrieve("", passages_of(train)[0], 3, similarity_threshold=0.95) == [train]
 
     @needs("embeds")
     def test_a_provider_that_is_down_costs_no_write(self, open_store: OpenStore) -> None:
@@ -120,8 +120,8 @@ class Recalling(Opening):
         assert hit.similarity > 0.5
 
     @needs("embeds")
-    def test_a_provider_that_is_down_is_left_in_peace(self, open_store: OpenStore) -> None:
-        """A run is not slowed down by asking it again at every node."""
+    def test_a_provider_that_is_down_is_not_asked_at_every_write(self, open_store: OpenStore) -> None:
+        """The store backs off, so that an outage does not slow down every node."""
         embedder = FailingEmbedder()
         store = open_store(embedder=embedder)
         for n in range(20):

@@ -1,4 +1,4 @@
-"""What a node writes is kept, whole and durably, or the outcome says why not."""
+"""Writes of a node are kept, whole and durably, or the outcome says why not."""
 
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations

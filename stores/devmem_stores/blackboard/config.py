@@ -1,4 +1,4 @@
-"""What a `blackboard` store can be told."""
+"""Configuration of the `blackboard` store type."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ class BlackboardConfig(PlaceConfig):
     max_age: float | None = Field(default=None, gt=0)
     """Seconds that an entry stays on the board; absent means until `max_items` pushes it out."""
     order: Literal["newest", "chronological"] = "newest"
-    """How the last entries are given: the newest first, or as they happened."""
+    """Order of the entries: the newest first, or as they happened."""

@@ -22,10 +22,10 @@ from devmem_stores.blackboard.config import BlackboardConfig
 
 
 class BlackboardMemory(CollectionMemory):
-    """Appends every output, and gives the last ones, whatever the query."""
+    """Appends every output, and returns the last ones, whatever the query."""
 
     config_model: ClassVar[type[ConfigModel]] = BlackboardConfig
-    summary: ClassVar[str] = "Shared log: gives every node the last entries, without searching"
+    summary: ClassVar[str] = "Shared log: every node sees the last entries, without searching"
     unique: ClassVar[Unique] = Unique.ID
 
     def __init__(self, setup: StoreSetup) -> None:

@@ -13,7 +13,7 @@ from devmem.stores import estimate_tokens, split_sentences
 from devmem_stores.file.sections import Section, lines_of
 
 _WHOLE: Final = 4
-"""A code fence is kept whole up to so many times the size of a chunk."""
+"""A code fence is kept whole up to this multiple of the chunk size."""
 _WORD_END: Final = re.compile(r"\s+")
 
 Measure = Callable[[str], int]
@@ -23,7 +23,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """How long chunks are."""
+    """Length of chunks."""
 
     size: int
     overlap: int
@@ -32,7 +32,7 @@ class Chunking:
 
     @property
     def measure(self) -> Measure:
-        """What measures a text."""
+        """Function that measures a text in the unit."""
         return len if self.unit == "characters" else estimate_tokens
 
 
@@ -67,7 +67,7 @@ def chunk(section: Section, chunking: Chunking) -> Iterator[Piece]:
 
 
 def spans(text: str, chunking: Chunking, whole: Sequence[Span] = ()) -> list[Span]:
-    """Give the chunks of a text as spans, in order; what lies between two of them is nothing."""
+    """Return the chunks of a text as spans, in order; only blanks lie between two of them."""
     if chunking.measure(text) <= chunking.size:
         return [(0, len(text))] if text.strip() else []
     found: list[Span] = []
@@ -86,7 +86,7 @@ def spans(text: str, chunking: Chunking, whole: Sequence[Span] = ()) -> list[Spa
 
 
 def _units(text: str, chunking: Chunking, whole: Sequence[Span]) -> Iterator[Span]:
-    """Give what is not torn apart without need: fences, sentences, lines; longer ones in parts."""
+    """Return the units that a chunk keeps whole where it can: fences, sentences, lines; longer ones in parts."""
     at = 0
     for start, end in [*whole, (len(text), len(text))]:
         for sentence in split_sentences(text[at:start]):
@@ -115,7 +115,7 @@ def _parts(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span
 
 
 def _fitting(text: str, start: int, end: int, chunking: Chunking) -> int:
-    """Give how many characters from `start` on fit into a chunk, at least one."""
+    """Return the number of characters from `start` that fit into a chunk, at least one."""
     if chunking.unit == "characters":
         return chunking.size
     low, high = 1, min(end - start, 8 * chunking.size)
@@ -129,7 +129,7 @@ def _fitting(text: str, start: int, end: int, chunking: Chunking) -> int:
 
 
 def _overlap_start(text: str, start: int, end: int, chunking: Chunking, room: int) -> int:
-    """Give where the next chunk begins: at a sentence, else at a word, so that it repeats at most `overlap`."""
+    """Return where the next chunk begins: at a sentence, else at a word, so that it repeats at most `overlap`."""
     most = min(chunking.overlap, room)
     if most <= 0:
         return end

@@ -1,4 +1,4 @@
-"""From a file's sections to its chunks, and from a chunk to the item that stands for it."""
+"""Chunks of a file's sections, and the items that store them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devmem_stores.file.chunking import Chunking, chunk
 from devmem_stores.file.sections import Section
 
 VERSION = "1"
-"""Recorded with every file; chunks made by another version are made anew."""
+"""Recorded with every file; files chunked by another version are chunked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Chunk:
     id: str
     """Made of the file's name and the content, so that a chunk which only moved keeps it."""
     summary: str
-    """The headings or the symbol that it stands below, and its text."""
+    """Its headings or its symbol, and its text."""
     hash: str
     """SHA-256 of the summary: equal ones have the same embedding."""
     section: Section
@@ -51,7 +51,7 @@ def chunks_of(name: str, sections: Iterable[Section], chunking: Chunking) -> lis
 
 
 def _summary(section: Section, text: str) -> str:
-    """Put the headings before the text, without those that its first line says itself."""
+    """Put the headings before the text, without those that its first line contains."""
     first = text.split("\n", 1)[0]
     above = [part for part in section.heading if part and part not in first]
     # A definition's own line says its name, but not the class that it is in.
@@ -95,13 +95,13 @@ def item_of(name: str, made: Chunk, now: float) -> MemoryItem:
 
 
 def citation(name: str, made: Chunk) -> str:
-    """Write where a chunk stands: `docs/guide.md:40-62`, and `paper.pdf:page 3` where there are pages."""
+    """Return the place of a chunk: `docs/guide.md:40-62`, or `paper.pdf:page 3` where there are pages."""
     if made.section.page is not None:
         return f"{name}:page {made.section.page}"
     return f"{name}:{made.first}" if made.first == made.last else f"{name}:{made.first}-{made.last}"
 
 
 def shown(hit: Hit) -> MemoryItem:
-    """Give a hit's item with its citation before the text, as an agent should see it."""
+    """Return a hit's item with its citation before the text, as an agent sees it."""
     cited = hit.item.metadata.get("citation")
     return replace(hit.item, content_summary=f"[{cited}] {hit.item.content_summary}") if cited else hit.item

@@ -1,4 +1,4 @@
-"""What a `file` store can be told."""
+"""Configuration of the `file` store type."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class FileSource(ConfigModel):
     encoding: Annotated[str, AfterValidator(_known_encoding)] | None = None
     """Encoding of the files; absent detects it for each."""
     exclude: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
-    """What to leave out, written as in a `.gitignore`, relative to the source."""
+    """Patterns of files to leave out, as in a `.gitignore`, relative to the source."""
     gitignore: bool = False
-    """Leave out what the `.gitignore` files in the source, and in the repository above it, leave out."""
+    """Leave out files that the `.gitignore` files of the source, and of the repository above it, ignore."""
 
 
 class FileConfig(CollectionConfig):
@@ -66,9 +66,9 @@ class FileConfig(CollectionConfig):
     chunk_size: int = Field(default=500, ge=32)
     """Greatest length of a chunk, in `chunk_unit`; a code fence may be up to four times as long."""
     chunk_overlap: int = Field(default=50, ge=0)
-    """How much of a chunk's end the next one of the same section repeats, in `chunk_unit`; less than half a chunk."""
+    """Length of a chunk's end that the next one of the same section repeats, in `chunk_unit`; at most half a chunk."""
     chunk_unit: Literal["characters", "tokens"] = "characters"
-    """What chunks are measured in; tokens are estimated without the model's tokenizer."""
+    """Unit of chunk lengths; tokens are estimated without the model's tokenizer."""
     watch: bool = False
     """Follow changes while the store is open, within two seconds; without it they are taken in at every load."""
 

@@ -1,4 +1,4 @@
-"""From a file's bytes to its text."""
+"""Decoding of text files whose encoding is known, or detected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MARKS: Final = (
 )
 """UTF-32 before UTF-16, whose mark it begins with."""
 _LOOKED_AT: Final = 256 * 1024
-"""Bytes that an unknown encoding is guessed from."""
+"""Number of bytes from which an unknown encoding is detected."""
 _CONTROLS: Final = re.compile("[\x00-\x08\x0e-\x1a]")
 
 
@@ -24,7 +24,7 @@ class UnreadableError(ValueError):
 
 
 def decode(data: bytes, encoding: str | None) -> str:
-    """Give the text, every line end a line feed; the encoding is detected when it is None.
+    """Return the text, every line end a line feed; the encoding is detected when it is None.
 
     Raises:
         UnreadableError: the bytes are not of that encoding, or not a text at all.

@@ -1,6 +1,6 @@
-"""What the index knows of the files: a small SQLite file beside the collection, written after the chunks.
+"""The record of the indexed files: a small SQLite file beside the collection, written after the chunks.
 
-It is a record of work done, never the truth: without it every file is read again, and finds its chunks embedded.
+It can be lost: without it every file is read again, and finds its chunks embedded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COLUMNS: Final = "name, size, mtime_ns, checked_ns, sha256, recipe, problem, ch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is known of one file."""
+    """Record of one file."""
 
     name: str
     size: int
@@ -42,7 +42,7 @@ class Entry:
     recipe: str
     """How it was read and chunked; empty when that has to be done again."""
     problem: str = ""
-    """Why it could not be indexed."""
+    """Why it could not be indexed; empty when it was."""
     chunks: int = 0
 
 
@@ -50,7 +50,7 @@ class Manifest:
     """The files of one index. Not thread-safe: its owner holds a lock."""
 
     def __init__(self, path: str | None) -> None:
-        """Open the file, and make it when it is not there, or not what it should be; None keeps it in memory.
+        """Open the file; it is created where it is absent, and rebuilt where it is damaged. None keeps it in memory.
 
         Raises:
             CollectionUnwritableError: it cannot be written.
@@ -61,7 +61,7 @@ class Manifest:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError) or path is None:
                 raise CollectionUnwritableError(self._path, f"cannot be opened: {error}") from error
-            _LOG.warning("%s: is damaged (%s) and is made anew; every file is read again.", path, error)
+            _LOG.warning("%s: is damaged (%s) and is rebuilt; every file is read again.", path, error)
             Path(path).unlink()
             with self._worded():
                 self._db = self._opened()
@@ -103,27 +103,27 @@ class Manifest:
                 raise
 
     def entries(self) -> dict[str, Entry]:
-        """Give all files by name."""
+        """Return all files by name."""
         with self._worded():
             rows = self._db.execute(f"SELECT {_COLUMNS} FROM files ORDER BY name").fetchall()
         names = _COLUMNS.split(", ")
         return {row[0]: Entry(**dict(zip(names, row, strict=True))) for row in rows}
 
     def ids(self, name: str) -> list[str]:
-        """Give the chunks of a file, in its order; none when the file is not known."""
+        """Return the ids of a file's chunks, in order; none when the file is not known."""
         with self._worded():
             row = self._db.execute("SELECT ids FROM files WHERE name = ?", (name,)).fetchone()
         return json.loads(row[0]) if row else []
 
     def intend(self, names: Sequence[str], ids: Iterable[str]) -> None:
-        """Note that the files are being indexed and which chunks they will get, before these are stored."""
+        """Record that the files are being indexed and which chunks they will get, before these are stored."""
         with self._writing() as db:
-            # Were the file to become again what the row tells of, nobody would notice that its chunks have changed.
+            # Without this, a file that changes back would pass for unchanged while its chunks are not.
             db.executemany("UPDATE files SET recipe = '' WHERE name = ?", [(name,) for name in names])
             db.executemany("INSERT OR IGNORE INTO loose(id) VALUES (?)", [(each,) for each in ids])
 
     def record(self, entry: Entry, ids: Sequence[str]) -> None:
-        """Note that a file is indexed; the chunks that it had and has no more are loose."""
+        """Record that a file is indexed; chunks that it had before and has no more become loose."""
         with self._writing() as db:
             self._loosen(db, [entry.name])
             values = (
@@ -136,7 +136,7 @@ class Manifest:
             db.executemany("DELETE FROM loose WHERE id = ?", [(each,) for each in ids])
 
     def touch(self, entry: Entry) -> None:
-        """Note that a file was looked at and is what it was."""
+        """Record that a file was checked and is unchanged."""
         with self._writing() as db:
             db.execute(
                 "UPDATE files SET size = ?, mtime_ns = ?, checked_ns = ? WHERE name = ?",
@@ -144,7 +144,7 @@ class Manifest:
             )
 
     def remove(self, names: Sequence[str]) -> None:
-        """Forget files; their chunks are loose."""
+        """Forget files; their chunks become loose."""
         with self._writing() as db:
             self._loosen(db, names)
             db.executemany("DELETE FROM files WHERE name = ?", [(name,) for name in names])
@@ -157,17 +157,17 @@ class Manifest:
             db.executemany("INSERT OR IGNORE INTO loose(id) VALUES (?)", [(each,) for each in had])
 
     def loose(self) -> list[str]:
-        """Give the chunks that no file has."""
+        """Return the chunks that no file has."""
         with self._worded():
             return [row[0] for row in self._db.execute("SELECT id FROM loose")]
 
     def forget(self, ids: Sequence[str]) -> None:
-        """Note that loose chunks are deleted."""
+        """Record that loose chunks are deleted."""
         with self._writing() as db:
             db.executemany("DELETE FROM loose WHERE id = ?", [(each,) for each in ids])
 
     def reconcile(self, there: set[str]) -> None:
-        """Compare with the chunks that are there: files that lack some are to be read, and what is left is loose."""
+        """Compare with the stored chunks: files that lack some are to be read again, chunks of no file become loose."""
         with self._writing() as db:
             known: set[str] = set()
             lacking = []
@@ -180,7 +180,7 @@ class Manifest:
             db.executemany("INSERT OR IGNORE INTO loose(id) VALUES (?)", [(each,) for each in there - known])
 
     def chunks(self) -> int:
-        """Count the chunks of all files."""
+        """Return the number of chunks of all files."""
         with self._worded():
             return int(self._db.execute("SELECT coalesce(sum(chunks), 0) FROM files").fetchone()[0])
 

@@ -1,4 +1,4 @@
-"""What a file is split into before it is chunked: sections, each a text whose lines know where they came from."""
+"""Sections: the parts of a file that are chunked one by one, with the file's line for each line of text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Section:
     numbers: Sequence[int]
     """For each line of the text, the 1-based line of the file that it comes from."""
     heading: tuple[str, ...] = ()
-    """The headings that it stands below, outermost first."""
+    """Its headings, outermost first."""
     symbol: str | None = None
-    """The definition that it is, as in `Class.method`."""
+    """Name of the definition, such as `Class.method`."""
     page: int | None = None
     """1-based, where the file has pages."""
     last: int | None = None

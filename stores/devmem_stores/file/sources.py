@@ -1,4 +1,4 @@
-"""Finding the files of the sources: each file once, nothing outside a source, and what cannot be looked at by name."""
+"""Listing the files of the sources: each file once, nothing outside a source, unreadable folders by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem_stores.file.config import FileSource
-from devmem_stores.file.ignoring import Ignoring
+from devmem_stores.file.exclusion import Exclusion
 
 DEFAULT_TYPES: Final = frozenset(
     """.md .markdown .mdx .txt .text .rst .adoc .org .tex .log .html .htm .xhtml .pdf .docx .csv .tsv .jsonl .ndjson
@@ -20,9 +20,9 @@ DEFAULT_TYPES: Final = frozenset(
     .cc .cpp .cxx .hpp .hh .cs .rb .php .swift .m .lua .pl .r .jl .ex .exs .erl .hs .ml .clj .dart .sh .bash .zsh .ps1
     .sql .proto .graphql .vue .svelte .css .scss""".split()
 )
-"""Endings that are indexed when a source names none."""
+"""Suffixes that are indexed when a source names none."""
 _WILDCARD: Final = re.compile(r"\*\*/?|\*|\?|\[!?[^\]]+\]")
-_LEFT_ALONE: Final = frozenset(
+_EXCLUDED: Final = frozenset(
     """.git .hg .svn .devmem __pycache__ node_modules .venv .tox .mypy_cache .ruff_cache .pytest_cache .hypothesis
     .idea""".split()
 )
@@ -34,7 +34,7 @@ class Found:
     """A file of a source."""
 
     name: str
-    """The path as the source writes it: what the index knows the file by, and what is cited."""
+    """The path as the source writes it: the file's name in the index and in citations."""
     path: Path
     size: int
     mtime_ns: int
@@ -43,17 +43,17 @@ class Found:
 
 @dataclass(slots=True)
 class Scan:
-    """What one look at all sources gave."""
+    """Result of listing all sources."""
 
     files: dict[str, Found] = field(default_factory=dict)
     """By name."""
     problems: dict[str, str] = field(default_factory=dict)
-    """What could not be looked at, by name, and why."""
+    """Files and folders that could not be examined, by name, and why."""
     unseen: list[str] = field(default_factory=list)
-    """Names of folders that could not be listed: what is known of their files stays."""
+    """Names of folders that could not be listed: their files stay in the index."""
 
     def hides(self, name: str) -> bool:
-        """Say whether a file of this name may be there, though it was not seen."""
+        """Whether a file of this name may exist, though it was not seen."""
         return any(name.startswith(f"{folder}/") for folder in self.unseen)
 
 
@@ -61,10 +61,10 @@ class Sources:
     """The sources of one store."""
 
     def __init__(self, sources: Sequence[FileSource], base_dir: Path, own: Sequence[str]) -> None:
-        """Prepare to look at the sources.
+        """Prepare to list the sources.
 
         Args:
-            sources: as the configuration names them.
+            sources: from the configuration.
             base_dir: where relative paths start.
             own: prefixes of the absolute paths of the index's own files, which are never indexed.
         """
@@ -72,7 +72,7 @@ class Sources:
         self._own = tuple(os.path.realpath(path) for path in own)
 
     def scan(self) -> Scan:
-        """Look at all sources; nothing is read but folders."""
+        """List all sources; no file is read."""
         scan, seen = Scan(), set[str]()
         for source in self._sources:
             for found in self._files(source, scan):
@@ -83,7 +83,7 @@ class Sources:
         return scan
 
     def roots(self) -> list[tuple[Path, bool]]:
-        """Give the folders in which changes matter, and whether those below them do too."""
+        """Return the folders to watch, each with whether its subfolders are watched too."""
         roots: dict[Path, bool] = {}
         for source in self._sources:
             path = self._absolute(_fixed_part(source.path))
@@ -127,12 +127,12 @@ class Sources:
         if none:
             scan.problems[source.path] = "no file matches this pattern"
 
-    def _rules(self, root: Path, source: FileSource, scan: Scan) -> Ignoring:
+    def _rules(self, root: Path, source: FileSource, scan: Scan) -> Exclusion:
         try:
-            return Ignoring.of(root, source.exclude, gitignore=source.gitignore)
+            return Exclusion.of(root, source.exclude, gitignore=source.gitignore)
         except OSError as error:
             scan.problems[str(root)] = f"a .gitignore cannot be read: {error}"
-            return Ignoring.of(root, source.exclude, gitignore=False)
+            return Exclusion.of(root, source.exclude, gitignore=False)
 
     def _below(self, root: Path, name: str, source: FileSource, scan: Scan) -> Iterator[Found]:
         """Walk a folder, entries in order; a link that leads out of the source is not followed."""
@@ -159,7 +159,7 @@ class Sources:
                 if not is_folder:
                     if _has_type(path, source):
                         yield from self._found(path, entry_name, source, scan)
-                elif source.recursive and entry.name not in _LEFT_ALONE:
+                elif source.recursive and entry.name not in _EXCLUDED:
                     real = os.path.realpath(path)
                     if real not in walked:
                         walked.add(real)
@@ -173,7 +173,7 @@ class Sources:
         except FileNotFoundError:
             return  # deleted since its folder was listed, or a link to nothing
         except OSError as error:
-            scan.problems[name] = f"cannot be looked at: {error.strerror or error}"
+            scan.problems[name] = f"cannot be examined: {error.strerror or error}"
             scan.unseen.append(name)
             return
         if stat.S_ISREG(status.st_mode):
@@ -183,7 +183,7 @@ class Sources:
 
 
 def _fixed_part(pattern: str) -> str:
-    """Give the part of a pattern before its first wildcard, whole folders only."""
+    """Return the part of a pattern before its first wildcard, whole folders only."""
     parts: list[str] = []
     for part in Path(pattern).parts:
         if glob.has_magic(part):

@@ -1,4 +1,4 @@
-"""The `file` store: files and folders as memory, found by meaning and by words, and always what the files say."""
+"""The `file` store: files and folders as memory, found by meaning and by words, kept up to date with the files."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from devmem.stores import (
     Vector,
     skipped,
 )
-from devmem_stores.file import comparing
+from devmem_stores.file import comparison
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import shown
 from devmem_stores.file.config import FileConfig
-from devmem_stores.file.devall import read_old_index, usable_vectors
-from devmem_stores.file.indexing import Indexer
+from devmem_stores.file.devall_index import read_old_index, usable_vectors
+from devmem_stores.file.indexer import Indexer
 from devmem_stores.file.manifest import Manifest
-from devmem_stores.file.rebuilding import rebuild
+from devmem_stores.file.model_change import rebuild
 from devmem_stores.file.sources import Sources
 
 if TYPE_CHECKING:
-    from devmem_stores.file.watching import Watcher
+    from devmem_stores.file.watcher import Watcher
 
 _LOG: Final = logging.getLogger("devmem.stores.file")
 _READ_ONLY: Final = "read-only: a file store holds what its files say"
 
 
 class FileMemory(CollectionMemory):
-    """Chunks of files as items; the files are the truth, and nothing else is written."""
+    """Chunks of files as items; the files are the source of truth, and agents write nothing."""
 
     config_model: ClassVar[type[ConfigModel]] = FileConfig
     summary: ClassVar[str] = "Documents: indexes files and folders, read-only, keeps up with their changes"
@@ -60,11 +60,11 @@ class FileMemory(CollectionMemory):
             size=self.config.chunk_size, overlap=self.config.chunk_overlap, unit=self.config.chunk_unit
         )
         self.report: IndexReport | None = None
-        """What the last pass over the files did."""
+        """Report of the last pass over the files."""
         self._location = setup.location(self.config.memory_path)
         self._indexing = threading.RLock()
         self._watcher: Watcher | None = None
-        self._said: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     @cached_property
     def _sources(self) -> Sources:
@@ -72,7 +72,7 @@ class FileMemory(CollectionMemory):
         return Sources(self.config.file_sources, self.setup.base_dir, [path for path in own if "://" not in path])
 
     def _beside(self, suffix: str) -> str | None:
-        """Give the path of a file that belongs to the index; None when the index is in memory."""
+        """Return the path of a file that belongs to the index; None when the index is in memory."""
         if self._location is None:
             return None
         if "://" not in self._location:
@@ -86,7 +86,7 @@ class FileMemory(CollectionMemory):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other threads and processes from indexing at the same time."""
+        """Exclude other threads and processes from indexing at the same time."""
         path = self._beside(".lock")
         with self._indexing:
             if path is None:
@@ -120,24 +120,24 @@ class FileMemory(CollectionMemory):
                 self.chunking,
                 embeds=self.embedder is not None,
                 clock=self.setup.clock,
-                known_encodings={text: PassageEmbeddings.of(vector) for text, vector in self._old_vectors().items()},
+                known_embeddings={text: PassageEmbeddings.of(vector) for text, vector in self._old_vectors().items()},
             )
             self.report = indexer.run(self._sources.scan(), progress, rebuild=rebuild)
             self.save()
-        self._say(self.report)
+        self._log_problems(self.report)
         return self.report
 
     def plan(self, *, rebuild: bool = False) -> IndexPlan:
-        """Say what `index` would do; no file is made."""
+        """Report what `index` would do; no file is written."""
         path = self._beside(".manifest")
         with self._indexing:
             missing = path is None or not Path(path).exists()
             known = {} if missing and "_manifest" not in self.__dict__ else self._manifest.entries()
-            return comparing.plan(self._sources.scan(), known, self.chunking, rebuild=rebuild)
+            return comparison.plan(self._sources.scan(), known, self.chunking, rebuild=rebuild)
 
     def watch(self, changed: Callable[[IndexReport], None] | None = None) -> None:
         """Follow changes until the store is closed."""
-        from devmem_stores.file.watching import Watcher
+        from devmem_stores.file.watcher import Watcher
 
         def take_in() -> None:
             report = self.index()
@@ -160,7 +160,7 @@ class FileMemory(CollectionMemory):
         if self.embedder is None or location is None or "://" in location:
             raise error
         _LOG.warning(
-            "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded anew; "
+            "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded again; "
             "the old index stays as it is until that is done",
             self.name, error.recorded, error.wanted,
         )  # fmt: skip
@@ -177,7 +177,7 @@ class FileMemory(CollectionMemory):
             old.close()
 
     def _old_vectors(self) -> dict[str, Vector]:
-        """Give the embeddings that DevAll's index holds, when this one is new."""
+        """Return the embeddings of DevAll's index, when this one is new."""
         path = Path(self.setup.location(self.config.index_path) or "")
         if path.suffix != ".json" or not path.is_file() or self._manifest.entries():
             return {}
@@ -196,14 +196,14 @@ class FileMemory(CollectionMemory):
     def _embed_and_store(self, items: Sequence[MemoryItem], known: Mapping[str, PassageEmbeddings]) -> None:
         self.store_items(items, unique=Unique.ID, embeddings=known)
 
-    def _say(self, report: IndexReport) -> None:
-        """Name each problem once, and say why much is indexed anew."""
+    def _log_problems(self, report: IndexReport) -> None:
+        """Log each problem once, and why unchanged files are indexed again."""
         for reason in report.reasons:
             _LOG.warning("memory store %r: %s", self.name, reason)
         for name, problem in report.problems.items():
-            if self._said.get(name) != problem:
+            if self._logged.get(name) != problem:
                 _LOG.warning("memory store %r: %s: %s", self.name, name, problem)
-        self._said = dict(report.problems)
+        self._logged = dict(report.problems)
 
     def rank(self, query: MemoryQuery) -> SearchReport:
         """Search the index, which is brought up to date first where the store was not loaded; hits show their place."""
@@ -223,7 +223,7 @@ class FileMemory(CollectionMemory):
         return [skipped(_READ_ONLY) for _ in items]
 
     def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
-        """Embed every chunk anew with the configured model, in place."""
+        """Embed every chunk with the configured model, in place."""
         with self._alone():
             return super().reindex(progress, force=force)
 

@@ -1,4 +1,4 @@
-"""What a `simple` store can be told."""
+"""Configuration of the `simple` store type."""
 
 from __future__ import annotations
 

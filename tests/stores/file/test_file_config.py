@@ -1,4 +1,4 @@
-"""What a `file` store can be told, and what is refused."""
+"""Configuration of a `file` store: valid values, and errors for the others."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_other_chunks_are_made_file_by_file_and_it_is_said(
 
     monkeypatch.setattr(type(store), "_embed_and_store", look)
     store.load()
-    assert "chunked anew" in caplog.text
+    assert "chunked again" in caplog.text
     assert seen == [before], "the old chunks are there until the new ones are"
     assert all(len(text) < 120 for text in texts(store))
     assert store.index().reasons == ()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devmem import CollectionError
-from devmem_stores.file import comparing
+from devmem_stores.file import comparison
 from devmem_stores.file.sources import Found
 
 from .conftest import Folder, found, names, texts
@@ -69,7 +69,7 @@ def run(script: Path, base: Path, after: int) -> subprocess.CompletedProcess[str
 
 
 def fresh(folder: Folder, tmp_path: Path) -> list[str]:
-    """What a new index of the same files holds."""
+    """Chunks of a fresh index of the same files."""
     store = folder.load(index_path=str(tmp_path / "fresh.db"))
     held = texts(store)
     store.close()
@@ -177,14 +177,14 @@ def test_a_file_deleted_while_it_is_read(folder: Folder, monkeypatch: pytest.Mon
     store = folder.load()
     folder.write("a.txt", "the red pump")
     fresh_file = folder.write("b.txt", "the valve")
-    real = comparing.read
+    real = comparison.read
 
-    def vanish(file: Found) -> comparing.Read:
+    def vanish(file: Found) -> comparison.Read:
         if file.path in (gone, fresh_file):
             file.path.unlink()
         return real(file)
 
-    monkeypatch.setattr("devmem_stores.file.indexing.read", vanish)
+    monkeypatch.setattr("devmem_stores.file.indexer.read", vanish)
     report = store.index()
     assert report.problems == {}
     assert report.deleted == ("docs/a.txt",)

@@ -89,7 +89,7 @@ def test_an_index_in_its_own_source_does_not_feed_itself(folder: Folder) -> None
 def test_what_goes_wrong_is_said_and_watching_goes_on(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("devmem_stores.file.watching._RETRY", 0.05)
+    monkeypatch.setattr("devmem_stores.file.watcher._RETRY", 0.05)
     follower = Follower()
     store = folder.load()
     real, calls = store.index, [0]

@@ -21,7 +21,7 @@ from devmem_stores.file import FileConfig, FileMemory
 
 ROOT = Path(__file__).parents[3]
 QUESTIONS = {
-    "How do I embed every item anew after the embedding model was changed?": ("docs/cli.md", "devmem reindex"),
+    "How do I embed every item again after the embedding model was changed?": ("docs/cli.md", "devmem reindex"),
     "What happens when the embedding provider does not answer?": ("docs/guide.md", "provider does not answer"),
     "Which stages does an agent go through?": ("docs/guide.md", "`pre`, `plan`, `gen`, `critique` and `finished`"),
     "How does an installed package register a store type with an entry point?": ("docs/plugins.md", "devmem.stores"),

@@ -1,5 +1,5 @@
-"""One module a format: each turns a file into sections."""
+"""One module for each format: it splits a file into sections."""
 
-from devmem_stores.file.formats.choosing import read_sections
+from devmem_stores.file.formats.by_suffix import read_sections
 
 __all__ = ["read_sections"]

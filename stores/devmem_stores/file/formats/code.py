@@ -56,7 +56,7 @@ def _starts(lines: list[str]) -> Iterator[tuple[int, str | None]]:
 
 
 def _definition(line: str) -> tuple[int, str] | None:
-    """Give how deep a line stands and the name that it defines; None when it defines nothing."""
+    """Return the indentation of a line and the name that it defines; None when it defines nothing."""
     if len(line) > 400 or _STATEMENT.match(line.lstrip()):
         return None
     for pattern in (_NAMED, _SHELL, _ARROW, _C_LIKE):

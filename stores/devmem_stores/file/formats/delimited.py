@@ -1,4 +1,4 @@
-"""CSV and TSV: a section a record, its fields named by the first row."""
+"""CSV and TSV: a section for each record, its fields named by the first row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_FIELD: Final = 16 * 1024 * 1024
 
 
 def sections(text: str, delimiter: str | None = None) -> list[Section]:
-    """Give a section a record; the delimiter is found out when it is None."""
+    """Return a section for each record; the delimiter is detected when it is None."""
     csv.field_size_limit(_LONGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter or _delimiter(text))
     found: list[Section | None] = []

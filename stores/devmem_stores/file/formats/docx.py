@@ -1,4 +1,4 @@
-"""DOCX: a section a heading; its lines are the document's paragraphs, and each row of a table is one."""
+"""DOCX: a section for each heading; its lines are the document's paragraphs, and each row of a table is one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _flush(found: list[Section], lines: list[tuple[int, str]], path: list[tuple[
 
 
 def _paragraphs(data: bytes) -> Iterator[tuple[int | None, str]]:
-    """Give each paragraph's level as a heading, None when it is none, and its text."""
+    """Return each paragraph's level as a heading, None when it is none, and its text."""
     for part in Document(io.BytesIO(data)).iter_inner_content():
         if isinstance(part, Paragraph):
             style = part.style.name or "" if part.style else ""

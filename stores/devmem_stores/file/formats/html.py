@@ -1,4 +1,4 @@
-"""HTML: the text of its blocks, a section a heading; scripts, styles and navigation are left out."""
+"""HTML: the text of its blocks, a section for each heading; scripts, styles and navigation are left out."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _flush(found: list[Section], lines: list[tuple[int, str]], path: list[tuple[
 
 
 def _lines(soup: BeautifulSoup) -> Iterator[tuple[int, int, str]]:
-    """Give the blocks: line in the file, level of the heading or 0, text."""
+    """Return the blocks: line in the file, level of the heading or 0, text."""
     words: list[str] = []
     number, level, last = 1, 0, 1
     for is_block, piece in _walk(soup):
@@ -68,7 +68,7 @@ def _lines(soup: BeautifulSoup) -> Iterator[tuple[int, int, str]]:
 
 
 def _walk(root: Tag) -> Iterator[tuple[bool, Tag | NavigableString | None]]:
-    """Give texts and the borders of blocks in order, without recursion: pages nest deeply."""
+    """Return texts and block boundaries in order, without recursion: pages nest deeply."""
     stack: list[Tag | NavigableString | None] = [root]
     while stack:
         node = stack.pop()

@@ -1,4 +1,4 @@
-"""JSON lines: a section a record."""
+"""JSON lines: a section for each record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devmem_stores.file.sections import Section, lines_of
 
 
 def sections(text: str) -> list[Section]:
-    """Give a section a line; a line that is no JSON is kept as it is."""
+    """Return a section for each line; a line that is no JSON is kept as it is."""
     found = []
     for number, line in enumerate(lines_of(text), start=1):
         try:

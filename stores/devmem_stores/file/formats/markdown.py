@@ -1,4 +1,4 @@
-"""Markdown: a section a heading; code fences are kept whole."""
+"""Markdown: a section for each heading; code fences are kept whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF: a section a page."""
+"""PDF: a section for each page."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ try:
 except ImportError as error:
     raise MissingExtraError(feature="indexing PDF", package="pypdf", extra="files") from error
 
-# What it says about harmless irregularities is of no use to whoever runs a workflow.
+# Its messages about harmless irregularities are of no use to someone who runs a workflow.
 logging.getLogger("pypdf").setLevel(logging.ERROR)
 
 
 def sections(data: bytes) -> list[Section]:
-    """Give the text of each page; the lines are those of the page's text.
+    """Return the text of each page; the lines are those of the page's text.
 
     Raises:
         UnreadableError: the file is damaged, encrypted, or holds pictures of text only.

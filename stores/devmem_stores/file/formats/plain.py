@@ -6,6 +6,6 @@ from devmem_stores.file.sections import Section, lines_of, section_of
 
 
 def sections(text: str) -> list[Section]:
-    """Give the whole text as one section."""
+    """Return the whole text as one section."""
     lines = lines_of(text)
     return [section_of(lines, 0, len(lines))] if text.strip() else []

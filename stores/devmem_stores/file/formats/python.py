@@ -1,4 +1,4 @@
-"""Python: a section a definition; a class gives its head and each of its methods."""
+"""Python: a section for each definition; a class is split into its head and its methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sections(text: str) -> list[Section]:
     """Split at the definitions; a text that is no Python of this version is split as other code is."""
     try:
         with warnings.catch_warnings():
-            # What the parser thinks of someone's backslashes is none of our business.
+            # Warnings of the parser about other people's backslashes are not for this log.
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -47,7 +47,7 @@ def _split(lines: Sequence[str], body: Sequence[ast.stmt], start: int, end: int,
 
 
 def _begin(lines: Sequence[str], definition: _Definition, least: int) -> int:
-    """Give the 0-based line where a definition begins, its decorators and the comment above it included."""
+    """Return the 0-based line where a definition begins, its decorators and the comment above it included."""
     line = min([definition.lineno, *(decorator.lineno for decorator in definition.decorator_list)]) - 1
     while line > least and lines[line - 1].lstrip().startswith("#"):
         line -= 1

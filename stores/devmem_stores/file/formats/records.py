@@ -19,7 +19,7 @@ def record_section(fields: Iterable[tuple[str, str]], first: int, last: int) -> 
 
 
 def flat(value: object) -> list[tuple[str, str]]:
-    """Give the fields of a JSON value; what is nested is written as JSON."""
+    """Return the fields of a JSON value; nested values are written as JSON."""
     if not isinstance(value, Mapping):
         return [("", _written(value))]
     return [(str(key), _written(part)) for key, part in value.items()]

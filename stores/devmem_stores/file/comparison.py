@@ -1,4 +1,4 @@
-"""What changed since the last indexing: size and time first, the content to be sure."""
+"""Changes since the last indexing: by size and time first, by content where these leave doubt."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from devmem_stores.file.manifest import Entry
 from devmem_stores.file.sources import Found, Scan
 
 _RACY_NS: Final = 2_000_000_000
-"""A file that was read so soon after its last write may have changed again without its time telling."""
+"""A file read within this time of its last write may have changed again at the same recorded time."""
 _TRIES: Final = 3
 
 
 def recipe_of(chunking: Chunking, encoding: str | None) -> str:
-    """Name all that a file's chunks depend on besides its content."""
+    """Return a text of all that a file's chunks depend on besides its content."""
     return f"{VERSION}:{chunking.size}:{chunking.overlap}:{chunking.unit}:{encoding or 'auto'}"
 
 
@@ -38,15 +38,15 @@ class Read:
 
 @dataclass(slots=True, kw_only=True)
 class Comparison:
-    """What the index and the files have in common, before any file is read."""
+    """Difference between the index and the files, before any file is read."""
 
     doubtful: list[Found] = field(default_factory=list)
-    """Files to read: new, perhaps changed, or to be chunked anew."""
+    """Files to read: new, perhaps changed, or to be chunked again."""
     gone: list[str] = field(default_factory=list)
     """Names in the index that no source has any more."""
     unchanged: int = 0
     reasons: list[str] = field(default_factory=list)
-    """Why more than the changed files is indexed anew."""
+    """Why unchanged files are indexed again."""
 
 
 def compare(scan: Scan, known: Mapping[str, Entry], chunking: Chunking, *, rebuild: bool) -> Comparison:
@@ -63,7 +63,7 @@ def compare(scan: Scan, known: Mapping[str, Entry], chunking: Chunking, *, rebui
         else:
             made.unchanged += 1
     if other:
-        made.reasons.append(f"{other:,} file(s) are chunked anew: chunk size, overlap, unit or encoding changed")
+        made.reasons.append(f"{other:,} file(s) are chunked again: chunk size, overlap, unit or encoding changed")
     if rebuild:
         made.reasons.append("every file is read again, as asked for")
     return made
@@ -94,7 +94,7 @@ def read(found: Found) -> Read:
 
 
 def plan(scan: Scan, known: Mapping[str, Entry], chunking: Chunking, *, rebuild: bool = False) -> IndexPlan:
-    """Say what an indexing would do: files that may differ are read, nothing is written."""
+    """Report what an indexing would do: files that may differ are read, nothing is written."""
     made = compare(scan, known, chunking, rebuild=rebuild)
     problems = dict(scan.problems)
     gone = {known[name].sha256: name for name in made.gone}

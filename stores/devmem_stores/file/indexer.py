@@ -1,8 +1,8 @@
-"""One pass over the files: what changed is chunked, embedded and stored; then what is old is taken out.
+"""One pass over the files: changed files are chunked, embedded and stored, then obsolete chunks are deleted.
 
-Every step may be the last one before the process is killed. New chunks are announced as loose in the manifest, stored,
-and only then recorded with their file, which makes the old ones loose; what is loose at the end is deleted. So the old
-chunks are found until the new ones are there, and the next pass goes on where this one stopped.
+The process may be killed after any step. New chunks are entered in the manifest as unowned, stored, and only then
+recorded with their file, which makes the old ones unowned; unowned chunks are deleted at the end. So the old chunks are
+found until the new ones are stored, and the next pass continues where this one stopped.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from devmem.collections import Collection
 from devmem.stores import IndexProgress, IndexReport, IndexStep, PassageEmbeddings
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import Chunk, chunks_of, item_of
-from devmem_stores.file.comparing import Comparison, Read, compare, read, recipe_of
+from devmem_stores.file.comparison import Comparison, Read, compare, read, recipe_of
 from devmem_stores.file.encoding import UnreadableError
 from devmem_stores.file.formats import read_sections
 from devmem_stores.file.manifest import Entry, Manifest
 from devmem_stores.file.sources import Found, Scan
 
 _AT_ONCE: Final = 256
-"""Chunks that are embedded and stored together; more files than their chunks fill wait for each other."""
+"""Number of chunks that are embedded and stored together; small files share a batch."""
 
 Store = Callable[[Sequence[MemoryItem], Mapping[str, PassageEmbeddings]], None]
-"""Embeds the items whose embeddings are not given, by id, and stores all."""
+"""Stores items, and embeds those whose embeddings, by id, are not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """A file that was read and chunked, and what of it is to be stored."""
+    """A file that was read and chunked, and those of its chunks that are to be stored."""
 
     entry: Entry
     ids: list[str]
@@ -54,7 +54,7 @@ class _Counts:
 
 
 class Indexer:
-    """Brings one index up to date; its owner holds the lock that keeps others from doing it too."""
+    """Brings one index up to date; its owner holds the lock against other indexers."""
 
     def __init__(
         self,
@@ -65,23 +65,23 @@ class Indexer:
         *,
         embeds: bool,
         clock: Callable[[], float],
-        known_encodings: Mapping[str, PassageEmbeddings] | None = None,
+        known_embeddings: Mapping[str, PassageEmbeddings] | None = None,
     ) -> None:
         """Prepare a pass.
 
         Args:
-            collection: where the chunks are.
-            manifest: what is known of the files.
+            collection: the place of the chunks.
+            manifest: the record of the indexed files.
             store: embeds and stores chunks.
-            chunking: how long chunks are.
-            embeds: whether a model makes embeddings; counts only.
-            clock: gives the time in seconds since the epoch.
-            known_encodings: what a model made, known from elsewhere, by the hash of the text.
+            chunking: length of the chunks.
+            embeds: whether a model makes embeddings; for the counts only.
+            clock: the time in seconds since the epoch.
+            known_embeddings: embeddings that are known from elsewhere, by the hash of the text.
         """
         self._collection, self._manifest, self._store = collection, manifest, store
         self._chunking, self._embeds, self._clock = chunking, embeds, clock
-        self._known_encodings = dict(known_encodings or {})
-        self._encodings: dict[str, PassageEmbeddings] = {}
+        self._known_embeddings = dict(known_embeddings or {})
+        self._embeddings: dict[str, PassageEmbeddings] = {}
         self._counts = _Counts()
         self._problems: dict[str, str] = {}
         self._waiting: list[_Work] = []
@@ -95,7 +95,7 @@ class Indexer:
         """Do one pass.
 
         Raises:
-            CollectionError: something cannot be written; what is done stays done.
+            CollectionError: the index cannot be written; files indexed before it are kept.
         """
         started = time.perf_counter()
         self._recover()
@@ -116,12 +116,12 @@ class Indexer:
         return self._report(found, time.perf_counter() - started)
 
     def _recover(self) -> None:
-        """Find out what an interrupted pass, or whoever else changed the collection, left behind."""
+        """Compare the manifest with the collection, which an interrupted pass or someone else may have changed."""
         if self._collection.info().items != self._manifest.chunks():
             self._manifest.reconcile({item.id for item in self._collection.scan()})
 
     def _take(self, found: Found, *, rebuild: bool) -> None:
-        """Read and chunk a file; what fails is noted by its name, and what is known of the file stays."""
+        """Read and chunk a file; a failure is reported under its name, and its indexed chunks stay."""
         entry = self._known.get(found.name)
         try:
             content = read(found)
@@ -167,26 +167,26 @@ class Indexer:
             self._counts.new.append(entry.name)
 
     def _items(self, name: str, made: Sequence[Chunk], had: Sequence[str], sha256: str) -> Iterator[MemoryItem]:
-        """Give the items that are not stored as they should be, with the embeddings that are known already."""
+        """Return the items that are not stored yet, with the embeddings that are known already."""
         there = {item.id: item.content_hash for item in self._collection.get([each.id for each in made])}
         items = [(each.hash, item_of(name, each, self._clock())) for each in made]
         stale = [(digest, item) for digest, item in items if there.get(item.id) != item.content_hash]
         if not stale:
             return
         twin = self._by_content.get(sha256)
-        known = self._encodings_of([*there, *had, *(self._manifest.ids(twin) if twin and twin != name else ())])
+        known = self._embeddings_of([*there, *had, *(self._manifest.ids(twin) if twin and twin != name else ())])
         for digest, item in stale:
-            if (encoding := known.get(digest) or self._known_encodings.get(digest)) is not None:
-                self._encodings[item.id] = replace(encoding, content_hash=item.content_hash)
+            if (embedding := known.get(digest) or self._known_embeddings.get(digest)) is not None:
+                self._embeddings[item.id] = replace(embedding, content_hash=item.content_hash)
             yield item
 
-    def _encodings_of(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
-        """Give the embeddings of chunks by the hash of their text."""
+    def _embeddings_of(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of chunks by the hash of their text."""
         made = self._collection.embeddings(ids)
         return {str(item.metadata.get("chunk_hash")): made[item.id] for item in self._collection.get([*made])}
 
     def _flush(self) -> None:
-        """Store what waits, and record it."""
+        """Store the chunks of the pending files, and record the files."""
         if not self._waiting:
             return
         fresh = [each for work in self._waiting for each in work.ids if each not in set(work.had)]
@@ -194,14 +194,14 @@ class Indexer:
         items = [item for work in self._waiting for item in work.items]
         for start in range(0, len(items), _AT_ONCE):
             part = items[start : start + _AT_ONCE]
-            self._store(part, self._encodings)
+            self._store(part, self._embeddings)
             self._counts.stored += len(part)
-            self._counts.embedded += sum(item.id not in self._encodings for item in part) if self._embeds else 0
+            self._counts.embedded += sum(item.id not in self._embeddings for item in part) if self._embeds else 0
             self._tell()
         for work in self._waiting:
             self._manifest.record(work.entry, work.ids)
         self._waiting.clear()
-        self._encodings.clear()
+        self._embeddings.clear()
         self._tell()
 
     def _tell(self) -> None:
@@ -212,7 +212,7 @@ class Indexer:
             )
 
     def _tidy(self) -> None:
-        """Take out what belongs to no file any more."""
+        """Delete the chunks that belong to no file any more."""
         if self._gone:
             self._manifest.remove(sorted(self._gone))
         loose = self._manifest.loose()

@@ -1,4 +1,4 @@
-"""Which reader a file gets."""
+"""Choice of a file's reader by its suffix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PACKAGE: Final = "devmem_stores.file.formats"
 
 
 def read_sections(name: str, data: bytes, encoding: str | None) -> list[Section]:
-    """Split a file into sections, by what its ending says it is.
+    """Split a file into sections, by the format that its suffix names.
 
     Raises:
         UnreadableError: the content is not what it should be.

@@ -1,4 +1,4 @@
-"""Which files of a source are left out: by `exclude`, and by `.gitignore` where that is asked for."""
+"""Files of a source that are left out: by `exclude`, and by `.gitignore` where the source asks for it."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from pathspec import GitIgnoreSpec
 @dataclass(frozen=True, slots=True)
 class _Rules:
     folder: Path
-    """What the patterns are relative to."""
+    """Folder that the patterns are relative to."""
     spec: GitIgnoreSpec
 
     def verdict(self, path: Path, *, is_folder: bool) -> bool | None:
-        """Say whether the path is left out; None when no pattern speaks of it."""
+        """Whether the path is left out; None when no pattern matches it."""
         relative = path.relative_to(self.folder).as_posix()
         return self.spec.check_file(f"{relative}/" if is_folder else relative).include
 
 
-class Ignoring:
-    """What is left out below one folder; a deeper `.gitignore` has the last word, as in git."""
+class Exclusion:
+    """Rules for the entries of one folder; a deeper `.gitignore` takes precedence, as in git."""
 
     def __init__(self, exclude: _Rules | None, layers: Sequence[_Rules] = (), *, gitignore: bool = False) -> None:
         self._exclude, self._layers, self._gitignore = exclude, tuple(layers), gitignore
 
     @classmethod
-    def of(cls, root: Path, exclude: Sequence[str], *, gitignore: bool) -> Ignoring:
-        """Make the rules of a source; raises `OSError` when a `.gitignore` above it cannot be read."""
+    def of(cls, root: Path, exclude: Sequence[str], *, gitignore: bool) -> Exclusion:
+        """Return the rules of a source; raises `OSError` when a `.gitignore` above it cannot be read."""
         rules = _Rules(root, GitIgnoreSpec.from_lines(exclude)) if exclude else None
         above = [_read(folder) for folder in _above(root)] if gitignore else []
         return cls(rules, [layer for layer in above if layer is not None], gitignore=gitignore)
 
-    def inside(self, folder: Path) -> Ignoring:
-        """Give the rules for a folder's entries; raises `OSError` when its `.gitignore` cannot be read."""
+    def inside(self, folder: Path) -> Exclusion:
+        """Return the rules for a folder's entries; raises `OSError` when its `.gitignore` cannot be read."""
         layer = _read(folder) if self._gitignore else None
-        return self if layer is None else Ignoring(self._exclude, (*self._layers, layer), gitignore=True)
+        return self if layer is None else Exclusion(self._exclude, (*self._layers, layer), gitignore=True)
 
     def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
-        """Say whether an entry is left out."""
+        """Whether an entry is left out."""
         if self._gitignore and is_folder and path.name == ".git":
             return True
         if self._exclude is not None and self._exclude.verdict(path, is_folder=is_folder):
@@ -53,7 +53,7 @@ class Ignoring:
 
 
 def _above(root: Path) -> list[Path]:
-    """Give the folders above a source up to the repository that it is in, outermost first."""
+    """Return the folders above a source up to the repository that it is in, outermost first."""
     for at, folder in enumerate([root, *root.parents]):
         if (folder / ".git").exists():
             return list(reversed([root, *root.parents][1 : at + 1]))

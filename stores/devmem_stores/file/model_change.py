@@ -1,7 +1,6 @@
-"""Another embedding model: every chunk is embedded anew into a new file, which then takes the old one's place.
+"""Change of the embedding model: every chunk is embedded into a new file, which then replaces the old one.
 
-Until then the old file stays as it is, and whoever still names the old model can use it. Interrupted, the new file is
-gone on with.
+Until then the old file stays as it is, usable with the old model. Interrupted, the work continues in the new file.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ _BESIDE: Final = ("", "-wal", "-shm", ".faiss")
 
 
 def rebuild(location: str, old: Collection, embedder: Embedder, progress: Progress | None = None) -> int:
-    """Embed every item of a collection anew and put the result in its place; `old` is closed then.
+    """Embed every item of a collection into a new one that replaces it; `old` is closed then.
 
-    Gives how many items were embedded now.
+    Returns:
+        Number of items embedded by this call.
 
     Raises:
         EmbeddingError: the provider does not answer; the old file is as it was.
@@ -72,7 +72,7 @@ def _batches(items: Iterator[MemoryItem]) -> Iterator[list[MemoryItem]]:
 
 
 def _put_in_place(beside: str, location: str) -> None:
-    """Replace the old file while nobody has it open: its log would be taken for the new one's."""
+    """Replace the old file while no process has it open: SQLite would apply its log to the new one."""
     guard = sqlite3.connect(location, timeout=1.0, isolation_level=None)
     try:
         guard.execute("PRAGMA locking_mode = EXCLUSIVE")

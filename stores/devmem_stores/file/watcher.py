@@ -1,4 +1,4 @@
-"""Following changes: the system tells of them, a burst is waited out, and then one pass takes them in."""
+"""Following changes: events of the file system are collected until a burst is over, then one pass indexes them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ except ImportError as error:
 
 _LOG: Final = logging.getLogger("devmem.stores.file")
 _WRITES: Final = frozenset(["created", "modified", "moved", "deleted", "closed"])
-"""Kinds of event that may mean another content; opening and reading are none."""
+"""Kinds of event that may mean another content, unlike opening and reading."""
 _QUIET: Final = 0.25
 """Seconds without an event after which a burst is over."""
 _PATIENCE: Final = 1.0
-"""Seconds after which a burst that does not end is looked at all the same."""
+"""Seconds after which a burst that does not end is indexed all the same."""
 _RETRY: Final = 5.0
 """Seconds after which a pass that failed is tried again."""
 
 
 class _Changes(FileSystemEventHandler):
-    """Remembers when something changed."""
+    """Collects the times of changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class _Changes(FileSystemEventHandler):
         self.seen.set()
 
     def pause(self) -> float:
-        """Give how many seconds to wait until the burst may be over; 0 takes it."""
+        """Return the seconds to wait until the burst may be over; 0 ends it."""
         with self._lock:
             now = time.monotonic()
             begun = self._first if self._first is not None else now
@@ -98,7 +98,7 @@ class Watcher:
             try:
                 self._take_in()
             except Exception:  # noqa: BLE001 - see below
-                # Nobody waits for this thread: what goes wrong is said here, and changes are not given up.
+                # Nobody waits for this thread: its failures are logged here, and the changes are tried again.
                 _LOG.exception("memory store %r: changed files could not be indexed; trying again", self._name)
                 self._stop.wait(_RETRY)
                 self._changes.note()

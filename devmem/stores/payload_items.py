@@ -1,4 +1,4 @@
-"""From what a node wrote to an item: what every store type keeps of it."""
+"""Items made of payloads: what every store type keeps of a node's write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _PREVIEW = 200
 
 
 def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -> MemoryItem:
-    """Make the item of a payload under a summary; a store type replaces what it has otherwise.
+    """Return the item of a payload with a summary: snapshots, scope, times, trust and provenance are the payload's.
+
+    A store type changes what it keeps otherwise with `dataclasses.replace`.
 
     `created_at` is in seconds since the epoch.
     """
@@ -37,5 +39,5 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
 
 
 def skipped(reason: str) -> WriteOutcome:
-    """Say that a payload holds nothing for a store, and why."""
+    """Return the outcome of a payload that holds nothing for a store, with the reason."""
     return WriteOutcome(status=WriteStatus.SKIPPED, reason=reason)

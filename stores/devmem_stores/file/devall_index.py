@@ -1,7 +1,7 @@
-"""DevAll's (ChatDev 2) index, a JSON file of `file_metadata`, `contents` and `config`: what of it can be taken over.
+"""DevAll's (ChatDev 2) index, a JSON file of `file_metadata`, `contents` and `config`, read for its embeddings.
 
-Chunks are made from the files themselves, for DevAll's know no lines. What costs money is the embeddings: those of
-equal texts are kept, if the configured model gives the same for some of them. The JSON does not say which model it was.
+Chunks are made from the files again, as DevAll's have no line numbers. Embeddings of equal texts are kept if the
+configured model makes the same for some of them: the JSON does not name its model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SAME: Final = 0.999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldIndex:
-    """What a DevAll index holds."""
+    """Content of a DevAll index."""
 
     items: tuple[MemoryItem, ...]
     files: tuple[str, ...]
@@ -56,7 +56,7 @@ def read_old_index(path: Path) -> OldIndex:
 
 
 def usable_vectors(old: OldIndex, embedder: Embedder) -> dict[str, Vector]:
-    """Give the embeddings by the hash of their text; none when another model made them.
+    """Return the embeddings by the hash of their text; none when another model made them.
 
     Raises:
         EmbeddingError: the model does not answer.
@@ -78,6 +78,6 @@ def usable_vectors(old: OldIndex, embedder: Embedder) -> dict[str, Vector]:
 
 
 def _unit(vector: Vector | None) -> Vector | None:
-    """Give the vector at unit length; None for the zeros that DevAll stored when its provider failed."""
+    """Return the vector at unit length; None for the zeros that DevAll stored when its provider failed."""
     length = 0.0 if vector is None else float(np.linalg.norm(vector))
     return None if vector is None or length == 0.0 else (vector / length).astype(np.float32)
