@@ -1,4 +1,4 @@
-"""Where items are kept: SQLite files, memory, and DevAll's JSON files."""
+"""Places that keep items durable and searchable: SQLite files, memory, and DevAll's JSON files."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,9 @@ from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from devmem.collections.json_file.collection import JsonCollection
-    from devmem.collections.opening import open_collection
-    from devmem.collections.protocol import Collection, CollectionInfo, Unique
+    from devmem.collections.opening import CollectionOpener, CollectionOptions, open_collection
+    from devmem.collections.prepared import PreparedItem
+    from devmem.collections.protocol import Collection, CollectionInfo, Durability, Unique
     from devmem.collections.sqlite.collection import SqliteCollection
     from devmem.indexes.passages import passages_of
     from devmem.ranking import Ranking, Weights
@@ -18,8 +19,12 @@ else:
 __all__ = [
     "Collection",
     "CollectionInfo",
+    "CollectionOpener",
+    "CollectionOptions",
+    "Durability",
     "Filter",
     "JsonCollection",
+    "PreparedItem",
     "Ranking",
     "SearchQuery",
     "SqliteCollection",

@@ -1,4 +1,4 @@
-"""Large attachments live in files beside the store, named by their content, instead of inside its rows."""
+"""Large attachments in files beside the collection, named by their content, instead of inside its rows."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ _DATA_URI: Final = lazy_pattern(r"data:[^,]*;base64,", re.IGNORECASE)
 
 
 class AttachmentFiles:
-    """The folder of a store's large attachments."""
+    """The folder of a collection's large attachments."""
 
     def __init__(self, folder: Path, *, inline_limit: int = INLINE_LIMIT) -> None:
         self.folder, self._inline_limit = folder, inline_limit
         self._prefix = f"{folder.name}/"
-        self.let_go_of: set[str] = set()
-        """Names of files that a deleted item referred to; the owner of the write lock clears it."""
+        self.released: set[str] = set()
+        """Names of files that a deleted item referred to; only the holder of the write lock uses it."""
 
-    def put_away(self, item: MemoryItem) -> MemoryItem:
-        """Write the item's large inline attachments to files, and give the item with references to them.
+    def externalize(self, item: MemoryItem) -> MemoryItem:
+        """Write the item's large inline attachments to files; return the item with references to them.
 
         Raises:
             CollectionUnwritableError: a file cannot be written; nothing refers to it.
         """
-        return _with_attachments(item, self._put_away)
+        return _map_attachments(item, self._externalize)
 
-    def bring_back(self, item: MemoryItem) -> MemoryItem:
-        """Give the item with its references as absolute paths."""
-        return _with_attachments(item, self._absolute)
+    def resolve(self, item: MemoryItem) -> MemoryItem:
+        """Return the item with the references to its files as absolute paths."""
+        return _map_attachments(item, self._absolute)
 
-    def let_go(self, body: str) -> None:
-        """Note that a stored item is being deleted: its files may not be needed any more."""
-        self.let_go_of |= set(_NAMED.findall(body))
+    def release(self, body: str) -> None:
+        """Record the files of an item that is being deleted, given its stored body."""
+        self.released |= set(_NAMED.findall(body))
 
-    def keep_all(self) -> None:
-        """Note that nothing was deleted after all."""
-        self.let_go_of.clear()
+    def discard_released(self) -> None:
+        """Forget the released files: the deletion was not committed."""
+        self.released.clear()
 
-    def remove_unless(self, needed: Callable[[str], bool]) -> None:
-        """Delete the files that were let go and are not needed by another item."""
-        for name in self.let_go_of:
-            if not needed(name):
+    def remove_released(self, is_referenced: Callable[[str], bool]) -> None:
+        """Delete the released files that no other item refers to."""
+        for name in self.released:
+            if not is_referenced(name):
                 self._remove(self.folder / name)
-        self.let_go_of.clear()
+        self.released.clear()
 
     @staticmethod
     def _remove(file: Path) -> None:
@@ -73,17 +73,17 @@ class AttachmentFiles:
             _LOG.warning("%s: the attachment of a deleted item is still there: %s", file, error)
 
     def size_bytes(self) -> int:
-        """Sum up the files' sizes."""
+        """Return the total size of the files."""
         return sum(file.stat().st_size for file in self.folder.iterdir()) if self.folder.is_dir() else 0
 
-    def _put_away(self, ref: AttachmentRef) -> AttachmentRef:
+    def _externalize(self, ref: AttachmentRef) -> AttachmentRef:
         uri = ref.data_uri
         if uri is None or len(uri) <= self._inline_limit or not (head := _DATA_URI.match(uri)):
             return ref
         try:
             content = base64.b64decode(uri[head.end() :], validate=True)
         except binascii.Error:
-            # Not what it says it is: keep it as it came rather than lose it.
+            # Not base64 after all: keep it as it came.
             return ref
         name = hashlib.sha256(content).hexdigest()
         self._write(name, content)
@@ -105,17 +105,17 @@ class AttachmentFiles:
             raise CollectionUnwritableError(target, f"an attachment cannot be written: {error}") from error
 
 
-def _with_attachments(item: MemoryItem, change: Callable[[AttachmentRef], AttachmentRef]) -> MemoryItem:
+def _map_attachments(item: MemoryItem, change: Callable[[AttachmentRef], AttachmentRef]) -> MemoryItem:
     if not any(snapshot and snapshot.blocks for snapshot in (item.input_snapshot, item.output_snapshot)):
         return item
     return replace(
         item,
-        input_snapshot=_changed_snapshot(item.input_snapshot, change),
-        output_snapshot=_changed_snapshot(item.output_snapshot, change),
+        input_snapshot=_map_snapshot(item.input_snapshot, change),
+        output_snapshot=_map_snapshot(item.output_snapshot, change),
     )
 
 
-def _changed_snapshot(
+def _map_snapshot(
     snapshot: MemoryContentSnapshot | None, change: Callable[[AttachmentRef], AttachmentRef]
 ) -> MemoryContentSnapshot | None:
     if snapshot is None or not snapshot.blocks:
@@ -130,9 +130,9 @@ def _changed_snapshot(
 
 
 def with_inline_attachments(item: MemoryItem, lost: Callable[[AttachmentRef, OSError], None]) -> MemoryItem:
-    """Give the item with the attachments that a store put into files as data URIs again, as `put_away` took them.
+    """Return the item with its externalized attachments as data URIs again.
 
-    `lost` is told of one whose file cannot be read; its reference stays as it is.
+    `lost` is called with each reference whose file cannot be read, and the error; that reference stays as it is.
     """
 
     def inline(ref: AttachmentRef) -> AttachmentRef:
@@ -146,10 +146,10 @@ def with_inline_attachments(item: MemoryItem, lost: Callable[[AttachmentRef, OSE
         encoded = base64.b64encode(content).decode("ascii")
         return replace(ref, data_uri=f"data:{ref.mime_type or ''};base64,{encoded}", local_path=None)
 
-    return _with_attachments(item, inline)
+    return _map_attachments(item, inline)
 
 
 def _in_store(ref: AttachmentRef) -> bool:
-    """Say whether the reference is one that `bring_back` made: a file elsewhere is the author's own."""
+    """Whether `AttachmentFiles.resolve` made the reference; a file elsewhere is the author's own."""
     path = Path(ref.local_path or "")
     return ref.sha256 == path.name and _STORED.fullmatch(f"{path.parent.name}/{path.name}") is not None

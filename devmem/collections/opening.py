@@ -1,17 +1,61 @@
-"""Choosing the collection from where a store's items are to live."""
+"""Opening the collection that a location names, by its URL scheme.
+
+`x.json` is a file in DevAll's format, any other path a SQLite file, and no location at all is memory. In a URL the part
+before `://` is the scheme; its opener is found through the entry-point group `devmem.collections`, in which SQLite and
+JSON are registered like the schemes of any other package.
+"""
 
 from __future__ import annotations
 
+import difflib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Protocol, TypeAlias
 
-from devmem.collections.json_file.collection import JsonCollection
-from devmem.collections.protocol import Collection
-from devmem.collections.sqlite.collection import SqliteCollection
-from devmem.collections.sqlite.database import MEMORY, Durability
+from devmem.collections.protocol import Collection, Durability
 from devmem.config import IndexConfig
-from devmem.embedding.base import ModelIdentity
+from devmem.embedding import ModelIdentity
 from devmem.errors import CollectionError
+
+ENTRY_POINT_GROUP: Final = "devmem.collections"
+MEMORY: Final = ":memory:"
+"""Location of a SQLite collection that lives as long as the process."""
+
+Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
+"""Returns the entry points of installed packages."""
+
+_COMING: Final = {"postgresql": "postgres", "postgres": "postgres"}
+"""Schemes that no package of today opens, with the extra that is to bring them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionOptions:
+    """How a collection is opened, whatever keeps it."""
+
+    model: ModelIdentity | None = None
+    """Embedding model; without one the search is by text alone and new items wait for an embedding."""
+    store_type: str | None = None
+    """Store type to record in a new collection; one of another type is refused."""
+    durability: Durability = "full"
+    index: IndexConfig | None = None
+    """How vectors are searched; None takes the defaults."""
+    clock: Callable[[], float] = time.time
+    """Current time in seconds since the epoch."""
+
+
+class CollectionOpener(Protocol):
+    """Opens the collections of one URL scheme; the object that an entry point names."""
+
+    def __call__(self, location: str, options: CollectionOptions, /) -> Collection:
+        """Open the collection at a location: the whole URL, or the path where the location was one.
+
+        Raises:
+            CollectionError: it cannot be opened; the error's type and text say why and what to do.
+        """
+        ...
 
 
 def open_collection(
@@ -22,21 +66,71 @@ def open_collection(
     durability: Durability = "full",
     index: IndexConfig | None = None,
     clock: Callable[[], float] = time.time,
+    discover: Discover | None = None,
 ) -> Collection:
-    """Open the collection that a location names: None is memory, `x.json` DevAll's format, any other path SQLite.
+    """Open the collection that a location names.
+
+    Args:
+        location: `memory/store.db`, `memory.json` or `scheme://...`; None is a collection in memory.
+        model: see `CollectionOptions`, as for the next four.
+        store_type: see there.
+        durability: see there.
+        index: see there.
+        clock: see there.
+        discover: returns the entry points to look at; None takes those of the installed packages.
 
     Raises:
-        CollectionError: it cannot be opened; the error's type and text say why and what to do.
+        CollectionError: no package opens the scheme, or the collection cannot be opened.
     """
-    if location is None:
-        return SqliteCollection(MEMORY, model=model, store_type=store_type, index=index, clock=clock)
+    place = MEMORY if location is None else location
+    options = CollectionOptions(model=model, store_type=store_type, durability=durability, index=index, clock=clock)
+    return _opener(place, discover or _installed)(place, options)
+
+
+def _scheme_of(location: str) -> str:
     if "://" in location:
-        scheme = location.split("://", 1)[0]
-        raise CollectionError(
-            f"{scheme}://...", "this version keeps items in files only; give a path such as memory/store.db."
+        return location.partition("://")[0].lower()
+    return "json" if location.endswith(".json") else "sqlite"
+
+
+@cache
+def _installed() -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=ENTRY_POINT_GROUP))
+
+
+def _opener(location: str, discover: Discover) -> CollectionOpener:
+    scheme = _scheme_of(location)
+    # One distribution can be seen twice, as an editable install and on the path.
+    claims = {(point.value, _owner(point)): point for point in discover() if point.name == scheme}
+    if len(claims) > 1:
+        owners = " and by ".join(sorted(owner for _, owner in claims))
+        raise CollectionError(location, f"the scheme {scheme!r} is claimed by {owners}; uninstall one of them.")
+    if not claims:
+        raise _unknown(location, scheme, sorted({point.name for point in discover()}))
+    ((_, owner), point), *_ = claims.items()
+    try:
+        opener: CollectionOpener = point.load()
+    except Exception as error:  # a stranger's module may raise anything while it is imported
+        reason = f"{type(error).__name__}: {error}"
+        raise CollectionError(location, f"the opener of {scheme!r} of {owner} cannot be loaded: {reason}") from error
+    return opener
+
+
+def _owner(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _unknown(location: str, scheme: str, known: list[str]) -> CollectionError:
+    if extra := _COMING.get(scheme):
+        return CollectionError(
+            location,
+            f"no installed package opens {scheme!r} URLs. This version of devmem keeps items in files; the extra "
+            f"{extra!r} is to bring PostgreSQL. Until then give a path such as memory/store.db.",
         )
-    if location.endswith(".json"):
-        return JsonCollection(location, model=model, index=index, clock=clock)
-    return SqliteCollection(
-        location, model=model, store_type=store_type, durability=durability, index=index, clock=clock
+    close = difflib.get_close_matches(scheme, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return CollectionError(
+        location,
+        f"no installed package opens {scheme!r} URLs{hint} Known schemes: {', '.join(known) or 'none'}; "
+        "a path such as memory/store.db needs no scheme.",
     )

@@ -1,30 +1,34 @@
-"""What a place to keep items implements, and what one asks of it."""
+"""The protocol of a collection: a durable, ordered, searchable set of items."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from devmem.collections.prepared import PreparedItem
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.search.query import Filter, SearchQuery
 
+Durability: TypeAlias = Literal["full", "normal"]
+"""`full` survives power loss; `normal` may lose the last writes then, but never when only the process ends."""
+
 
 class Unique(StrEnum):
-    """What makes an item the same as one that is there already."""
+    """Rule by which an item is the same as one that is stored already."""
 
     ID = "id"
-    """Its id: the same id with other content supersedes the older item."""
+    """The same id; with other content the item supersedes the older one."""
     CONTENT = "content"
-    """Its content, for the same agent and user: it is not stored again."""
+    """The same content for the same agent and user; the item is not stored again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionInfo:
-    """What a collection is and how much it holds."""
+    """Location, size and embedding model of a collection."""
 
     location: str
     items: int
@@ -45,21 +49,16 @@ class Collection(Protocol):
     Every method raises `CollectionError` (damaged, busy, unwritable, closed) when it cannot do its work.
     """
 
-    def add(
-        self,
-        items: Sequence[MemoryItem],
-        *,
-        unique: Unique = Unique.ID,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-    ) -> list[WriteOutcome]:
+    def add(self, items: Sequence[MemoryItem | PreparedItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
         """Store the items, all or none of them; they are durable when it returns.
 
         Args:
-            items: what to store.
-            unique: what makes an item the same as one that is there.
-            embeddings: by an item's id, what the model made of its passages (`passages_of`); where it says nothing, the
-                item's own `embedding` is that of its first passage. An item without either is stored as waiting when
-                the collection has an embedding model.
+            items: items to store; `PreparedItem.of` makes one form of both. The own `embedding` of a plain item is that
+                of its first passage. An item without embeddings is stored as waiting for them.
+            unique: rule by which an item is the same as one that is stored already.
+
+        Returns:
+            One outcome for each item, in their order.
         """
         ...
 
@@ -75,59 +74,62 @@ class Collection(Protocol):
         ...
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
-        """Give the conversations that the query is about, best first, at most `query.limit`.
+        """Return the conversations that the query is about, best first, at most `query.limit`.
 
-        A conversation is what has the same conversation, session, agent and user; an item of none stands for itself.
-        Each comes with its best items, at most `hits_each`; that of the best item is the first.
+        Items with the same conversation, session, agent and user are of one conversation; an item without one is a
+        group of its own. Each group has at most `hits_each` hits; the group of the best hit is the first.
         """
         ...
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Give the items that are there, in the order of `ids`, embeddings included."""
+        """Return the items that are there, in the order of `ids`, embeddings included."""
         ...
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Give the items that were stored last, newest first."""
+        """Return the items that were stored last, newest first."""
         ...
 
     def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Give every item in the order in which they were stored, embeddings included, a few at a time."""
+        """Return every item in the order in which they were stored, embeddings included, reading them in batches."""
         ...
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items; with neither, nothing. Gives how many there were."""
+        """Delete the named or the matching items, none with neither; return the number of deleted items."""
         ...
 
     def clear(self) -> int:
-        """Delete everything; gives how many items there were."""
+        """Delete every item; return their number."""
         ...
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the `keep` items stored last, and those stored before a time (seconds since the epoch)."""
+        """Delete all but the `keep` items stored last, and those stored before a time (seconds since the epoch).
+
+        Return the number of deleted items.
+        """
         ...
 
     def count(self, where: Filter | None = None) -> int:
-        """Count the items that a search could find."""
+        """Return the number of items that a search could find."""
         ...
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Give items whose embedding is still to be made, oldest first."""
+        """Return at most `limit` items whose embedding is still to be made, oldest first."""
         ...
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
-        """Give what a model made of those of the items that are embedded, by id."""
+        """Return the embeddings of those of the items that have them, by id."""
         ...
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
-        """Give waiting items, named by id, their embeddings; gives how many there were."""
+        """Store the embeddings of waiting items, by id; return the number of items that took theirs."""
         ...
 
     def replace_model(self, model: str, dimension: int | None) -> int:
-        """Forget every embedding and name the model that will make the new ones; gives how many items now wait."""
+        """Delete every embedding and record the model of the new ones; return the number of items that now wait."""
         ...
 
     def info(self) -> CollectionInfo:
-        """Say what the collection is and how much it holds."""
+        """Report what the collection is and how much it holds."""
         ...
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from devmem.collections import Collection, Unique
+from devmem.collections import Collection, PreparedItem, Unique
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem
@@ -42,12 +42,12 @@ class CollectionWriter:
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
     ) -> list[WriteOutcome]:
         """Store items; those that `embeddings` does not have, by id, are embedded, and what waited before them."""
-        known = dict(embeddings or {})
+        prepared = [_prepared(item, (embeddings or {}).get(item.id)) for item in items]
         if self._queue is not None:
             self._warn_of_language(items)
             self._queue.catch_up(collection)
-            known |= self._queue.encode([item for item in items if item.id not in known])
-        return collection.add(items, unique=unique, embeddings=known)
+            prepared = self._queue.embed(prepared)
+        return collection.add(prepared, unique=unique)
 
     def trim(self, collection: Collection, *, keep: int) -> None:
         """Delete all but the `keep` newest items; a failure is logged, as the items before it are stored."""
@@ -82,3 +82,9 @@ class CollectionWriter:
                 "their words. An `openai` or `local` multilingual model finds them by meaning too.",
                 self._store,
             )
+
+
+def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:
+    """Return the item with its known embeddings, unless these are of another content."""
+    prepared = PreparedItem.of(item)
+    return replace(prepared, embeddings=known) if known and known.is_of(item.content_hash) else prepared

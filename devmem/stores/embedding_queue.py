@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from devmem.collections import Collection
-from devmem.embedding import Embedder, PassageEmbeddings
+from devmem.collections import Collection, PreparedItem
+from devmem.embedding import Embedder
 from devmem.errors import EmbeddingError
 from devmem.model.items import MemoryItem
 from devmem.stores.item_embeddings import embed_items
@@ -27,24 +27,28 @@ class EmbeddingQueue:
         self._backoff = Backoff(clock=clock)
         self._may_wait = True
 
-    def encode(self, items: Sequence[MemoryItem]) -> dict[str, PassageEmbeddings]:
-        """Return the embeddings of those items that have none yet, by id; none when the provider does not answer.
+    def embed(self, items: Sequence[MemoryItem | PreparedItem]) -> list[PreparedItem]:
+        """Return the items with their embeddings, in their order.
 
-        After a failure it backs off: the provider is not asked for some seconds, longer each time.
+        Those that have a text but no embeddings get them, unless the provider does not answer: it is then not called
+        for some seconds, longer after each failure.
         """
-        todo = [item for item in items if item.embedding is None and item.content_summary.strip()]
+        prepared = [PreparedItem.of(item) for item in items]
+        todo = [at for at, one in enumerate(prepared) if one.embeddings is None and one.item.content_summary.strip()]
         if not todo:
-            return {}
+            return prepared
         if self._backoff.left:
             self._may_wait = True
-            return {}
+            return prepared
         try:
-            embeddings = embed_items(self._embedder, todo, tokens=self._tokens)
+            embedded = embed_items(self._embedder, [prepared[at] for at in todo], tokens=self._tokens)
         except EmbeddingError as error:
             self._failed(error, len(todo))
-            return {}
+            return prepared
         self._backoff.worked()
-        return embeddings
+        for at, one in zip(todo, embedded, strict=True):
+            prepared[at] = one
+        return prepared
 
     def catch_up(self, collection: Collection, progress: Callable[[int], None] | None = None) -> int:
         """Embed the items that wait, until the provider stops answering; return the number embedded."""
@@ -64,7 +68,8 @@ class EmbeddingQueue:
         """Embed items in batches; return the number embedded, and whether nothing waits now."""
         caught_up = 0
         while waiting := collection.waiting(_BATCH):
-            embeddings = self.encode(waiting)
+            made = ((one.item.id, one.embeddings) for one in self.embed(waiting))
+            embeddings = {item_id: found for item_id, found in made if found is not None}
             if not embeddings:
                 return caught_up, False
             caught_up += collection.set_embeddings(embeddings)

@@ -8,32 +8,37 @@ from dataclasses import replace
 
 import numpy as np
 
-from devmem.collections import passages_of
+from devmem.collections import PreparedItem
 from devmem.embedding import Embedder, PassageEmbeddings, TokenCodes, TokenEmbedder, token_codes
 from devmem.model.items import MemoryItem, Vector
 
 
 def embed_items(
-    embedder: Embedder, items: Sequence[MemoryItem], *, tokens: bool = True
-) -> dict[str, PassageEmbeddings]:
-    """Embed the passages of items in one call; return the embeddings by item id, for equal ids those of the last item.
+    embedder: Embedder, items: Sequence[MemoryItem | PreparedItem], *, tokens: bool = True
+) -> list[PreparedItem]:
+    """Embed the passages of items in one call of the model; return the items with their embeddings, in their order.
 
     Args:
         embedder: the model.
-        items: what to embed; none may be blank.
-        tokens: take the vectors of their tokens too, where the model gives them.
+        items: items with a text; those that have embeddings get new ones.
+        tokens: whether to embed their tokens too, where the model does that.
 
     Raises:
         EmbeddingError: the model failed; nothing was embedded.
     """
-    passages = [passages_of(item) or [item.content_summary] for item in items]
-    made = _encoded(embedder, [text for texts in passages for text in texts], tokens=tokens)
-    ends = list(itertools.accumulate(map(len, passages)))
+    prepared = [PreparedItem.of(item) for item in items]
+    made = _encoded(embedder, [text for item in prepared for text in _texts(item)], tokens=tokens)
+    ends = list(itertools.accumulate(len(item.passages) for item in prepared))
     spans = zip([0, *ends], ends, strict=False)
-    return {
-        item.id: replace(_joined(made[start:end]), content_hash=item.content_hash)
-        for item, (start, end) in zip(items, spans, strict=True)
-    }
+    return [
+        replace(item, embeddings=_joined(made[start:end], item.item.content_hash))
+        for item, (start, end) in zip(prepared, spans, strict=True)
+    ]
+
+
+def _texts(prepared: PreparedItem) -> Sequence[str]:
+    """Return what is embedded: the summary where no passage has a text."""
+    return prepared.passages if any(prepared.passages) else [prepared.item.content_summary]
 
 
 def _encoded(embedder: Embedder, texts: Sequence[str], *, tokens: bool) -> list[tuple[Vector, TokenCodes | None]]:
@@ -42,6 +47,7 @@ def _encoded(embedder: Embedder, texts: Sequence[str], *, tokens: bool) -> list[
     return [(vector, None) for vector in embedder.embed(texts)]
 
 
-def _joined(passages: Sequence[tuple[Vector, TokenCodes | None]]) -> PassageEmbeddings:
+def _joined(passages: Sequence[tuple[Vector, TokenCodes | None]], content_hash: str) -> PassageEmbeddings:
     codes = tuple(one for _, one in passages if one is not None)
-    return PassageEmbeddings(vectors=np.stack([vector for vector, _ in passages]), tokens=codes or None)
+    vectors = np.stack([vector for vector, _ in passages])
+    return PassageEmbeddings(vectors=vectors, tokens=codes or None, content_hash=content_hash)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devmem.collections import SqliteCollection
+from devmem.collections import PreparedItem, SqliteCollection
 from devmem.collections.attachments import INLINE_LIMIT
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionBusyError
@@ -121,9 +121,10 @@ def test_a_batch_that_fails_deletes_no_file(collection: SqliteCollection, path: 
     """An item that was superseded in it is back, with its picture."""
     collection.add([pictured("one")])
     broken = MemoryItem(id="broken", content_summary="one passage")
-    three = {"broken": PassageEmbeddings(vectors=np.eye(3, dtype=np.float32))}
+    three = PassageEmbeddings(vectors=np.eye(3, dtype=np.float32))
+    replaced = MemoryItem(id="one", content_summary="replaced")
     with pytest.raises(ValueError, match="3 embeddings"):
-        collection.add([MemoryItem(id="one", content_summary="replaced"), broken], embeddings=three)
+        collection.add([replaced, PreparedItem(item=broken, passages=("one passage",), embeddings=three)])
     (file,) = files(path)
     assert attachment(collection.get(["one"])[0]).local_path == str(file)
     collection.add([MemoryItem(content_summary="unrelated")])

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -210,13 +209,6 @@ def test_a_lock_file_that_is_never_released(tmp_path: Path) -> None:
     assert one.count() == 1
 
 
-@pytest.mark.parametrize("location", ["postgresql://host/db", "https://example.org/store.db"])
-def test_a_url(location: str) -> None:
-    """A place that this version does not know is an error and no file of that name; the password is not repeated."""
-    with pytest.raises(CollectionError, match="files only"):
-        open_collection(location)
-
-
 def test_a_copied_store_has_its_own_life(store: Path, notes: Notes, embedder: HashEmbedder) -> None:
     copy = store.with_name("copy.db")
     shutil.copy(store, copy)
@@ -226,13 +218,6 @@ def test_a_copied_store_has_its_own_life(store: Path, notes: Notes, embedder: Ha
     assert (one.count(), two.count()) == (199, 201)
     one.close()
     two.close()
-
-
-def test_opening_chooses_by_the_name(tmp_path: Path) -> None:
-    opened: list[Any] = [open_collection(place) for place in (None, str(tmp_path / "a.json"), str(tmp_path / "a.db"))]
-    assert [type(one).__name__ for one in opened] == ["SqliteCollection", "JsonCollection", "SqliteCollection"]
-    for one in opened:
-        one.close()
 
 
 @pytest.mark.parametrize("replaced", [False, True])

@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from devmem.collections.sqlite.schema import make_tables
+from devmem.collections.sqlite.schema import create_tables
 from devmem.collections.sqlite.source import SqliteTokenRows
 from devmem.indexes.token_codes import TokenCache
 from devmem.ranking import code_width
@@ -22,7 +22,7 @@ class Database:
 
     def __init__(self, passages: int) -> None:
         self.connection = sqlite3.connect(":memory:")
-        make_tables(self.connection)
+        create_tables(self.connection)
         self.codes: dict[int, np.ndarray] = {}
         for passage in range(1, passages + 1):
             self.add(passage)

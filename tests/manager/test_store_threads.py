@@ -102,7 +102,7 @@ def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() 
 
         def fail_meanwhile() -> None:
             collection.before_waiting = lambda: None
-            collection.add([item], embeddings=queue.encode([item]))
+            collection.add(queue.embed([item]))
 
         collection.before_waiting = fail_meanwhile
         assert queue.catch_up(collection) == 0
@@ -117,7 +117,7 @@ def test_items_still_wait_when_their_embeddings_could_not_be_stored() -> None:
     queue = EmbeddingQueue(embedder, clock)
     with closing(WatchedCollection(model=embedder.identity)) as collection:
         item = MemoryItem(content_summary="Ann drinks oolong.")
-        collection.add([item], embeddings=queue.encode([item]))
+        collection.add(queue.embed([item]))
         embedder.recover()
         clock.advance(600)
         collection.refused = OSError("disk full")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from devmem.collections import Collection, SearchQuery, open_collection
+from devmem.collections import Collection, PreparedItem, SearchQuery, open_collection
 from devmem.embedding import TokenEmbedder, TokenEmbedding, open_embedder
 from devmem.model.items import MemoryItem, Scope
 from devmem.ranking import Ranking
@@ -93,8 +93,7 @@ def opened(*, waiting: frozenset[str] = frozenset()) -> Collection:
     """Open a collection of all turns in memory; those in `waiting` have no embedding yet."""
     embedder = open_embedder(_MODEL)
     collection = open_collection(None, model=embedder.identity)
-    embeddings = {name: made for name, made in _embeddings().items() if name not in waiting}
-    collection.add(turns(), embeddings=embeddings)
+    collection.add([each.item if each.item.id in waiting else each for each in _embedded_turns()])
     return collection
 
 
@@ -120,7 +119,7 @@ def ndcg(ranked: Sequence[str], evidence: frozenset[str], depth: int = 5) -> flo
 
 
 @cache
-def _embeddings() -> Mapping[str, Any]:
+def _embedded_turns() -> Sequence[PreparedItem]:
     return embed_items(open_embedder(_MODEL), turns())
 
 

@@ -37,7 +37,13 @@ NOTES_SOURCE = dedent(
 
 
 def install(
-    folder: Path, name: str, points: Mapping[str, str], modules: Mapping[str, str], *, version: str = "1.0"
+    folder: Path,
+    name: str,
+    points: Mapping[str, str],
+    modules: Mapping[str, str],
+    *,
+    version: str = "1.0",
+    group: str = ENTRY_POINT_GROUP,
 ) -> Path:
     """Install a distribution into `folder`: its modules, and the entry points that its metadata declares."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,15 +52,15 @@ def install(
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    lines = [f"[{ENTRY_POINT_GROUP}]", *(f"{key} = {value}" for key, value in points.items())]
+    lines = [f"[{group}]", *(f"{key} = {value}" for key, value in points.items())]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
     return folder
 
 
-def points_in(*folders: Path) -> list[EntryPoint]:
+def points_in(*folders: Path, group: str = ENTRY_POINT_GROUP) -> list[EntryPoint]:
     """Read the entry points of the distributions in the folders, as `importlib.metadata` does for the whole path."""
     found = distributions(path=[str(folder) for folder in folders])
-    return [point for each in found for point in each.entry_points if point.group == ENTRY_POINT_GROUP]
+    return [point for each in found for point in each.entry_points if point.group == group]
 
 
 def registry_of(*folders: Path) -> StoreRegistry:

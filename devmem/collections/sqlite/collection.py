@@ -1,6 +1,6 @@
 """The SQLite collection: rows, full text and embeddings in one file, written in one transaction.
 
-Several processes may use the file at once (WAL). The search indexes are a cache in memory (`cache.py`).
+Several processes may use the file at once (WAL). The search indexes are a cache in memory (`follower.py`).
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
-from devmem.collections.protocol import CollectionInfo, Unique
+from devmem.collections.prepared import PreparedItem
+from devmem.collections.protocol import CollectionInfo, Durability, Unique
 from devmem.collections.sqlite import database, model_check, rows, writes
-from devmem.collections.sqlite.database import MEMORY, Durability
+from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.follower import SearchCache
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.source import SqliteSource
+from devmem.collections.transactions import read_transaction
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
@@ -29,11 +30,13 @@ from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import Filter, SearchQuery
 
-_SCAN_AT_ONCE: Final = 500
+T = TypeVar("T")
+
+_AT_ONCE: Final = 500
 
 
 class SqliteCollection:
-    """Items in a SQLite file, or in memory; see `Collection` for what the methods promise.
+    """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Reading and writing use a connection each, so a search does not wait for another process's write.
     """
@@ -49,16 +52,16 @@ class SqliteCollection:
         busy_timeout: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Open the collection, and make it when it is not there.
+        """Open the collection, or create it.
 
         Args:
             location: path of the file, or `:memory:`.
-            model: what makes the embeddings; None searches by text alone and lets new items wait.
-            store_type: recorded in a new file; a file of another type of store is refused.
+            model: embedding model; without one the search is by text alone and new items wait for an embedding.
+            store_type: store type to record in a new file; a file of another type is refused.
             durability: `full` survives power loss, `normal` the death of the process.
             index: how vectors are searched; None takes the defaults.
             busy_timeout: seconds to wait for another process's write.
-            clock: gives the time in seconds since the epoch, for expiry.
+            clock: current time in seconds since the epoch, for expiry.
 
         Raises:
             CollectionDamagedError, CollectionUnwritableError, CollectionBusyError: the file cannot be used.
@@ -70,12 +73,12 @@ class SqliteCollection:
         self._model = model.name if model else None
         self._in_file = self.location != MEMORY
         if self._in_file:
-            database.make_place(self.location)
+            database.create_folder(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
         self._cache = SearchCache(Path(self.location + ".faiss") if self._in_file else None, index)
         self._write_lock = threading.RLock()
         self._read_lock = threading.RLock() if self._in_file else self._write_lock
-        with database.worded(self.location):
+        with database.translate_errors(self.location):
             self._writer, self._reader = self._connect(
                 lambda: database.open_connection(self.location, durability, busy_timeout), model, store_type
             )
@@ -87,190 +90,197 @@ class SqliteCollection:
         """Open the connections for writing and for reading; in memory they are one."""
         writer = connect()
         try:
-            database.prepare(writer, self.location, store_type)
+            database.prepare_schema(writer, self.location, store_type)
             self._has_model = claim_file(writer, self.location, model, store_type)
             return writer, connect() if self._in_file else writer
         except BaseException:
             writer.close()
             raise
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation in a write transaction."""
+
+        def checked() -> T:
+            if self._in_file and database.file_identity(self.location) != self._file:
+                raise CollectionUnwritableError(
+                    self.location,
+                    "the file was moved, deleted or replaced while it was open; nothing was written: "
+                    "open the store again.",
+                )
+            return operation(self._writer)
+
         with self._write_lock:
             self._check_open()
-            with database.worded(self.location), writes.letting_go(self._writer, self._attachments):
-                if self._in_file and database.file_identity(self.location) != self._file:
-                    raise CollectionUnwritableError(
-                        self.location,
-                        "the file was moved, deleted or replaced while it was open; nothing was written: "
-                        "open the store again.",
-                    )
-                yield self._writer
+            with database.translate_errors(self.location):
+                return writes.commit(self._writer, self._attachments, checked)
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation that sees the database as of one commit."""
         with self._read_lock:
             self._check_open()
-            with database.worded(self.location), database.snapshot(self._reader):
-                yield self._reader
+            with database.translate_errors(self.location):
+                return read_transaction(self._reader, lambda: operation(self._reader))
 
     def _check_open(self) -> None:
         if self._closed:
             raise CollectionClosedError(self.location, "the collection was closed.")
 
-    def add(
-        self,
-        items: Sequence[MemoryItem],
-        *,
-        unique: Unique = Unique.ID,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-    ) -> list[WriteOutcome]:
+    def add(self, items: Sequence[MemoryItem | PreparedItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
         if not items:
             return []
-        with self._writing() as connection:
+        # Analysed before the lock is taken, as that takes longer than to insert them.
+        prepared = [PreparedItem.of(item) for item in items]
+
+        def add(connection: sqlite3.Connection) -> list[WriteOutcome]:
             writes.purge_expired(connection, self._attachments, self._clock())
-            known = embeddings or {}
-            made = (writes.embeddings_of(item, known) for item in items)
+            made = (item.embeddings for item in prepared)
             model_check.check_embeddings(connection, self.location, self._model, made)
-            batch = writes.Batch(connection, has_model=self._has_model, attachments=self._attachments, embeddings=known)
-            return [batch.add(item, unique) for item in items]
+            writer = writes.ItemWriter(connection, has_model=self._has_model, attachments=self._attachments)
+            return [writer.add(item, unique) for item in prepared]
+
+        return self._write(add)
 
     def find(self, query: SearchQuery) -> SearchReport:
         """Return the best items, best first, and how they were found."""
-        with self._searching(query) as search:
-            report = search.run(explain=query.explain) if search else SearchReport()
-        return replace(report, hits=tuple(map(self._shown, report.hits)))
+        if not _ranks(query):
+            return SearchReport()
+        report = self._search(query, lambda pipeline: pipeline.run(explain=query.explain))
+        return replace(report, hits=tuple(map(self._resolved_hit, report.hits)))
 
     def search(self, query: SearchQuery) -> list[Hit]:
         """Return the hits of `find` alone."""
         return list(self.find(query).hits)
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
-        """Give the conversations that the query is about, best first, each with its best items."""
-        with self._searching(query) as search:
-            groups = search.conversations(hits_each) if search and hits_each > 0 else []
-        return [replace(group, hits=tuple(map(self._shown, group.hits))) for group in groups]
+        """Return the conversations that the query is about, best first, each with its best items."""
+        if hits_each < 1 or not _ranks(query):
+            return []
+        groups = self._search(query, lambda pipeline: pipeline.conversations(hits_each))
+        return [replace(group, hits=tuple(map(self._resolved_hit, group.hits))) for group in groups]
 
-    @contextmanager
-    def _searching(self, query: SearchQuery) -> Iterator[SearchPipeline | None]:
-        """Bring the indexes up to date and prepare the search; None when there is nothing to rank by."""
-        if query.limit < 1 or (query.vector is None and not query.text.strip()):
-            yield None
-            return
-        with self._reading() as connection:
+    def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
+        """Bring the indexes up to date and run a search on them."""
+
+        def search(connection: sqlite3.Connection) -> T:
             self._cache.follow(connection)
             if query.vector is not None:
                 self._check_query(query.vector)
             now = self._clock()
-            yield SearchPipeline(SqliteSource(connection, self._cache, now), query, now)
+            return run(SearchPipeline(SqliteSource(connection, self._cache, now), query, now))
 
-    def _shown(self, hit: Hit) -> Hit:
-        item = self._brought_back(hit.item)
-        return hit if item is hit.item else replace(hit, item=item)
+        return self._read(search)
 
     def _check_query(self, vector: Vector) -> None:
         model_check.check_name(self.location, made=self._cache.model, given=self._model)
         if self._cache.vectors is not None:
             model_check.check_length(self.location, made=self._cache.vectors.dimension, given=len(vector))
 
-    def _brought_back(self, item: MemoryItem) -> MemoryItem:
-        return self._attachments.bring_back(item) if self._attachments else item
+    def _resolved_hit(self, hit: Hit) -> Hit:
+        item = self._resolved(hit.item)
+        return hit if item is hit.item else replace(hit, item=item)
+
+    def _resolved(self, item: MemoryItem) -> MemoryItem:
+        """Return the item with the paths of its attachments."""
+        return self._attachments.resolve(item) if self._attachments else item
+
+    def _select(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
+        """Return row numbers and items, with their embeddings."""
+        query = f"{rows.SELECT_WHOLE} {clause}"
+        found = self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
+        return [(row, self._resolved(rows.item_from_row(body, vector))) for row, body, vector in found]
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Give the items that are there, in the order of `ids`."""
+        """Return the items that are there, in the order of `ids`."""
         found: dict[str, MemoryItem] = {}
-        with self._reading() as connection:
-            for wanted in ids:
-                row = connection.execute(f"{rows.SELECT_WHOLE} WHERE id = ?", (rows.kept_text(wanted),)).fetchone()
-                if row is not None:
-                    found[wanted] = self._brought_back(rows.from_row(*row[1:]))
+        for start in range(0, len(ids), _AT_ONCE):
+            part = [rows.sql_text(wanted) for wanted in ids[start : start + _AT_ONCE]]
+            selected = self._select(f"WHERE id IN ({', '.join('?' * len(part))})", part)
+            found |= {item.id: item for _, item in selected}
         return [found[wanted] for wanted in ids if wanted in found]
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Give the items stored last, newest first."""
+        """Return the items stored last, newest first."""
         condition, values = rows.where_sql(where or Filter(), self._clock())
-        query = f"{rows.SELECT_WHOLE} WHERE {condition} ORDER BY items.row DESC LIMIT ?"
-        with self._reading() as connection:
-            found = connection.execute(query, (*values, max(limit, 0))).fetchall()
-        return [self._brought_back(rows.from_row(*row[1:])) for row in found]
+        found = self._select(f"WHERE {condition} ORDER BY items.row DESC LIMIT ?", (*values, max(limit, 0)))
+        return [item for _, item in found]
 
     def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Give every item in the order in which they were stored."""
+        """Return every item in the order in which they were stored."""
         condition, values = rows.where_sql(where or Filter(), self._clock())
-        query = f"{rows.SELECT_WHOLE} WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_SCAN_AT_ONCE}"
+        clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_AT_ONCE}"
+        # No lock is held between the parts: a slow reader keeps nobody from writing.
         last = 0
-        while True:
-            # No lock is held between the parts: who reads slowly keeps nobody from writing.
-            with self._reading() as connection:
-                found = connection.execute(query, (last, *values)).fetchall()
-            if not found:
-                return
-            yield from (self._brought_back(rows.from_row(*row[1:])) for row in found)
+        while found := self._select(clause, (last, *values)):
+            yield from (item for _, item in found)
             last = found[-1][0]
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items."""
         if ids is None and where is None:
             return 0
-        with self._writing() as connection:
-            return writes.delete(connection, self._attachments, ids, where, self._clock())
+        return self._write(lambda connection: writes.delete(connection, self._attachments, ids, where, self._clock()))
 
     def clear(self) -> int:
         """Delete everything."""
-        with self._writing() as connection:
-            return writes.delete_rows(connection, self._attachments, "1", [])
+        return self._write(lambda connection: writes.delete_rows(connection, self._attachments, "1", []))
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest, and those that are too old."""
-        with self._writing() as connection:
-            return writes.trim(connection, self._attachments, keep, stored_before)
+        """Delete all but the newest items, and those stored before a time."""
+        return self._write(lambda connection: writes.trim(connection, self._attachments, keep, stored_before))
 
     def count(self, where: Filter | None = None) -> int:
-        """Count the items that a search could find."""
-        with self._reading() as connection:
+        """Return the number of items that a search could find."""
+
+        def count(connection: sqlite3.Connection) -> int:
             now = self._clock()
             if (where is None or where.everything()) and not writes.any_expired(connection, now):
                 return int(database.read_meta(connection)["count"] or 0)
             condition, values = rows.where_sql(where or Filter(), now)
             return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])
 
+        return self._read(count)
+
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Give items whose embedding is still to be made, oldest first."""
-        query = f"{rows.SELECT_WHOLE} WHERE waiting ORDER BY items.row LIMIT ?"
-        with self._reading() as connection:
-            found = connection.execute(query, (limit,)).fetchall()
-        return [self._brought_back(rows.from_row(*row[1:])) for row in found]
+        """Return items whose embedding is still to be made, oldest first."""
+        return [item for _, item in self._select("WHERE waiting ORDER BY items.row LIMIT ?", (limit,))]
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
-        """Give what a model made of those of the items that are embedded, by id."""
-        with self._reading() as connection:
-            found = {wanted: rows.read_embeddings(connection, wanted) for wanted in ids}
-        return {wanted: encoding for wanted, encoding in found.items() if encoding is not None}
+        """Return the embeddings of those of the items that have them, by id."""
+
+        def read(connection: sqlite3.Connection) -> dict[str, PassageEmbeddings | None]:
+            return {wanted: rows.read_embeddings(connection, wanted) for wanted in ids}
+
+        return {wanted: found for wanted, found in self._read(read).items() if found is not None}
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
-        """Give waiting items their embeddings."""
-        with self._writing() as connection:
+        """Store the embeddings of waiting items."""
+
+        def store(connection: sqlite3.Connection) -> int:
             model_check.check_embeddings(connection, self.location, self._model, embeddings.values())
             return writes.set_embeddings(connection, embeddings)
 
+        return self._write(store)
+
     def replace_model(self, model: str, dimension: int | None) -> int:
-        """Forget every embedding and name the model of the new ones."""
-        with self._writing() as connection:
-            waiting = writes.replace_model(connection, model, dimension)
+        """Delete every embedding and record the model of the new ones."""
+        waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension))
         self._model, self._has_model = model, True
         return waiting
 
     def info(self) -> CollectionInfo:
-        """Say what the collection is and how much it holds."""
-        with self._reading() as connection:
-            meta = database.read_meta(connection)
-            waiting = connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()[0]
+        """Report what the collection is and how much it holds."""
+
+        def read(connection: sqlite3.Connection) -> tuple[dict[str, str | int | None], int]:
+            (waiting,) = connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()
+            return database.read_meta(connection), int(waiting)
+
+        meta, waiting = self._read(read)
         model, dimension = meta.get("model"), meta.get("dimension")
         return CollectionInfo(
             location=self.location,
             items=int(meta["count"] or 0),
-            waiting=int(waiting) if model else 0,
+            waiting=waiting if model else 0,
             size_bytes=self._size(),
             embedding=str(model) if model else None,
             dimension=int(dimension) if dimension else None,
@@ -285,12 +295,17 @@ class SqliteCollection:
     def close(self) -> None:
         """Write the index snapshot and release the files."""
         with self._write_lock, self._read_lock:
-            if self._closed:
-                return
-            self._closed = True
+            was_open, self._closed = not self._closed, True
             try:
-                self._cache.close()
-                self._cache.save(self._writer)
+                if was_open:
+                    self._cache.close()
+                    self._cache.save(self._writer)
             finally:
+                # Also when an earlier call was interrupted; closing a closed connection does nothing.
                 self._reader.close()
                 self._writer.close()
+
+
+def _ranks(query: SearchQuery) -> bool:
+    """Whether a query has anything to rank by."""
+    return query.limit > 0 and (query.vector is not None or bool(query.text.strip()))

@@ -1,17 +1,20 @@
-"""The SQLite file: its schema, how it is opened, and how SQLite's errors are worded."""
+"""The SQLite file: opening it, creating its schema, and translating SQLite's errors."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 from uuid import uuid4
 
+from devmem.collections.protocol import Durability
 from devmem.collections.sqlite.migrations import upgrade_from_1
-from devmem.collections.sqlite.schema import SCHEMA_VERSION, make_tables
+from devmem.collections.sqlite.schema import SCHEMA_VERSION, create_tables
+from devmem.collections.transactions import read_transaction, write_transaction
 from devmem.errors import (
     CollectionBusyError,
     CollectionClosedError,
@@ -26,14 +29,11 @@ _CACHE_KIB: Final = 16_384
 """Memory for pages; SQLite's own 2 MB do not hold the texts of 10,000 memories."""
 APPLICATION_ID: Final = 0x6D656D6F
 
-Durability = Literal["full", "normal"]
-"""`full` survives power loss; `normal` may lose the last commits then, but never when only the process dies."""
 
+def create_folder(location: str) -> None:
+    """Create the folder of the file.
 
-def make_place(location: str) -> None:
-    """Make the folder that the file will be in.
-
-    The file itself is never opened but by SQLite: closing it would let go of the locks that this process has on it
+    Only SQLite opens the file itself: closing it elsewhere would release the locks that this process has on it
     (https://www.sqlite.org/howtocorrupt.html, 2.2).
     """
     try:
@@ -43,7 +43,7 @@ def make_place(location: str) -> None:
 
 
 def file_identity(location: str) -> tuple[int, int] | None:
-    """Say which file is at a place: another one is there after it was replaced, and none after it was deleted."""
+    """Return device and inode of the file at a location, None when there is none; a replaced file has others."""
     try:
         found = Path(location).stat()
     except OSError:
@@ -66,47 +66,77 @@ def open_connection(location: str, durability: Durability, busy_timeout: float) 
     return connection
 
 
-def prepare(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
-    """Make the schema in a new file, or check that this one is ours and of a version we know."""
-    # In one transaction: another process may be making the file right now.
-    with snapshot(connection):
-        found = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Header:
+    """How a file says what it is."""
+
+    application_id: int
+    version: int
+    tables: int
+
+
+def _read_header(connection: sqlite3.Connection) -> _Header:
+    queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    application_id, version, tables = (connection.execute(query).fetchone()[0] for query in queries)
+    return _Header(application_id=application_id, version=version, tables=tables)
+
+
+def prepare_schema(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
+    """Create the schema in a new file, or bring an older one up to date.
+
+    Raises:
+        CollectionDamagedError: the file is not devmem's, or was cut off.
+        CollectionError: it was written by a newer devmem.
+    """
+    # In one transaction: another process may be creating the file right now.
+    header = read_transaction(connection, lambda: _read_header(connection))
+    _check_header(connection, location, header)
+    if header.version == SCHEMA_VERSION:
+        return
+    if location != MEMORY:
+        _enable_wal(connection)
+    write_transaction(connection, lambda: _create_schema(connection, location, store_type))
+
+
+def _check_header(connection: sqlite3.Connection, location: str, header: _Header) -> None:
+    found, version, tables = header.application_id, header.version, header.tables
     if found not in (0, APPLICATION_ID) or (found == 0 and tables):
         raise CollectionDamagedError(location, "this SQLite file was not made by devmem; give the store another path.")
     if location != MEMORY and _is_cut_off(connection, Path(location)):
         raise CollectionDamagedError(
-            location, "the file was cut off and was left as it is: restore a backup, or move it away to start anew."
+            location,
+            "the file was cut off and was left as it is: restore a backup, or move it away to start with an empty one.",
         )
     if version > SCHEMA_VERSION:
         raise CollectionError(
             location,
             f"was written by a newer devmem (format {version}, known {SCHEMA_VERSION}): upgrade devmem.",
         )
+
+
+def _create_schema(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
+        # Another process was faster.
         return
-    if location != MEMORY:
-        _enter_wal(connection)
-    with transaction(connection):
-        if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
-            return
-        if version == 1:
-            upgrade_from_1(connection, location)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            return
-        make_tables(connection)
+    if version == 1:
+        upgrade_from_1(connection, location)
+    else:
+        create_tables(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        facts = {
-            "collection": uuid4().hex,
-            "store_type": store_type,
-            "analysis": ANALYSIS_VERSION,
-            "count": 0,
-            "generation": 0,
-            "changes_floor": 0,
-        }
-        connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(facts.items()))
+        connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(_new_meta(store_type).items()))
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:
+    return {
+        "collection": uuid4().hex,
+        "store_type": store_type,
+        "analysis": ANALYSIS_VERSION,
+        "count": 0,
+        "generation": 0,
+        "changes_floor": 0,
+    }
 
 
 def _is_cut_off(connection: sqlite3.Connection, path: Path) -> bool:
@@ -115,7 +145,7 @@ def _is_cut_off(connection: sqlite3.Connection, path: Path) -> bool:
     return bool(path.stat().st_size % page_size)
 
 
-def _enter_wal(connection: sqlite3.Connection) -> None:
+def _enable_wal(connection: sqlite3.Connection) -> None:
     # Changing the journal mode ignores the busy timeout, so two processes that make a file at once meet here.
     for attempt in range(200):
         try:
@@ -130,41 +160,15 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Take the write lock, and commit everything or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-@contextmanager
-def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read several things of one moment."""
-    if connection.in_transaction:
-        yield
-        return
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("COMMIT")
-
-
-@contextmanager
-def worded(location: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours, which say what to do."""
+def translate_errors(location: str) -> Iterator[None]:
+    """Raise SQLite's errors as `CollectionError`s, which say what to do."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _reword(location, error) from error
+        raise _translated(location, error) from error
 
 
-def _reword(location: str, error: sqlite3.Error) -> CollectionError:
+def _translated(location: str, error: sqlite3.Error) -> CollectionError:
     text, code = str(error), getattr(error, "sqlite_errorname", "")
     if code.startswith("SQLITE_FULL") or "disk is full" in text:
         return CollectionUnwritableError(location, "the disk is full; nothing was written. Make room and try again.")
@@ -182,7 +186,8 @@ def _reword(location: str, error: sqlite3.Error) -> CollectionError:
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return CollectionDamagedError(
             location,
-            f"the file is damaged ({text}) and was left as it is: restore a backup, or move it away to start anew.",
+            f"the file is damaged ({text}) and was left as it is: restore a backup, or move it away to start with an "
+            "empty one.",
         )
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
         return CollectionClosedError(location, "the collection was closed.")
@@ -190,10 +195,10 @@ def _reword(location: str, error: sqlite3.Error) -> CollectionError:
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: str | int | None) -> None:
-    """Record a fact about the collection."""
+    """Record a property of the collection."""
     connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (key, value))
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
-    """Read every recorded fact about the collection."""
+    """Return every recorded property of the collection."""
     return dict(connection.execute("SELECT key, value FROM meta"))

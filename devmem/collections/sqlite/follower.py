@@ -15,7 +15,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from devmem.collections.sqlite.database import read_meta, set_meta, transaction
+from devmem.collections.sqlite.database import read_meta, set_meta
+from devmem.collections.transactions import write_transaction
 from devmem.config import IndexConfig
 from devmem.indexes.doc_values import DocEntry, DocValues
 from devmem.indexes.passage_map import PassageMap
@@ -98,8 +99,7 @@ class SearchCache:
             return
         token = uuid4().hex
         try:
-            with transaction(writer):
-                set_meta(writer, "snapshot", token)
+            write_transaction(writer, lambda: set_meta(writer, "snapshot", token))
         except sqlite3.Error as error:
             _LOG.warning("%s: the index snapshot was not written (%s).", self._snapshot_path, error)
             return

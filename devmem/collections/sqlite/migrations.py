@@ -1,4 +1,4 @@
-"""Files of older formats, brought up to date when they are opened."""
+"""Upgrades of files of older formats, made when they are opened."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from devmem.collections.prepared import PreparedItem
 from devmem.collections.sqlite import rows
-from devmem.collections.sqlite.schema import make_tables
+from devmem.collections.sqlite.schema import create_tables
 from devmem.errors import CollectionDamagedError
 from devmem.model.items import MemoryItem
 from devmem.text.analysis import ANALYSIS_VERSION
@@ -29,33 +30,33 @@ _OF_FORMAT_1: Final = (
 
 
 def upgrade_from_1(connection: sqlite3.Connection, location: str) -> None:
-    """Turn a file of format 1, which knew no passages, into one of today, within the caller's transaction.
+    """Upgrade a file of format 1, which had no passages, within the caller's write transaction.
 
-    Items keep their rows and their order; each waits for the embeddings of its passages.
+    Items keep their row numbers and their order; each waits for the embeddings of its passages.
 
     Raises:
         CollectionDamagedError: an item cannot be read.
     """
     for statement in _OF_FORMAT_1:
         connection.execute(statement)
-    make_tables(connection)
+    create_tables(connection)
     connection.execute("UPDATE meta SET value = 0 WHERE key = 'count'")
     old = connection.cursor()
     for row, name, body in old.execute("SELECT row, id, body FROM items_of_format_1 ORDER BY row"):
         item = _read(location, name, body)
-        rows.insert_item(connection, item, waiting=bool(item.content_summary.strip()), row=row)
+        rows.insert_item(connection, PreparedItem.of(item), waiting=bool(item.content_summary.strip()), row=row)
     connection.execute("DROP TABLE items_of_format_1")
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
     connection.execute("UPDATE meta SET value = ? WHERE key = 'analysis'", (ANALYSIS_VERSION,))
-    _LOG.warning("%s: was of an older format and is now of today's; its items are embedded anew.", location)
+    _LOG.warning("%s: upgraded from an older format; its items will be embedded again.", location)
 
 
 def _read(location: str, name: str, body: str) -> MemoryItem:
     try:
-        return rows.from_row(body)
+        return rows.item_from_row(body)
     except ValidationError as error:
         raise CollectionDamagedError(
             location,
             f"is of an older format, and its item {name!r} cannot be read ({error.errors()[0]['msg']}); it was left as "
-            "it is: restore a backup, or move it away to start anew.",
+            "it is: restore a backup, or move it away to start with an empty one.",
         ) from error

@@ -1,4 +1,4 @@
-"""Vectors of different models are never mixed."""
+"""Check that the vectors of a collection are of one model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from devmem.errors import EmbeddingMismatchError
 def check_embeddings(
     connection: sqlite3.Connection, location: str, model: str | None, embeddings: Iterable[PassageEmbeddings | None]
 ) -> None:
-    """Refuse what another model made, or a vector of another length; the first embedding of all sets the length.
+    """Refuse embeddings of another model or length; the first embedding of all sets the length.
 
     Args:
-        connection: to the database.
-        location: of the collection, for the error.
+        connection: in a write transaction.
+        location: location of the collection, for the error.
         model: name of the model that made the embeddings; None when it is not known.
-        embeddings: what is to be stored.
+        embeddings: embeddings that are to be stored.
+
+    Raises:
+        EmbeddingMismatchError: the model or the length is another.
     """
     lengths = {encoding.vectors.shape[1] for encoding in embeddings if encoding is not None}
     if not lengths:
@@ -35,16 +38,16 @@ def check_embeddings(
 
 
 def check_name(location: str, *, made: str | int | None, given: str | None) -> None:
-    """Refuse the vectors of another model than the one that is recorded now.
+    """Refuse another model than the one that is recorded now.
 
-    While a collection is open somebody else may have embedded it anew.
+    While a collection is open another process may have embedded it with another model.
     """
     if made is not None and given is not None and made != given:
         raise EmbeddingMismatchError(location, recorded=str(made), wanted=given)
 
 
 def check_length(location: str, *, made: int, given: int) -> None:
-    """Refuse an embedding that is not as long as those in the collection."""
+    """Refuse an embedding of another length than those in the collection."""
     if given != made:
         raise EmbeddingMismatchError(
             location, recorded=f"a model of {made} dimensions", wanted=f"one of {given} dimensions"

@@ -1,4 +1,4 @@
-"""To which type of store and to which embedding model a database belongs."""
+"""The store type and the embedding model that a database belongs to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from devmem.collections.sqlite import database
 from devmem.collections.sqlite.writes import refresh_terms
+from devmem.collections.transactions import write_transaction
 from devmem.embedding import ModelIdentity
 from devmem.errors import CollectionInUseError, EmbeddingMismatchError
 from devmem.text.analysis import ANALYSIS_VERSION
@@ -15,9 +16,13 @@ from devmem.text.analysis import ANALYSIS_VERSION
 def claim_file(
     connection: sqlite3.Connection, location: str, model: ModelIdentity | None, store_type: str | None
 ) -> bool:
-    """Check that file, store type and model belong together, and record what was not known yet.
+    """Check that file, store type and model belong together, and record those that were not known yet.
 
-    Says whether the collection has a model.
+    Return whether the collection has a model.
+
+    Raises:
+        CollectionInUseError: the file belongs to another store type.
+        EmbeddingMismatchError: its embeddings are of another model.
     """
     meta = database.read_meta(connection)
     owner = meta["store_type"]
@@ -25,18 +30,21 @@ def claim_file(
         raise CollectionInUseError(
             location, f"holds the items of a {owner!r} store; give the {store_type!r} store another path."
         )
-    if _is_settled(meta, model, store_type):
+    if _is_recorded(meta, model, store_type):
         # Opening takes no write lock then: it does not wait for another process.
         return _claim_model(connection, location, model)
-    with database.transaction(connection):
+
+    def record() -> bool:
         if store_type and not owner:
             database.set_meta(connection, "store_type", store_type)
         refresh_terms(connection)
         return _claim_model(connection, location, model)
 
+    return write_transaction(connection, record)
 
-def _is_settled(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
-    """Say whether nothing about the collection is left to record."""
+
+def _is_recorded(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
+    """Whether nothing about the collection is left to record."""
     return (
         meta["analysis"] == ANALYSIS_VERSION
         and (store_type is None or meta["store_type"] is not None)
@@ -45,7 +53,7 @@ def _is_settled(meta: Mapping[str, str | int | None], model: ModelIdentity | Non
 
 
 def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
-    """Record the model of a collection that has none, or compare; say whether there is a model now."""
+    """Record the model of a collection that has none, or compare; return whether there is a model now."""
     meta = database.read_meta(connection)
     recorded = meta.get("model")
     if model is None:

@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from devmem.collections.prepared import PreparedItem
 from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
-from devmem.indexes.passages import indexed_text, passages_of
-from devmem.indexes.postings import encode_terms
+from devmem.indexes.postings import EncodedTerms
 from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
 from devmem.search.query import Filter, comparable_number
 from devmem.text.cues import cues_of
@@ -28,52 +28,57 @@ SELECT_WHOLE: Final = (
     "SELECT items.row, body, (SELECT vector FROM vectors WHERE passage = "
     "(SELECT min(passage) FROM passages WHERE passages.row = items.row)) FROM items"
 )
-"""Gives the row number, then what `from_row` takes."""
+"""Selects the row number, and the arguments of `item_from_row`."""
 
 
 def insert_item(
     connection: sqlite3.Connection,
-    item: MemoryItem,
+    prepared: PreparedItem,
     *,
     waiting: bool,
     row: int | None = None,
     body: MemoryItem | None = None,
 ) -> list[int]:
-    """Insert an item with its passages' terms, and give the passages' numbers.
+    """Insert an item and the terms of its passages; return the passages' numbers.
 
-    `row` is only given to keep that of an older file; `body` is what is kept of the item where that is less.
+    Args:
+        connection: in a write transaction.
+        prepared: the item.
+        waiting: whether its embeddings are still to be made.
+        row: row number in a file of an older format; None takes the next one.
+        body: the item with its large attachments as references; None stores it as it is.
     """
-    passages = passages_of(item)
+    item = prepared.item
     scope, cues = item.scope, cues_of(item.content_summary)
     values = (
         row,
-        kept_text(item.id),
+        sql_text(item.id),
         item.content_hash,
         item.created_at,
         item.event_time,
         item.expires_at,
         item.trust,
         _importance(item),
-        kept_text(scope.agent),
-        kept_text(scope.user),
-        kept_text(scope.session),
-        kept_text(scope.conversation),
-        kept_text(scope.trace),
-        kept_text(scope.run),
+        sql_text(scope.agent),
+        sql_text(scope.user),
+        sql_text(scope.session),
+        sql_text(scope.conversation),
+        sql_text(scope.trace),
+        sql_text(scope.run),
         item.provenance.kind.value,
-        kept_text(item.provenance.name),
+        sql_text(item.provenance.name),
         _speaker(item),
         int(cues),
-        sum(map(len, passages)),
+        prepared.length(),
         int(waiting),
         dump_item_json(body or item).decode(),
     )
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
-    return [_insert_passage(connection, number, indexed_text(text, item)) for text in passages or [""]]
+    return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
 
 
 def check_item(item: MemoryItem) -> None:
-    """Refuse what could not be kept in its columns, or not be read again; `dump_item_json` refuses the rest.
+    """Refuse an item whose fields do not fit their columns; `dump_item_json` refuses what has no JSON form.
 
     Raises:
         ValueError: it names the item and the field.
@@ -81,24 +86,23 @@ def check_item(item: MemoryItem) -> None:
     named = {"id": item.id, **{part.name: getattr(item.scope, part.name) for part in fields(Scope)}}
     for name, value in named.items():
         if value is not None and not isinstance(value, str):
-            raise ValueError(f"item {item.id!r} cannot be kept: its `{name}` is {value!r}, not a text")
+            raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {value!r}, not a string")
     for name in ("created_at", "event_time", "expires_at", "trust"):
-        if _is_endless(value := getattr(item, name)):
-            raise ValueError(f"item {item.id!r} cannot be kept: its `{name}` is {value}")
+        if _is_not_finite(value := getattr(item, name)):
+            raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {value}")
 
 
-def _is_endless(value: object) -> bool:
+def _is_not_finite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _insert_passage(connection: sqlite3.Connection, row: int, text: str) -> int:
-    encoded = encode_terms(text)
-    values = (row, encoded.hashes, encoded.counts, encoded.length)
+def _insert_passage(connection: sqlite3.Connection, row: int, terms: EncodedTerms) -> int:
+    values = (row, terms.hashes, terms.counts, terms.length)
     return connection.execute(_INSERT_PASSAGE, values).lastrowid or 0
 
 
 def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], encoding: PassageEmbeddings) -> None:
-    """Insert what a model made of an item's passages; one vector alone is that of the first."""
+    """Insert the embeddings of an item's passages; a single vector is that of the first passage."""
     if len(encoding.vectors) not in (1, len(passages)):
         raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
     connection.executemany(
@@ -113,11 +117,11 @@ def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], e
 
 
 def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbeddings | None:
-    """Read what `insert_embeddings` kept; None for an item that is not there or not embedded."""
+    """Return the embeddings of an item; None when it is not there or not embedded."""
     found = connection.execute(
         "SELECT vector, codes, content_hash FROM items JOIN passages USING (row) JOIN vectors USING (passage) "
         "LEFT JOIN tokens USING (passage) WHERE id = ? ORDER BY passage",
-        (kept_text(item_id),),
+        (sql_text(item_id),),
     ).fetchall()
     if not found:
         return None
@@ -131,40 +135,40 @@ def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbe
 
 def _speaker(item: MemoryItem) -> str | None:
     found = item.metadata.get("speaker")
-    return kept_text(found) if isinstance(found, str) and found else None
+    return sql_text(found) if isinstance(found, str) and found else None
 
 
-def kept_text(text: str | None) -> str | None:
-    """Give a name as its column has it: with half a surrogate pair, which UTF-8 cannot hold, as a backslash escape."""
+def sql_text(text: str | None) -> str | None:
+    """Return a text as its column holds it: a lone surrogate, which has no UTF-8 form, as a backslash escape."""
     return text and text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _importance(item: MemoryItem) -> float | None:
     found = item.metadata.get("importance")
-    if isinstance(found, bool) or not isinstance(found, int | float) or _is_endless(found):
+    if isinstance(found, bool) or not isinstance(found, int | float) or _is_not_finite(found):
         return None
     # An integer may be too large for a float.
     return float(min(max(found, 0), 1))
 
 
 def vector_bytes(vector: Vector) -> bytes:
-    """Give the vector as the database keeps it: float32, little-endian."""
+    """Return a vector as the database stores it: float32, little-endian."""
     return np.asarray(vector, dtype="<f4").tobytes()
 
 
 def vector_from(raw: bytes) -> Vector:
-    """Read what `vector_bytes` gave."""
+    """Return the vector of stored bytes."""
     return np.frombuffer(raw, dtype="<f4").astype(np.float32)
 
 
-def from_row(body: str, vector: bytes | None = None) -> MemoryItem:
-    """Make the item of a row's body, with its embedding when that was asked for."""
+def item_from_row(body: str, vector: bytes | None = None) -> MemoryItem:
+    """Return the item of a row's body, with its embedding when that was selected."""
     item = load_item_json(body)
     return item if vector is None else replace(item, embedding=vector_from(vector))
 
 
 def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
-    """Give the condition on `items` and its parameters; expired items never match.
+    """Return the condition on `items` and its parameters; expired items never match.
 
     `now` is in seconds since the epoch.
     """
@@ -188,19 +192,19 @@ def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
     for clause, value in clauses:
         if value is not None:
             conditions.append(clause)
-            values.append(kept_text(value) if isinstance(value, str) else value)
+            values.append(sql_text(value) if isinstance(value, str) else value)
     for key, value in where.metadata.items():
         # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
         conditions.append(
             "EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
             f"WHERE entry.key = ? AND entry.type IN {_json_types(value)} AND entry.atom = ?)"
         )
-        values += [kept_text(key), _comparable(value)]
+        values += [sql_text(key), _comparable(value)]
     return " AND ".join(conditions), values
 
 
 def _json_types(value: str | float) -> str:
-    """Name what JSON calls such a value: true is no number there."""
+    """Return SQLite's names of the JSON types that a value may have: true is not a number there."""
     if isinstance(value, bool):
         return "('true', 'false')"
     return "('text')" if isinstance(value, str) else "('integer', 'real')"
@@ -208,15 +212,15 @@ def _json_types(value: str | float) -> str:
 
 def _comparable(value: str | float) -> str | float:
     """Return the value as SQLite reads it from JSON."""
-    return kept_text(value) or "" if isinstance(value, str) else comparable_number(value)
+    return sql_text(value) or "" if isinstance(value, str) else comparable_number(value)
 
 
 def fetch_items(connection: sqlite3.Connection, rows: list[int]) -> dict[int, MemoryItem]:
-    """Read some items by row number, without their embeddings."""
+    """Return items by row number, without their embeddings."""
     found: dict[int, MemoryItem] = {}
     for start in range(0, len(rows), 500):
         part = rows[start : start + 500]
         marks = ", ".join("?" * len(part))
         query = f"SELECT row, body FROM items WHERE row IN ({marks})"
-        found |= {row: from_row(body) for row, body in connection.execute(query, part)}
+        found |= {row: item_from_row(body) for row, body in connection.execute(query, part)}
     return found

@@ -1,4 +1,4 @@
-"""The tables of a collection's file, and how a file of an older format gets them."""
+"""The tables of a collection's file."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ END;
 """
 
 
-def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables within the caller's transaction, which `executescript` would commit."""
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables within the caller's transaction, which `executescript` would commit."""
     for statement in _statements():
         connection.execute(statement)
 

@@ -1,27 +1,28 @@
-"""What happens inside a write transaction."""
+"""The operations of a write transaction."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.collections.sqlite import database, rows
+from devmem.collections.transactions import write_transaction
 from devmem.embedding import PassageEmbeddings
-from devmem.indexes.passages import indexed_text, passages_of
-from devmem.indexes.postings import encode_terms
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.search.query import Filter
 from devmem.text.analysis import ANALYSIS_VERSION
 
+T = TypeVar("T")
+
 _LOG: Final = logging.getLogger(__name__)
 _CHANGES_KEPT: Final = 20_000
-"""A cache that missed more changes than about this many is built anew."""
+"""A cache that missed more changes than about this number is rebuilt."""
 
 
 def refresh_terms(connection: sqlite3.Connection) -> None:
@@ -29,23 +30,22 @@ def refresh_terms(connection: sqlite3.Connection) -> None:
     if database.read_meta(connection)["analysis"] == ANALYSIS_VERSION:
         return
     for row, body in connection.execute("SELECT row, body FROM items").fetchall():
-        _refresh_passages(connection, row, rows.from_row(body))
+        _refresh_passages(connection, row, rows.item_from_row(body))
     database.set_meta(connection, "analysis", ANALYSIS_VERSION)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
 
 
 def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
     passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
-    for (passage,), text in zip(passages, passages_of(item) or [""], strict=True):
-        encoded = encode_terms(indexed_text(text, item))
+    for (passage,), encoded in zip(passages, PreparedItem.of(item).terms(), strict=True):
         connection.execute(
             "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ? WHERE passage = ?",
             (encoded.hashes, encoded.counts, encoded.length, passage),
         )
 
 
-class Batch:
-    """Adds items within one transaction."""
+class ItemWriter:
+    """Adds items within one write transaction."""
 
     def __init__(
         self,
@@ -53,16 +53,15 @@ class Batch:
         *,
         has_model: bool,
         attachments: AttachmentFiles | None,
-        embeddings: Mapping[str, PassageEmbeddings],
     ) -> None:
         self._connection, self._has_model, self._attachments = connection, has_model, attachments
-        self._encodings = embeddings
 
-    def add(self, item: MemoryItem, unique: Unique) -> WriteOutcome:
-        """Store one item, unless it is there already."""
+    def add(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
+        """Store an item, unless it is stored already."""
+        item = prepared.item
         rows.check_item(item)
         older = self._connection.execute(
-            "SELECT row, content_hash FROM items WHERE id = ?", (rows.kept_text(item.id),)
+            "SELECT row, content_hash FROM items WHERE id = ?", (rows.sql_text(item.id),)
         ).fetchone()
         if older is not None and older[1] == item.content_hash:
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
@@ -70,7 +69,7 @@ class Batch:
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
         if older is not None:
             delete_rows(self._connection, self._attachments, "row = ?", [older[0]])
-        waiting = self._insert(item)
+        waiting = self._insert(prepared)
         return WriteOutcome(
             status=WriteStatus.SUPERSEDED if older else WriteStatus.STORED,
             item_id=item.id,
@@ -79,56 +78,50 @@ class Batch:
             reason="its embedding is still to be made" if waiting else "",
         )
 
-    def _insert(self, item: MemoryItem) -> bool:
-        kept = self._attachments.put_away(item) if self._attachments else item
-        encoding = embeddings_of(item, self._encodings)
+    def _insert(self, prepared: PreparedItem) -> bool:
+        """Insert an item and its embeddings; return whether it waits for these."""
+        item = prepared.item
+        body = self._attachments.externalize(item) if self._attachments else item
         # Without a model the item is marked too: one may be added to the workflow later.
-        without_vector = encoding is None and bool(item.content_summary.strip())
-        passages = rows.insert_item(self._connection, item, waiting=without_vector, body=kept)
-        if encoding is not None:
-            rows.insert_embeddings(self._connection, passages, encoding)
+        without_vector = prepared.embeddings is None and bool(item.content_summary.strip())
+        passages = rows.insert_item(self._connection, prepared, waiting=without_vector, body=body)
+        if prepared.embeddings is not None:
+            rows.insert_embeddings(self._connection, passages, prepared.embeddings)
         return without_vector and self._has_model
 
     def _twin(self, item: MemoryItem) -> str | None:
         # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
         found = self._connection.execute(
             "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ?",
-            (item.content_hash, rows.kept_text(item.scope.agent), rows.kept_text(item.scope.user)),
+            (item.content_hash, rows.sql_text(item.scope.agent), rows.sql_text(item.scope.user)),
         ).fetchone()
         return found[0] if found else None
 
 
-def embeddings_of(item: MemoryItem, embeddings: Mapping[str, PassageEmbeddings]) -> PassageEmbeddings | None:
-    """Give what a model made of the item; its own embedding alone where nothing else is known."""
-    known = embeddings.get(item.id)
-    if known is not None and known.is_of(item.content_hash):
-        return known
-    return None if item.embedding is None else PassageEmbeddings.of(item.embedding)
-
-
-@contextmanager
-def letting_go(connection: sqlite3.Connection, attachments: AttachmentFiles | None) -> Iterator[None]:
-    """Commit everything or nothing, and then remove the attachments that nothing refers to any more."""
+def commit(connection: sqlite3.Connection, attachments: AttachmentFiles | None, operation: Callable[[], T]) -> T:
+    """Run an operation in a write transaction, then remove the attachments that no item refers to any more."""
     try:
-        with database.transaction(connection):
-            yield
+        result = write_transaction(connection, operation)
     except BaseException:
         if attachments is not None:
-            attachments.keep_all()
+            attachments.discard_released()
         raise
-    if attachments is not None and attachments.let_go_of:
-        _remove_let_go(connection, attachments)
+    if attachments is not None and attachments.released:
+        _remove_released(connection, attachments)
+    return result
 
 
-def _remove_let_go(connection: sqlite3.Connection, attachments: AttachmentFiles) -> None:
+def _remove_released(connection: sqlite3.Connection, attachments: AttachmentFiles) -> None:
+    def remove() -> None:
+        attachments.remove_released(lambda name: _is_named(connection, name))
+
     try:
-        # The write lock again: nobody may begin to refer to a file while it is removed.
-        with database.transaction(connection):
-            attachments.remove_unless(lambda name: _is_named(connection, name))
+        # Under the write lock: nobody may begin to refer to a file while it is removed.
+        write_transaction(connection, remove)
     except sqlite3.Error as error:
-        # The items are deleted all the same: what was asked for is done.
-        _LOG.warning("%s: attachments of deleted items are still there (%s).", attachments.folder, error)
-        attachments.keep_all()
+        # The deletion itself is committed.
+        _LOG.warning("%s: attachments of deleted items were not removed (%s).", attachments.folder, error)
+        attachments.discard_released()
 
 
 def _is_named(connection: sqlite3.Connection, name: str) -> bool:
@@ -142,11 +135,11 @@ def delete(
     where: Filter | None,
     now: float,
 ) -> int:
-    """Delete the items that are named and, when a filter is given too, match it."""
+    """Delete the items with these ids that match the filter; None for either does not restrict. Return their number."""
     condition, values = rows.where_sql(where, now) if where is not None else ("1", [])
     if ids is None:
         return delete_rows(connection, attachments, condition, values)
-    named = map(rows.kept_text, ids)
+    named = map(rows.sql_text, ids)
     return sum(delete_rows(connection, attachments, f"id = ? AND {condition}", [one, *values]) for one in named)
 
 
@@ -156,13 +149,13 @@ def delete_rows(
     condition: str,
     values: Sequence[object],
 ) -> int:
-    """Delete the rows that match a condition, and let go of their attachments."""
+    """Delete the rows that match a condition and release their attachments; return the number of rows."""
     if attachments is not None:
         found = connection.execute(
             f"SELECT body FROM items WHERE ({condition}) AND instr(body, ?)", (*values, ".files/")
         )
         for (body,) in found:
-            attachments.let_go(body)
+            attachments.release(body)
     deleted = connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
     if deleted:
         _prune_changes(connection)
@@ -170,7 +163,7 @@ def delete_rows(
 
 
 def _prune_changes(connection: sqlite3.Connection) -> None:
-    # Asked for in one SELECT, SQLite would read the whole table for them.
+    # As two aggregates of one SELECT, SQLite would read the whole table.
     newest, oldest = connection.execute(
         "SELECT (SELECT max(number) FROM changes), (SELECT min(number) FROM changes)"
     ).fetchone()
@@ -182,12 +175,12 @@ def _prune_changes(connection: sqlite3.Connection) -> None:
 
 
 def any_expired(connection: sqlite3.Connection, now: float) -> bool:
-    """Say whether an item is past its time."""
+    """Whether an item is past its `expires_at` at `now` (seconds since the epoch)."""
     return connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None
 
 
 def purge_expired(connection: sqlite3.Connection, attachments: AttachmentFiles | None, now: float) -> None:
-    """Delete the items that are past their time."""
+    """Delete the items that are past their `expires_at`."""
     if any_expired(connection, now):
         delete_rows(connection, attachments, "expires_at <= ?", [now])
 
@@ -198,7 +191,7 @@ def trim(
     keep: int | None,
     stored_before: float | None,
 ) -> int:
-    """Delete all but the newest `keep`, and those stored before a time."""
+    """Delete all but the newest `keep` items, and those stored before a time; return their number."""
     deleted = 0
     if stored_before is not None:
         deleted += delete_rows(connection, attachments, "created_at < ?", [stored_before])
@@ -211,11 +204,11 @@ def trim(
 
 
 def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, PassageEmbeddings]) -> int:
-    """Give waiting items their embeddings."""
+    """Store the embeddings of waiting items, by id; return the number of items that took theirs."""
     done = 0
     for item_id, encoding in embeddings.items():
         found = connection.execute(
-            "SELECT row, content_hash FROM items WHERE id = ? AND waiting", (rows.kept_text(item_id),)
+            "SELECT row, content_hash FROM items WHERE id = ? AND waiting", (rows.sql_text(item_id),)
         ).fetchone()
         if found is None or not encoding.is_of(found[1]):
             continue
@@ -231,11 +224,11 @@ def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, Pass
 
 
 def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
-    """Forget every embedding; every item with a text waits for its new one."""
+    """Delete every embedding and record the new model; return the number of items that wait for it."""
     connection.execute("DELETE FROM vectors")
     connection.execute("DELETE FROM tokens")
     done = connection.execute("SELECT row, body FROM items WHERE NOT waiting")
-    with_text = [(row,) for row, body in done if rows.from_row(body).content_summary.strip()]
+    with_text = [(row,) for row, body in done if rows.item_from_row(body).content_summary.strip()]
     connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
     database.set_meta(connection, "model", model)
     database.set_meta(connection, "dimension", dimension)

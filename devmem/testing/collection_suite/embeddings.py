@@ -75,7 +75,7 @@ class Embedding(Opening):
     def test_two_texts_of_one_id_in_a_batch(self, collection: Collection) -> None:
         """The later one is kept, with what was made of it."""
         short, long = waiting_item("about tea", id="1"), waiting_item("Tea is a drink of leaves. " * 80, id="1")
-        outcomes = collection.add([short, long], embeddings=encoded([short, long]))
+        outcomes = collection.add(encoded([short, long]))
         assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED, WriteStatus.SUPERSEDED]
         assert collection.waiting(5) == []
         assert collection.embeddings(["1"])["1"].is_of(long.content_hash)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from devmem.collections import Collection, SearchQuery, passages_of
+from devmem.collections import Collection, PreparedItem, SearchQuery
 from devmem.embedding import PassageEmbeddings, token_codes
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import SearchReport
@@ -22,15 +22,15 @@ PLAIN: Final = Ranking(recency=0.0)
 """New and old items count the same: the tests add them in the same moment, or nearly."""
 
 
-def encoded(items: list[MemoryItem]) -> dict[str, PassageEmbeddings]:
-    """Make the items' embeddings as a store does, with token codes."""
-    found = {}
-    for one in items:
-        made = TOKENS.embed_tokens(passages_of(one))
-        vectors = TOKENS.embed([*passages_of(one)])
-        found[one.id] = PassageEmbeddings(
-            vectors=vectors, tokens=tuple(map(token_codes, made)), content_hash=one.content_hash
+def encoded(items: list[MemoryItem]) -> list[PreparedItem]:
+    """Return the items with embeddings as a store makes them, with token codes."""
+    found = []
+    for prepared in map(PreparedItem.of, items):
+        tokens = tuple(map(token_codes, TOKENS.embed_tokens(prepared.passages)))
+        made = PassageEmbeddings(
+            vectors=TOKENS.embed(prepared.passages), tokens=tokens, content_hash=prepared.item.content_hash
         )
+        found.append(replace(prepared, embeddings=made))
     return found
 
 
@@ -52,7 +52,7 @@ def explained(collection: Collection, query: SearchQuery) -> SearchReport:
 
 def add_encoded(collection: Collection, items: list[MemoryItem]) -> None:
     """Store items with their token codes."""
-    collection.add(items, embeddings=encoded(items))
+    collection.add(encoded(items))
 
 
 def turn(name: str, text: str, *, user: str = "u", conversation: str | None = "c", **fields: Any) -> MemoryItem:  # noqa: ANN401

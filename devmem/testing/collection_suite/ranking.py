@@ -64,7 +64,9 @@ class RankingEvidence(Opening):
         assert found(collection, asked("zeppelin lands"))[0] == "long"
         late = MemoryItem(id="late", content_summary=f"{story} More of it.\nAn airship departs.")
         collection.add([late])
-        collection.set_embeddings(encoded([late]))
+        (prepared,) = encoded([late])
+        assert prepared.embeddings is not None
+        collection.set_embeddings({"late": prepared.embeddings})
         assert found(collection, SearchQuery(vector=EMBEDDER.vector(passages_of(late)[-1])))[0] == "late"
 
     def test_token_vectors_decide(self, collection: Collection) -> None:

@@ -39,7 +39,7 @@ def rebuild(location: str, old: Collection, embedder: Embedder, progress: Progre
         done = 0
         for part in _batches(item for item in old.scan() if item.id not in there):
             bare = [replace(item, embedding=None) for item in part]
-            new.add(bare, embeddings=embed_items(embedder, bare))
+            new.add(embed_items(embedder, bare))
             done += len(part)
             if progress:
                 progress(done)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from devmem import MemoryItem, WriteOutcome
-from devmem.collections import Collection, SqliteCollection, Unique
-from devmem.embedding import PassageEmbeddings
+from devmem.collections import Collection, PreparedItem, SqliteCollection, Unique
 from devmem.errors import CollectionBusyError
 from devmem.messages import AIMessage, Message, UserMessage
 from devmem.stores import Embedder, StoreSetup
@@ -102,17 +101,11 @@ class Flaky(SqliteCollection):
     unreadable = False
     refused = 0
 
-    def add(
-        self,
-        items: Sequence[MemoryItem],
-        *,
-        unique: Unique = Unique.ID,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-    ) -> list[WriteOutcome]:
+    def add(self, items: Sequence[MemoryItem | PreparedItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
         if self.down:
             self.refused += 1
             raise CollectionBusyError(self.location, "another process held the write lock for too long.")
-        return super().add(items, unique=unique, embeddings=embeddings)
+        return super().add(items, unique=unique)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         if self.unreadable:

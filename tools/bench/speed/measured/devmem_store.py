@@ -8,12 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from devmem import MemoryBase, MemoryItem
+from devmem.collections import PreparedItem
 from devmem.stores import MemoryQuery, QueryEmbedding
 from tools.bench.simple_store import open_simple
 from tools.bench.speed.measured.measuring import (
@@ -57,8 +59,13 @@ def _build(corpus: Path, size: int, folder: Path) -> None:
                 for at in range(start, min(start + _BATCH, size))
             ]
             store.collection.add(
-                items,
-                embeddings={item.id: encoding(item.content_summary, np.array(vectors[int(item.id)])) for item in items},
+                [
+                    replace(
+                        PreparedItem.of(item),
+                        embeddings=encoding(item.content_summary, np.array(vectors[int(item.id)])),
+                    )
+                    for item in items
+                ]
             )
     build = (time.perf_counter() - started) * 1000
     started = time.perf_counter()

@@ -18,22 +18,22 @@ from devmem.errors import CollectionDamagedError, CollectionUnwritableError, Emb
 from devmem.model.items import MemoryItem, dump_item, load_item
 
 _MODEL_KEY: Final = "embedding_model"
-"""Our addition to an item in the file; DevAll ignores keys that it does not know."""
+"""A key of devmem's own in an item of the file; DevAll ignores keys that it does not know."""
 
 _UNIT_ERROR: Final = 1e-5
 
 
 def dump_json_item(item: MemoryItem, model: ModelIdentity | None) -> dict[str, Any]:
-    """Give an item as the file has it, with the name of what made its embedding."""
+    """Return an item's form in the file, with the name of the model that made its embedding."""
     raw = dump_item(item)
     return raw | {_MODEL_KEY: model.name} if model and item.embedding is not None else raw
 
 
 def read_json_items(path: Path, model: ModelIdentity | None) -> list[MemoryItem]:
-    """Read the items of a file; an embedding that cannot be of this model is left out.
+    """Return the items of a file; an embedding that cannot be of this model is left out.
 
     Raises:
-        CollectionDamagedError: the file is no list of items.
+        CollectionDamagedError: the file is not a list of items.
         CollectionUnwritableError: it cannot be read.
         EmbeddingMismatchError: another model is named as what made its embeddings.
     """
@@ -41,7 +41,7 @@ def read_json_items(path: Path, model: ModelIdentity | None) -> list[MemoryItem]
         content = json.loads(path.read_text(encoding="utf-8-sig", errors="strict"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CollectionDamagedError(
-            path, f"is not JSON ({error}) and was left as it is: repair it, or move it away to start anew."
+            path, f"is not JSON ({error}) and was left as it is: repair it, or move it away to start with an empty one."
         ) from error
     except OSError as error:
         raise CollectionUnwritableError(path, f"cannot be read: {error}") from error
@@ -54,7 +54,7 @@ def read_json_items(path: Path, model: ModelIdentity | None) -> list[MemoryItem]
 
 
 def _with_own_ids(items: Sequence[MemoryItem]) -> Iterator[MemoryItem]:
-    """Rename the later ones of items that share an id, so that none takes another's place."""
+    """Rename the later ones of items that share an id, so that none replaces another."""
     taken = {item.id for item in items}
     given: set[str] = set()
     for item in items:
