@@ -1,4 +1,4 @@
-"""Carrying items from one store to another, and finding out what got lost on the way."""
+"""Copying items from one store to another, and reporting what the target did not keep."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _TIMES: Final = ("created_at", "event_time", "expires_at")
 
 @dataclass(slots=True)
 class CopyReport:
-    """What became of the items."""
+    """Result of a copy."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """Items by what the target did with them."""
+    """Number of items by the status of their write."""
     lost: Counter[str] = field(default_factory=Counter)
-    """Items by the part that the target does not give back as it was: `input_snapshot`, `metadata.tags`, ..."""
+    """Number of items by the part that the target returns changed or not at all: `input_snapshot`, `metadata.tags`, ..."""
     unseen: list[str] = field(default_factory=list)
-    """Ids of items that the target took and does not give back (yet)."""
+    """Ids of items that the target accepted and does not return (yet)."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Ids of items that the target did not take, and why."""
+    """Ids of items that the target did not accept, and why."""
 
     @property
     def complete(self) -> bool:
-        """Say whether everything is there."""
+        """Whether the target has every item."""
         return not self.unseen and not self.skipped
 
 
@@ -45,7 +45,7 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     Args:
         source: where the items are.
         target: where they go.
-        advance: is told how many items were dealt with since it was last called.
+        advance: called with the number of items processed since the last call.
     """
     report = CopyReport()
     items = every_item(source)

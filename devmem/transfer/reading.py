@@ -13,7 +13,7 @@ _SPARE: Final = 64
 
 
 def every_item(store: MemoryBase, where: Filter | None = None) -> Iterator[MemoryItem]:
-    """Give a store's items that match, oldest first."""
+    """Return a store's items that match, oldest first."""
     if isinstance(store, CollectionMemory):
         yield from store.scan(where)
         return

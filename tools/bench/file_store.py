@@ -1,4 +1,4 @@
-"""What a `file` store costs on real folders: first index, reload, one change, one deletion, one rename.
+"""The cost of a `file` store on real folders: first index, reload, one change, one deletion, one rename.
 
 The folders are copied, so that files in them can be changed. With DEVMEM_BENCH_MODEL=minilm the chunks are
 embedded by the offline model; without it by a hash, which leaves what the store itself costs.
@@ -36,7 +36,7 @@ def command(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Measure what a `file` store costs: first index, reload, one change, one deletion, one rename."""
+    """Measure a `file` store: first index, reload, one change, one deletion, one rename."""
     report(list(run(folders or ())), json_file)
 
 
@@ -73,7 +73,7 @@ def _measure(base: Path, sources: Sequence[str]) -> Iterator[Row]:
     largest = sorted(files, key=lambda file: file.stat().st_size)
     changed, deleted, renamed = largest[-1], largest[-2], largest[-3]
     yield from index("first")
-    # What was written within two seconds before it was read is read once more.
+    # A file that was written within the two seconds before it was read is read once more.
     yield from index("settling")
     yield from index("no_change")
     yield from index("one_changed", lambda: _insert_line(changed))

@@ -1,4 +1,4 @@
-"""What a short-term memory costs at 1,000 and at 100,000 messages: adding, and looking up a hundred of them.
+"""The cost of a short-term memory of 1,000 and of 100,000 messages: adding, and looking up a hundred of them.
 
 The sizes take turns, and the time is this process's own on the CPU: what else runs disturbs both alike, and little.
 """
@@ -14,7 +14,7 @@ from tools.bench.rows import JsonFile, Row, report
 
 _SIZES = {"1k": 1_000, "100k": 100_000}
 _FOUND = 100
-"""Messages that a look-up gives, spread over the whole memory, whatever its size."""
+"""Number of messages that a look-up returns, spread over the whole memory, whatever its size."""
 _ROUNDS = 15
 _CALLS = 300
 
@@ -39,7 +39,7 @@ def run() -> Iterator[Row]:
 
 
 class _Subject:
-    """A memory of one size, and what is asked of it."""
+    """A memory of one size, and the queries put to it."""
 
     def __init__(self, size: int) -> None:
         memory, bounded = ShortTermMemory(), ShortTermMemory(max_messages=size)

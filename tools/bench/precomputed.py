@@ -1,4 +1,4 @@
-"""An embedder that knows its answers: what a store costs, without what a model costs."""
+"""An embedder with precomputed vectors: the cost of a store without the cost of a model."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class PrecomputedEmbedder:
         self.identity = ModelIdentity(name="bench:precomputed", dimension=dimension)
 
     def embed(self, texts: Sequence[str]) -> Vector:
-        """Give the known vectors; raises `KeyError` for a text that is not known."""
+        """Return the known vectors; raises `KeyError` for a text that is not known."""
         return np.stack([self._known[text] for text in texts])

@@ -33,7 +33,7 @@ _MEMORY_K: Final = 50
 _TOP_K: Final = 5
 _QUESTIONS: Final = 20
 _SMALLEST: Final = 400
-"""Turns of a conversation that is taken."""
+"""Minimum number of turns of a conversation that is used."""
 _KILLS: Final = 8
 _AT_ONCE: Final = 5
 """Turns that are added together, so that kills hit batches too."""
@@ -86,7 +86,7 @@ def _measure(talk: Haystack, folder: Path, found: list[bool]) -> Iterator[tuple[
 
 
 def _ask(memory: RoleMemory, question: Question) -> tuple[bool, float]:
-    """Ask as the user would; gives whether an evidence turn was recalled, and how many ms it took."""
+    """Ask as the user would; return whether an evidence turn was recalled, and the time in ms."""
     memory.add(UserMessage(question.text, id="asked"))
     started = time.perf_counter()
     recall = memory.recall(_MEMORY_K)
@@ -107,7 +107,7 @@ def _open(folder: Path) -> RoleZeroMemory:
 
 
 def _add_and_kill(talk: Haystack, folder: Path) -> int:
-    """Add every turn in processes that are killed; gives how many were."""
+    """Add every turn in processes that are killed; return how many were killed."""
     turns = folder / "turns.jsonl"
     lines = (
         json.dumps({"id": i.id, "text": i.content_summary, "time": i.event_time, **i.metadata}) for i in talk.items

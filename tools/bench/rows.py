@@ -1,4 +1,4 @@
-"""The flat rows that every benchmark gives, and the table made from them."""
+"""The flat rows that every benchmark yields, and the table made from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JsonFile: TypeAlias = Annotated[Path | None, typer.Option("--json", help="Write 
 """The option that every benchmark has."""
 
 _MOST_CASES: Final = 6
-"""So many fit beside one another on a terminal."""
+"""Maximum number of columns that fit side by side in a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a `simple` store costs: durable updates, batches, retrieval and opening, beside raw FAISS and a JSON file."""
+"""The cost of a `simple` store: durable updates, batches, retrieval and opening, beside raw FAISS and a JSON file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIZES = {"1k": 1_000, "10k": 10_000}
 
 
 def command(json_file: JsonFile = None) -> None:
-    """Measure what a store costs: durable updates, batches, retrieval and opening."""
+    """Measure a `simple` store: durable updates, batches, retrieval and opening."""
     report(list(run()), json_file)
 
 

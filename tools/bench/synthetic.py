@@ -12,7 +12,7 @@ from devmem.stores import Vector
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghklmnprstvz"
 
 BLOCK: Final = 10_000
-"""Memories that are made at once."""
+"""Number of memories that are generated at a time."""
 _TOPICS, _SUBTOPICS = 64, 4_096
 _SUBTOPIC_SHARE, _OWN_SHARE = 0.8, 0.8
 """Beside the topic's 1: two memories of a subtopic have a cosine of about 0.72, of a topic 0.44, as related sentences
@@ -44,7 +44,7 @@ def make_corpus(size: int, *, dimension: int = 384, words: int = 30, seed: int =
 
 
 class Blocks:
-    """Memories in blocks, each the same whenever it is made, so that a million need not be in memory at once."""
+    """Memories in reproducible blocks, so that a million need not be in memory at once."""
 
     def __init__(self, *, dimension: int = 384, words: int = 30, seed: int = 7) -> None:
         rng = np.random.default_rng(seed)

@@ -34,7 +34,7 @@ class _Graph:
         return output
 
     def weight(self, name: str, *shape: int) -> str:
-        """Declare a weight whose numbers are given at load; the location is a word that no file has."""
+        """Declare a weight whose values are supplied at load; its location names no file."""
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape)
         tensor.data_location = TensorProto.EXTERNAL
         tensor.external_data.add(key="location", value="given-at-load")
@@ -42,7 +42,7 @@ class _Graph:
         return name
 
     def matrix(self, name: str, wide: int, narrow: int) -> str:
-        """Declare a matrix (out, in) and give it transposed; onnxruntime does this once, at load."""
+        """Declare a matrix (out, in) and return it transposed; onnxruntime transposes it once, at load."""
         return self.add("Transpose", [self.weight(name, wide, narrow)], f"{name}.T", perm=[1, 0])
 
     def norm(self, name: str) -> list[str]:

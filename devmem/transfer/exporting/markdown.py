@@ -1,4 +1,4 @@
-"""A store's items as Markdown that people read: a heading an item, and every text fenced, so that none can escape."""
+"""A store's items as Markdown for people: a heading for each item, and every text fenced, so that none can escape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.text.display import one_line, visible, well_formed
 from devmem.transfer.exporting.snapshot import Snapshot, iso_time
 
-# Within a line; what means something only where a line begins never stands there.
+# Special within a line; no text begins a line, so that what is special only there needs no escape.
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
 _TICKS = re.compile(r"`+")
 
@@ -85,7 +85,7 @@ def _inline(text: str) -> str:
 
 
 def _time(item: MemoryItem) -> str:
-    """Give when it happened as `2026-05-08 13:56`."""
+    """Return when it happened as `2026-05-08 13:56`."""
     return _iso(item.created_at if item.event_time is None else item.event_time).replace("T", " ")[:16]
 
 

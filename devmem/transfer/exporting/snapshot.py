@@ -17,7 +17,7 @@ from devmem.transfer.importing.exports import FORMAT, VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What is written of a store; the items are taken once."""
+    """A store's items with the facts that head an export; the items can be consumed once."""
 
     store: str
     store_type: str
@@ -27,9 +27,9 @@ class Snapshot:
 
 
 def snapshot_of(store: MemoryBase, items: Iterable[MemoryItem], lost: Callable[[str], None]) -> Snapshot:
-    """Make a snapshot that needs nothing of the store any more: attachments that it keeps in files are put inside.
+    """Return a snapshot that is complete without the store: attachments kept in files are inlined.
 
-    `lost` is told of an attachment whose file cannot be read.
+    `lost` is called with a message for each attachment whose file cannot be read.
     """
     return Snapshot(
         store=store.name,
@@ -45,7 +45,7 @@ def _tell(item_id: str, lost: Callable[[str], None], ref: AttachmentRef, error: 
 
 
 def json_parts(snapshot: Snapshot) -> Iterator[str]:
-    """Write one JSON object, an item a line; the count comes last, so that a file that was cut off is noticed."""
+    """Yield one JSON object, a line for each item; the count comes last, so that a truncated file is noticed."""
     head = {"store": snapshot.store, "type": snapshot.store_type, "exported_at": iso_time(snapshot.exported_at)}
     yield f'{{"format": {json.dumps(FORMAT)}, "version": {VERSION},\n '
     yield json.dumps(head)[1:-1] + ',\n "items": ['

@@ -1,4 +1,4 @@
-"""What `devmem export` writes: `{"format": "devmem-export", "version", "store", "type", "items": [...], "count"}`."""
+"""The form of `devmem export`: `{"format": "devmem-export", "version", "store", "type", "items": [...], "count"}`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION: Final = 1
 
 
 def is_export(raw: object) -> bool:
-    """Say whether a document has this form."""
+    """Whether a document has this form."""
     return isinstance(raw, Mapping) and raw.get("format") == FORMAT
 
 
@@ -27,7 +27,7 @@ def count_exported(document: object) -> int:
 
 
 def read_export(document: object, origin: Origin) -> Iterator[MemoryItem]:
-    """Give the items exactly as they were, but for vectors: nothing says which model made them.
+    """Return the items exactly as they were, without vectors: nothing says which model made them.
 
     Raises:
         DataFileError: it is no export, one of a newer version, or one with missing or damaged items.

@@ -46,7 +46,7 @@ def is_sqlite(path: Path) -> bool:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Give the lines that are not blank, each with its 1-based number.
+    """Return the lines that are not blank, each with its 1-based number.
 
     Raises:
         DataFileError: the file cannot be read, or a line is not UTF-8.

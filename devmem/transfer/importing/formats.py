@@ -1,4 +1,4 @@
-"""Telling the formats of data files apart, and reading each."""
+"""Detecting the format of a data file, and reading it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from devmem.transfer.importing.units import count_units, is_units, read_units
 
 
 class FileFormat(StrEnum):
-    """What a data file can be."""
+    """Formats of data files."""
 
     AUTO = "auto"
-    """Whatever the file looks like."""
+    """Detected by the content."""
     JSONL = "jsonl"
     """One JSON object a line: a text, an item, or a rescued write."""
     DEVALL = "devall"
     """A JSON list of items, as DevAll (ChatDev 2) keeps them, or of texts."""
     EXPORT = "export"
-    """What `devmem export` writes."""
+    """The output of `devmem export`."""
     LOCOMO = "locomo"
     """LoCoMo's conversations, a list of them or one."""
     LONGMEMEVAL = "longmemeval"
@@ -46,20 +46,20 @@ class FileFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """An opened data file; its records can be taken once."""
+    """An opened data file; its records can be consumed once."""
 
     path: Path
     format: FileFormat
     total: int
-    """How many records it has."""
+    """Number of records."""
     records: Iterator[Record]
 
 
 def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> DataFile:  # noqa: A002 - the option's word
-    """Find out what a file is and how many records it has; they are read and checked as they are taken.
+    """Detect the format of a file and count its records, which are read and checked as they are consumed.
 
     Raises:
-        DataFileError: it cannot be read, or is of no known format. Taking the records raises it too.
+        DataFileError: it cannot be read, or is of no known format. Consuming the records raises it too.
     """
     file = Path(path)
     wanted = FileFormat(format)
@@ -90,17 +90,17 @@ def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> D
 
 
 def detect_format(path: str | Path) -> FileFormat:
-    """Say what a file is; raises `DataFileError` when it cannot be read or is of no known format."""
+    """Return the format of a file; raises `DataFileError` when it cannot be read or is of no known format."""
     return open_data(path).format
 
 
 def read_records(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> Iterator[Record]:  # noqa: A002
-    """Give the records of a file one after another; raises `DataFileError` at the first that is not usable."""
+    """Yield the records of a file; raises `DataFileError` at the first that is not usable."""
     yield from open_data(path, format).records
 
 
 def _form_of_lines(path: Path) -> FileFormat | None:
-    """Say what the lines are when the first is a JSON object of its own; None when it is a whole conversation."""
+    """Return the format of a file of lines; None when the file is one JSON document."""
     _, first = next(iter(read_lines(path)), (0, ""))
     if not first.startswith("{"):
         return None if first else FileFormat.JSONL
@@ -115,7 +115,7 @@ def _form_of_lines(path: Path) -> FileFormat | None:
 
 
 def _more_lines_are_objects(path: Path) -> bool:
-    """Tell a damaged first line from a document that is written over several."""
+    """Whether the second line is an object too, so that the first is damaged and not part of a document."""
     lines = read_lines(path)
     next(lines)
     _, second = next(lines, (0, ""))

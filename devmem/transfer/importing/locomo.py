@@ -15,7 +15,7 @@ _SESSION: Final = re.compile(r"session_(\d+)")
 
 
 def is_locomo(raw: object) -> bool:
-    """Say whether an element of a document, or the document, is a conversation."""
+    """Whether an element of a document, or the document, is a conversation."""
     return isinstance(raw, Mapping) and isinstance(raw.get("conversation"), Mapping)
 
 
@@ -31,7 +31,7 @@ def count_turns(samples: list[object]) -> int:
 
 
 def read_locomo(samples: list[object], origin: Origin) -> Iterator[MemoryItem]:
-    """Give an item for each turn, in the order in which they were said.
+    """Yield an item for each turn, in the order of the conversation.
 
     Raises:
         DataFileError: something is not as LoCoMo has it.

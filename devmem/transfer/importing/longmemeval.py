@@ -13,7 +13,7 @@ from devmem.transfer.importing.records import text_item, text_of
 
 
 def is_longmemeval(raw: object) -> bool:
-    """Say whether an element of a document, or the document, is a question with its history."""
+    """Whether an element of a document, or the document, is a question with its history."""
     return isinstance(raw, Mapping) and isinstance(raw.get("haystack_sessions"), list)
 
 
@@ -31,7 +31,7 @@ def count_turns(questions: list[object]) -> int:
 
 
 def read_longmemeval(questions: list[object], origin: Origin) -> Iterator[MemoryItem]:
-    """Give an item for each turn; the question's id is the conversation. A turn without a text says nothing: none.
+    """Yield an item for each turn that has a text; the question's id is the conversation.
 
     A turn's id is `QUESTION/SESSION/N`, N being its 1-based place in the session; its metadata repeat the parts.
 
@@ -46,7 +46,7 @@ def read_longmemeval(questions: list[object], origin: Origin) -> Iterator[Memory
 
 
 def session_names(ids: Sequence[object]) -> list[str]:
-    """Give each session of a history a name of its own: its id, with `#2` and so on where the id comes again."""
+    """Return a unique name for each session of a history: its id, with `#2` and so on where the id comes again."""
     seen: Counter[str] = Counter()
     names = []
     for one in map(str, ids):

@@ -14,7 +14,7 @@ _USUAL: Final = frozenset({"time", "event", "user-id", "id"})
 
 
 def is_madial(raw: object) -> bool:
-    """Say whether an object holds memories of this form."""
+    """Whether an object holds memories of this form."""
     return (
         isinstance(raw, Mapping)
         and bool(raw)
@@ -23,7 +23,7 @@ def is_madial(raw: object) -> bool:
 
 
 def read_madial(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-    """Give an item for each memory of an object: its event, bound to its user; scene and emotion are metadata.
+    """Yield an item for each memory of an object: its event, bound to its user; scene and emotion are metadata.
 
     A memory's id is `madial/ID`.
 

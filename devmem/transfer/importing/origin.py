@@ -1,4 +1,4 @@
-"""Where in a data file a record stands, for messages about it."""
+"""Position of a record in its data file, for error messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from devmem.transfer.importing.times import parse_time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """One record's place in its file."""
+    """Position of one record in its file."""
 
     path: Path
     line: int | None = None
@@ -22,11 +22,11 @@ class Origin:
     """In a document: `[3]`, or `[0].conversation.session_2[4]`."""
 
     def error(self, message: str) -> DataFileError:
-        """Word what is wrong with the record."""
+        """Return the error that names the record's position."""
         return DataFileError(self.path, f"{self.entry}: {message}" if self.entry else message, line=self.line)
 
     def invalid(self, error: ValidationError) -> DataFileError:
-        """Word the first thing that a model found wrong, without the value itself."""
+        """Return the error for the first finding of a model, without the value itself."""
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         return self.error(f"{place}: {first['msg']}" if place else first["msg"])

@@ -1,4 +1,4 @@
-"""One JSON object to one thing to store: a text with who said it and when, a dumped item, or a rescued write."""
+"""Reading one JSON object as one record: a text with its speaker and time, a dumped item, or a rescued write."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from devmem.text.sentences import shorten
 from devmem.transfer.importing.origin import Origin
 
 Record: TypeAlias = MemoryItem | MemoryWritePayload
-"""An item to add as it is, or what a node wrote, which the store makes an item of."""
+"""An item to add as it is, or the payload of a write, which the store makes an item of."""
 
 _SUMMARY_LENGTH: Final = 1000
-"""Characters of a text that are shown; a longer one is kept whole beside them, and searched."""
+"""Maximum number of characters of a summary; a longer text is kept whole in a snapshot, and searched."""
 _TEXT_KEYS: Final = ("text", "content", "content_summary")
 _SPEAKER_KEYS: Final = ("speaker", "role")
 _TIME_KEYS: Final = ("event_time", "timestamp", "time", "date")
@@ -31,7 +31,7 @@ _PLAIN_KEYS: Final = frozenset({"id", "metadata", *_TEXT_KEYS, *_SPEAKER_KEYS, *
 
 
 def read_record(raw: object, origin: Origin) -> Record:
-    """Make the record's item or payload.
+    """Return the record's item or payload.
 
     Raises:
         DataFileError: it is neither.
@@ -55,7 +55,7 @@ def text_item(
     scope: Scope | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> MemoryItem:
-    """Make the item of an utterance: `Speaker: text`; of a long one the start is shown and the whole kept beside it."""
+    """Return the item of an utterance, `Speaker: text`; a long one is shortened, with the whole in a snapshot."""
     whole = f"{speaker}: {text.strip()}" if speaker else text.strip()
     is_long = len(whole) > _SUMMARY_LENGTH
     return MemoryItem(
@@ -70,7 +70,7 @@ def text_item(
 
 
 def text_of(raw: Mapping[str, Any], key: str, origin: Origin, *, default: str | None = None) -> str:
-    """Give a value that has to be text, or a number that stands for one; raises `DataFileError` when it is neither."""
+    """Return a value that has to be text, or an integer, as text; raises `DataFileError` otherwise."""
     value = raw.get(key)
     if value is None and default is not None:
         return default

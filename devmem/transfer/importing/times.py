@@ -1,4 +1,4 @@
-"""The ways in which data files write a time."""
+"""Formats in which data files write a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MILLISECONDS_FROM: Final = 1e11
 
 
 def parse_time(raw: object) -> float:
-    """Give the seconds since the epoch that a number or a text means; a time without a zone is UTC.
+    """Return the seconds since the epoch that a number or a text means; a time without a zone is UTC.
 
     Raises:
         ValueError: it is no time.

@@ -12,7 +12,7 @@ from devmem.transfer.importing.records import text_item, text_of
 
 
 def is_units(raw: object) -> bool:
-    """Say whether an element of a document, or the document, has this form."""
+    """Whether an element of a document, or the document, has this form."""
     return isinstance(raw, Mapping) and isinstance(raw.get("units"), list)
 
 
@@ -22,7 +22,7 @@ def count_units(groups: list[object]) -> int:
 
 
 def read_units(groups: list[object], origin: Origin) -> Iterator[MemoryItem]:
-    """Give an item for each unit, in order.
+    """Yield an item for each unit, in order.
 
     Raises:
         DataFileError: something has not this form.

@@ -1,4 +1,4 @@
-"""Asking every question of a haystack, and what became of each."""
+"""Asking every question of a haystack, and the ranking that each case returns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tools.bench.retrieval.memo import EmbeddingMemo
 from tools.bench.retrieval.metrics import CUTOFFS, measure, sessions_of
 
 FETCHED: Final = max(CUTOFFS)
-"""What a user would ask for; the first ranks are those of this search."""
+"""Number of items that a user would ask for; the first ranks are those of this search."""
 _DEEPER: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one case found for one question."""
+    """Result of one case for one question."""
 
     question: Question
     ranked: list[str]
@@ -30,9 +30,9 @@ class Answer:
     turn: dict[str, float]
     session: dict[str, float] | None
     query_ms: float
-    """Of the search for ten items, the query's embedding included."""
+    """Time of the search for ten items, the query's embedding included."""
     search_ms: float
-    """Of the same search when the embedding is known."""
+    """Time of the same search when the embedding is known."""
 
 
 def ask_all(searcher: Searcher, haystack: Haystack, memo: EmbeddingMemo) -> Iterator[Answer]:
@@ -62,7 +62,7 @@ def ask_all(searcher: Searcher, haystack: Haystack, memo: EmbeddingMemo) -> Iter
 
 
 def _deepened(searcher: Searcher, asked: QueryEmbedding, first: list[str], haystack: Haystack) -> list[str]:
-    """Ask for more and more items until ten sessions are found, or all items; the first ten keep their ranks."""
+    """Raise the limit until ten sessions are found, or all items; the first ten keep their ranks."""
     wanted = min(FETCHED, len(set(haystack.session_of.values())))
     depth = _DEEPER
     while True:

@@ -20,7 +20,7 @@ class Searcher(Protocol):
     """A haystack that can be asked."""
 
     index_bytes: int
-    """What it takes to be searched; known when it is closed."""
+    """Bytes that the index takes; known when it is closed."""
 
     def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
         """Rank the items for a text, best first; the text's embedding is made when it is asked for first."""
@@ -36,7 +36,7 @@ class Case(Protocol):
 
     @property
     def name(self) -> str:
-        """What its rows are called."""
+        """Name of the case in the rows."""
         ...
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What a retrieval benchmark is made of: haystacks of items, and questions whose evidence is known."""
+"""A data set of a retrieval benchmark: haystacks of items, and questions whose evidence is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devmem import MemoryItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question and what should be found for it."""
+    """A question and its relevant items."""
 
     id: str
     text: str
@@ -26,7 +26,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Haystack:
-    """What is remembered when the questions are asked."""
+    """Items that are stored when the questions are asked."""
 
     id: str
     items: tuple[MemoryItem, ...]
@@ -49,10 +49,10 @@ class Dataset:
 
     @property
     def items(self) -> int:
-        """How many items all haystacks have."""
+        """Number of items in all haystacks."""
         return sum(len(haystack.items) for haystack in self.haystacks)
 
     @property
     def questions(self) -> int:
-        """How many questions are asked."""
+        """Number of questions."""
         return sum(len(haystack.questions) for haystack in self.haystacks)

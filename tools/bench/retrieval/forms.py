@@ -25,7 +25,7 @@ _EVIDENCE: Final = re.compile(r"D:?(\d+):0*(\d+)")
 
 Group = Mapping[str, Any]
 Ask = Callable[[Group, Mapping[str, MemoryItem]], Iterator[Question]]
-"""Gives the questions of one group of a file, those without gold too."""
+"""Returns the questions of one group of a file, those without gold too."""
 
 
 def read_conversations(path: Path, name: str) -> Dataset:

@@ -20,7 +20,7 @@ _UTTERANCE: Final = re.compile(r'^<([^>]*)>:?"?(.*?)"?\s*$', re.DOTALL)
 
 
 def is_dialogues(path: Path) -> bool:
-    """Say whether a file holds dialogues of this form; raises `DataFileError` when it cannot be read."""
+    """Whether a file holds dialogues of this form; raises `DataFileError` when it cannot be read."""
     _, first = next(iter(read_lines(path)), (0, ""))
     try:
         raw = json.loads(first)
@@ -73,7 +73,7 @@ def _questions(path: Path, items: Mapping[str, MemoryItem]) -> Iterator[Question
 
 
 def _utterance(line: str) -> str:
-    """Give `Speaker: text` of a line `<Speaker>:"text"`, nothing of the marks for beginning and end."""
+    """Return `Speaker: text` for a line `<Speaker>:"text"`, nothing of the marks for beginning and end."""
     found = _UTTERANCE.match(line.strip())
     if found is None:
         return line.strip()

@@ -16,14 +16,14 @@ _KEPT: Final = 4_000
 
 
 class RememberingEmbedder:
-    """Passes on to an embedder what it was not asked before."""
+    """Passes on to an embedder only those texts that it has not embedded yet."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
         self._known: dict[str, Vector] = {}
         self._further: dict[str, dict[str, Any]] = {}
         self.remembers = True
-        """False lets every text be embedded anew, as it is without this class."""
+        """Whether to reuse embeddings; False embeds every text each time."""
 
     @property
     def identity(self) -> ModelIdentity:
@@ -31,7 +31,7 @@ class RememberingEmbedder:
         return self._inner.identity
 
     def embed(self, texts: Sequence[str]) -> Vector:
-        """Give the vectors, made now or before; raises what the embedder raises."""
+        """Return the vectors, cached or computed now; raises what the embedder raises."""
         if not self.remembers:
             return self._inner.embed(texts)
         new = _not_in(self._known, texts)
@@ -40,7 +40,7 @@ class RememberingEmbedder:
         return np.stack([self._known[text] for text in texts])
 
     def _further_of(self, name: str, texts: Sequence[str]) -> list[Any]:
-        """Give what a further ability gives, a result a text."""
+        """Return the results of a further method of the embedder, one for each text."""
         ability = getattr(self._inner, name)
         if not self.remembers:
             return list(ability(texts))
@@ -60,7 +60,7 @@ def _not_in(known: Container[str], texts: Sequence[str]) -> list[str]:
 
 
 class EmbeddingMemo:
-    """The embedders of one run, by configuration; give `open` to whatever opens embedders.
+    """The embedders of one run, by configuration; pass `open` to whatever opens embedders.
 
     One model on another backend gives nearly the same vectors, but takes another time: it is another embedder.
     """
@@ -70,14 +70,14 @@ class EmbeddingMemo:
         self._embedders: dict[EmbeddingConfig, RememberingEmbedder] = {}
 
     def open(self, config: EmbeddingConfig) -> Embedder:
-        """Give the embedder of a configuration, the same one for equal ones."""
+        """Return the embedder of a configuration, the same one for equal ones."""
         if config not in self._embedders:
             self._embedders[config] = _with_abilities(self._open_inner(config))
         return self._embedders[config]
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        """Let every text be embedded anew inside the block."""
+        """Embed every text without the cache inside the block."""
         for embedder in self._embedders.values():
             embedder.remembers = False
         try:

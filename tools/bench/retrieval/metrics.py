@@ -18,7 +18,7 @@ NDCG_AT: Final = 10
 
 
 def measure(ranked: Sequence[str], gold: AbstractSet[str]) -> dict[str, float]:
-    """Give every measure of one ranking by its name.
+    """Return every measure of one ranking by its name.
 
     Args:
         ranked: ids without repeats, best first.

@@ -88,5 +88,5 @@ class ExactVectors:
 
 
 def _best(scores: NDArray[np.floating], top_k: int) -> NDArray[np.intp]:
-    """Give the places of the highest scores, the newer item first among equals, as a store does."""
+    """Return the positions of the highest scores, the newer item first among equals, as a store does."""
     return np.lexsort((-np.arange(len(scores)), -scores))[:top_k]

@@ -27,7 +27,7 @@ _IN_MARKDOWN: Final = (
 
 
 def rows_of(dataset: str, results: Sequence[CaseResult]) -> Iterator[Row]:
-    """Give a row for each case, level, type and measure, then what each case costs."""
+    """Return a row for each case, level, type and measure, then the cost of each case."""
     for result in results:
         answers = [answer for _, answer in result.answers]
         for type_, chosen in _by_type(answers).items():
@@ -117,7 +117,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def questions_of(dataset: str, results: Sequence[CaseResult]) -> list[dict[str, Any]]:
-    """Give every answer of every case as JSON."""
+    """Return every answer of every case as JSON."""
     return [
         {
             "dataset": dataset,

@@ -16,7 +16,7 @@ Advance = Callable[[int], None]
 
 @dataclass(slots=True, kw_only=True)
 class CaseResult:
-    """What one case gave on one data set."""
+    """Results of one case on one data set."""
 
     case: str
     answers: list[tuple[Haystack, Answer]] = field(default_factory=list)
@@ -25,7 +25,7 @@ class CaseResult:
 
 
 def steps(dataset: Dataset, cases: Sequence[Case]) -> int:
-    """Say how many steps a run has."""
+    """Return the number of steps of a run."""
     return len(cases) * (dataset.items + dataset.questions)
 
 

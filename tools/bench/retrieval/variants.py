@@ -1,4 +1,4 @@
-"""What is compared: a store with its defaults, and variants of it that `--variant` names."""
+"""The variants that are compared: a store with its defaults, and variants of it that `--variant` names."""
 
 from __future__ import annotations
 
