@@ -203,12 +203,21 @@ class CollectionMemory(MemoryBase):
         item = self.compose(payload)
         return item if isinstance(item, WriteOutcome) else self.store_items([item])[0]
 
-    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
-        """Store finished items, some hundreds at a time; each keeps its id and is stored once."""
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        progress: Progress | None = None,
+        *,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
+    ) -> list[WriteOutcome]:
+        """Store finished items, some hundreds at a time; each keeps its id and is stored once.
+
+        `embeddings` are those that the store's own model made already, by the items' ids.
+        """
         outcomes: list[WriteOutcome] = []
         for start in range(0, len(items), _BATCH):
             part = self.with_stored_embeddings(items[start : start + _BATCH])
-            outcomes += self.store_items(part, unique=Unique.ID)
+            outcomes += self.store_items(part, unique=Unique.ID, embeddings=embeddings)
             if progress:
                 progress(len(outcomes))
         return outcomes

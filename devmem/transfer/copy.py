@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Final
 
+from devmem.embedding import TokenEmbedder
 from devmem.model.items import MemoryItem, Scope
-from devmem.model.results import WriteStatus
-from devmem.stores import MemoryBase
+from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.stores import CollectionMemory, MemoryBase
 from devmem.transfer import every_item
 
 _BATCH: Final = 64
@@ -27,7 +28,7 @@ class CopyReport:
     counts: Counter[str] = field(default_factory=Counter)
     """Number of items by the status of their write."""
     lost: Counter[str] = field(default_factory=Counter)
-    """Number of items by the part that the target returns changed or not at all: `input_snapshot`, `metadata.tags`, ..."""
+    """Number of items by the part that the target changed or dropped: `input_snapshot`, `metadata.tags`, ..."""
     unseen: list[str] = field(default_factory=list)
     """Ids of items that the target accepted and does not return (yet)."""
     skipped: dict[str, str] = field(default_factory=dict)
@@ -42,6 +43,8 @@ class CopyReport:
 def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], None]) -> CopyReport:
     """Copy every item, oldest first; what is in the target already is not stored again, so that one can go on.
 
+    Vectors are taken over where the target's model made them; everything else the target embeds.
+
     Args:
         source: where the items are.
         target: where they go.
@@ -49,18 +52,41 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     """
     report = CopyReport()
     items = every_item(source)
+    embeddings = _same_model(source, target)
     while batch := list(islice(items, _BATCH)):
-        _copy(batch, target, report)
+        _copy([replace(item, embedding=None) for item in batch], target, report, embeddings)
         advance(len(batch))
     return report
 
 
-def _copy(batch: Sequence[MemoryItem], target: MemoryBase, report: CopyReport) -> None:
+def _same_model(source: MemoryBase, target: MemoryBase) -> CollectionMemory | None:
+    """Return the source when the target's embedding model made its vectors, which the target can take over then."""
+    if not isinstance(source, CollectionMemory) or not isinstance(target, CollectionMemory) or not target.embedder:
+        return None
+    wanted, info = target.embedder.identity, source.info()
+    same = info.embedding == wanted.name and wanted.dimension in (None, info.dimension)
+    return source if same else None
+
+
+def _add(items: Sequence[MemoryItem], target: MemoryBase, embedded: CollectionMemory | None) -> Sequence[WriteOutcome]:
+    """Add items to the target, with the embeddings that `embedded` has of them."""
+    if embedded is None or not isinstance(target, CollectionMemory):
+        return target.add(items)
+    known = embedded.collection.embeddings([item.id for item in items])
+    if isinstance(target.embedder, TokenEmbedder):
+        # The source may have been embedded without late interaction.
+        known = {item_id: one for item_id, one in known.items() if one.tokens is not None}
+    return target.add(items, embeddings=known)
+
+
+def _copy(
+    batch: Sequence[MemoryItem], target: MemoryBase, report: CopyReport, embedded: CollectionMemory | None
+) -> None:
     ids = [item.id for item in batch]
     there = {item.id: item.content_summary for item in target.get(ids)}
     fresh = [item for item in batch if there.get(item.id) != item.content_summary]
     report.counts[WriteStatus.DUPLICATE.value] += len(batch) - len(fresh)
-    for item, outcome in zip(fresh, target.add(fresh) if fresh else [], strict=True):
+    for item, outcome in zip(fresh, _add(fresh, target, embedded) if fresh else [], strict=True):
         report.counts[outcome.status.value] += 1
         if outcome.status in (WriteStatus.SKIPPED, WriteStatus.QUEUED):
             report.skipped[item.id] = outcome.reason

@@ -108,7 +108,7 @@ def test_a_store_that_takes_no_writes_says_so(workflow: Path, devmem: Devmem, tm
 class Refusing(SimpleMemory):
     """Takes nothing, and says of each item why."""
 
-    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
+    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None, **_: object) -> list[WriteOutcome]:
         return [WriteOutcome(status=WriteStatus.SKIPPED, reason=f"no {item.content_summary}") for item in items]
 
 

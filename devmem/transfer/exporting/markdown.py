@@ -40,7 +40,7 @@ def _item(item: MemoryItem) -> Iterator[str]:
     for label, snapshot in (("input", item.input_snapshot), ("output", item.output_snapshot)):
         if snapshot is not None:
             yield from _snapshot(label, snapshot, shown)
-    yield "".join(f"- {name}: {_inline(value)}\n" for name, value in _facts(item))
+    yield "".join(f"- {_inline(name)}: {_inline(value)}\n" for name, value in _facts(item))
 
 
 def _snapshot(label: str, snapshot: MemoryContentSnapshot, shown: str) -> Iterator[str]:

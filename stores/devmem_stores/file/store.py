@@ -216,7 +216,13 @@ class FileMemory(CollectionMemory):
         """Keep nothing: the index holds what the files say."""
         return skipped(_READ_ONLY)
 
-    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        progress: Progress | None = None,
+        *,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,  # noqa: ARG002 - nothing is stored
+    ) -> list[WriteOutcome]:
         """Store nothing: the index holds what the files say."""
         if progress:
             progress(len(items))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.collections import SqliteCollection
@@ -154,6 +155,26 @@ def test_no_text_leaves_its_fence(text: str) -> None:
         assert set(ticks) == {"`"}
         assert block[-1] == ticks
         assert not any(line.strip().startswith(ticks) for line in block[1:-1])
+
+
+@given(key=TEXTS, value=TEXTS, name=TEXTS)
+def test_nothing_but_a_text_makes_markup(key: str, value: str, name: str) -> None:
+    """Keys, values, ids and the names in headings are plain text to whatever renders the page."""
+    for hostile in (key, f"**{key}**", f"<b>{key}</b>", f"[{key}](https://x.test)", f"a\n# {key}", f"![{key}][1]"):
+        item = MemoryItem(
+            id=hostile,
+            content_summary="x",
+            provenance=Provenance(name=name),
+            scope=Scope(user=value),
+            metadata={hostile: value, "k": hostile},
+        )
+        page = "".join(markdown_parts(Snapshot(store=hostile, store_type="simple", exported_at=0.0, items=[item])))
+        tokens = MarkdownIt("commonmark").parse(page)
+        blocks = [token.type for token in tokens if token.type.endswith("_open")]
+        assert blocks.count("heading_open") == 3
+        assert blocks.count("bullet_list_open") == 1
+        inline = {child.type for token in tokens for child in token.children or ()}
+        assert inline <= {"text", "text_special", "code_inline", "softbreak"}
 
 
 def test_items_keep_their_hash(tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""Copying a store: vectors of another model are never taken for the target's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from devmem.embedding import Embedder, TokenEmbedding
+from devmem.model.items import MemoryItem, Vector
+from devmem.stores import CollectionMemory, MemoryQuery, StoreSetup
+from devmem.testing import HashEmbedder, HashTokenEmbedder
+from devmem.transfer.copy import CopyReport, copy_items
+from devmem_stores.simple import SimpleConfig, SimpleMemory
+
+Open = Callable[[str, Embedder | None], CollectionMemory]
+TEXTS = ["The launch is on June 2nd.", "The code of the lab is 4711.", "Ann likes tea. " * 200 + "Bob likes coffee."]
+
+
+class Mirrored(HashEmbedder):
+    """Another model: its vectors are as long, and mean something else."""
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return super().embed(texts)[:, ::-1].copy()
+
+
+class Counted(HashTokenEmbedder):
+    """Counts the texts that it embeds."""
+
+    def __init__(self, dimension: int = 64, *, name: str = "") -> None:
+        super().__init__(dimension, name=name)
+        self.embedded = 0
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        self.embedded += len(texts)
+        return super().embed_tokens(texts)
+
+
+@pytest.fixture
+def open_store(tmp_path: Path) -> Iterator[Open]:
+    opened: list[CollectionMemory] = []
+
+    def open_(name: str, embedder: Embedder | None) -> CollectionMemory:
+        config = {"memory_path": f"{name}.db"}
+        if embedder is not None:
+            config["embedding"] = {"provider": "openai", "model": "testing"}  # type: ignore[assignment]
+        setup = StoreSetup(
+            name=name,
+            store_type="simple",
+            config=SimpleConfig.model_validate(config),
+            base_dir=tmp_path,
+            open_embedder=lambda _: embedder or HashEmbedder(),
+        )
+        opened.append(SimpleMemory(setup))
+        opened[-1].load()
+        return opened[-1]
+
+    yield open_
+    for store in opened:
+        store.close()
+
+
+def filled(store: CollectionMemory) -> CollectionMemory:
+    store.add([MemoryItem(id=f"i{at}", content_summary=text) for at, text in enumerate(TEXTS)])
+    return store
+
+
+def copied(source: CollectionMemory, target: CollectionMemory) -> CopyReport:
+    report = copy_items(source, target, lambda _: None)
+    assert report.complete
+    return report
+
+
+def vectors(store: CollectionMemory) -> list[Vector]:
+    return [row for one in store.collection.embeddings(["i0", "i1", "i2"]).values() for row in one.vectors]
+
+
+@pytest.mark.parametrize("dimension", [64, 32])
+def test_what_another_model_embedded_is_embedded_again(open_store: Open, dimension: int) -> None:
+    target = open_store("target", HashEmbedder(dimension, name="new"))
+    copied(filled(open_store("source", Mirrored(64, name="old"))), target)
+    hit = target.search(MemoryQuery(text="The launch is on June 2nd.", top_k=1))[0]
+    assert hit.item.id == "i0"
+    assert hit.similarity == pytest.approx(1.0, abs=1e-5)
+    assert target.info().embedding == "new"
+    assert target.info().waiting == 0
+
+
+def test_what_the_same_model_embedded_is_taken_over_with_its_passages_and_tokens(open_store: Open) -> None:
+    source, model = filled(open_store("source", Counted(name="one"))), Counted(name="one")
+    target = open_store("target", model)
+    copied(source, target)
+    assert model.embedded == 0
+    assert len(vectors(target)) == len(vectors(source)) > 3
+    assert [a.tolist() for a in vectors(target)] == [b.tolist() for b in vectors(source)]
+    tokens = target.collection.embeddings(["i2"])["i2"].tokens
+    assert tokens is not None
+    assert len(tokens) == len(target.collection.embeddings(["i2"])["i2"].vectors)
+
+
+def test_a_copy_of_what_waits_is_embedded(open_store: Open) -> None:
+    target = open_store("target", HashEmbedder(name="new"))
+    copied(filled(open_store("source", None)), target)
+    assert target.info().waiting == 0
+    assert len(vectors(target)) > 3
+
+
+def test_a_store_without_a_model_keeps_no_vectors(open_store: Open) -> None:
+    target = open_store("target", None)
+    copied(filled(open_store("source", HashEmbedder(name="old"))), target)
+    assert vectors(target) == []
+    assert target.info().embedding is None
+
+
+def test_a_copy_goes_on_where_it_stopped(open_store: Open) -> None:
+    source, target = filled(open_store("source", HashEmbedder(name="old"))), open_store("target", None)
+    target.add(source.get(["i0"]))
+    assert copied(source, target).counts == {"duplicate": 1, "stored": 2}
