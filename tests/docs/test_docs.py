@@ -85,7 +85,7 @@ def test_the_readme_works_from_top_to_bottom_in_an_empty_folder(tmp_path: Path) 
             for line in fence.code.splitlines():
                 program, *arguments = shlex.split(line)
                 if program == "devmem":
-                    said += run(["-m", "devmem.cli", *arguments], tmp_path)
+                    said += run(["-m", "devmem", *arguments], tmp_path)
     assert said.count("June 2nd") > 3
 
 
