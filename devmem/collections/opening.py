@@ -33,7 +33,7 @@ _COMING: Final = {"postgresql": "postgres", "postgres": "postgres"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionOptions:
-    """How a collection is opened, whatever keeps it."""
+    """Options that every kind of collection is opened with."""
 
     model: ModelIdentity | None = None
     """Embedding model; without one the search is by text alone and new items wait for an embedding."""
@@ -41,7 +41,7 @@ class CollectionOptions:
     """Store type to record in a new collection; one of another type is refused."""
     durability: Durability = "full"
     index: IndexConfig | None = None
-    """How vectors are searched; None takes the defaults."""
+    """Options of the vector search; None takes the defaults."""
     clock: Callable[[], float] = time.time
     """Current time in seconds since the epoch."""
 

@@ -1,4 +1,4 @@
-"""The multimodal blocks that messages are made of.
+"""The multimodal blocks of messages.
 
 The block and attachment fields are those of DevAll's (ChatDev 2) message blocks, so that what it stored reads in
 unchanged; a key that is not known here is kept in `data` or `metadata`, never dropped.
@@ -55,7 +55,7 @@ class MessageBlock:
     data: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def describe(self) -> str:
-        """Give the text, or a bracketed note of what the block is."""
+        """Return the text, or a note in brackets that names the block's type."""
         if self.text is not None:
             return self.text
         if self.attachment is not None:

@@ -1,4 +1,4 @@
-"""What a memory keeps: items, the snapshots in them, and the scope and provenance they carry.
+"""Items of a memory: their snapshots, scope and provenance.
 
 An item's JSON form (`dump_item`, `load_item`) is DevAll's (ChatDev 2) with more keys: `id`, `content_summary`,
 `metadata`, `embedding`, `timestamp`, `input_snapshot`, `output_snapshot` mean what they mean there.
@@ -69,7 +69,7 @@ ANY: Final = AnyUser.ANY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Who or what an item belongs to; None means that it is not bound to one."""
+    """Owner of an item; None means that it is not bound to one."""
 
     agent: str | None = None
     user: str | None = None
@@ -79,13 +79,13 @@ class Scope:
     run: str | None = None
 
     def admits(self, other: Scope, *, or_unbound: bool = False) -> bool:
-        """Say whether `other` has the same value wherever this scope has one; `or_unbound` takes none as well."""
+        """Whether `other` has the same value wherever this scope has one; with `or_unbound` none matches as well."""
         parts = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return all(wanted in (None, found) or (or_unbound and found is None) for wanted, found in parts)
 
 
 class SourceKind(StrEnum):
-    """What kind of thing an item came from."""
+    """Kind of an item's origin."""
 
     NODE = "node"
     USER = "user"
@@ -97,18 +97,18 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where an item came from."""
+    """Origin of an item."""
 
     kind: SourceKind = SourceKind.NODE
     name: str = ""
     """The node, tool, file or data set."""
     parents: tuple[str, ...] = ()
-    """Ids of the items that this one was made from."""
+    """Ids of the items that it was derived from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotBlock:
-    """A block of a snapshot and who it came from."""
+    """A block of a snapshot, and the role of its author."""
 
     block: Annotated[MessageBlock, KeepBlock]
     role: str = "input"
@@ -116,14 +116,14 @@ class SnapshotBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryContentSnapshot:
-    """What went into or came out of a node, kept whole: its text and its multimodal blocks."""
+    """Input or output of a node, kept whole: its text and its multimodal blocks."""
 
     text: str = ""
     blocks: tuple[SnapshotBlock, ...] = ()
 
     @classmethod
     def from_messages(cls, messages: Sequence[Message]) -> Self | None:
-        """Join the messages as `(role) text`, a blank line between them; None when there are none."""
+        """Return the messages as `(role) text`, separated by blank lines; None when there are none."""
         if not messages:
             return None
         blocks = tuple(SnapshotBlock(role=m.role.value, block=block) for m in messages for block in m.blocks)
@@ -131,18 +131,18 @@ class MemoryContentSnapshot:
 
     @classmethod
     def from_message(cls, message: Message | str) -> Self:
-        """Keep one message, or a plain text, as it is."""
+        """Return the snapshot of one message, or of a plain text."""
         if isinstance(message, str):
             return cls(text=message)
         blocks = tuple(SnapshotBlock(role=message.role.value, block=block) for block in message.blocks)
         return cls(text=message.content, blocks=blocks)
 
     def to_message_blocks(self) -> list[MessageBlock]:
-        """Give the blocks without their roles, in order."""
+        """Return the blocks without their roles, in order."""
         return [kept.block for kept in self.blocks]
 
     def attachment_overview(self) -> list[dict[str, JsonValue]]:
-        """List the attachments without their bytes: role, attachment_id, mime_type, name and size in bytes."""
+        """Return the attachments without their bytes: role, attachment_id, mime_type, name and size in bytes."""
         return [
             {
                 "role": kept.role,
@@ -156,12 +156,12 @@ class MemoryContentSnapshot:
         ]
 
     def has_multimodal(self) -> bool:
-        """Say whether any block is more than text."""
+        """Whether any block is more than text."""
         return any(kept.block.type != "text" for kept in self.blocks)
 
 
 def content_hash(summary: str, *snapshots: MemoryContentSnapshot | None) -> str:
-    """Hash all that an item says: SHA-256 over its texts and its attachments' identities, as 64 hex digits."""
+    """Return the SHA-256 of an item's texts and its attachments' identities, as 64 hex digits."""
     digest = hashlib.sha256(summary.encode("utf-8", "surrogatepass"))
     for snapshot in snapshots:
         digest.update(b"\x00snapshot\x00")
@@ -179,31 +179,31 @@ def content_hash(summary: str, *snapshots: MemoryContentSnapshot | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryItem:
-    """One remembered thing."""
+    """One unit of memory: what is shown of it, its sources, and whose it is."""
 
     content_summary: str
-    """The short text that is shown to an agent; what is searched are the snapshots too."""
+    """The short text that is shown to an agent; searches see the snapshots as well."""
     id: str = field(default_factory=lambda: uuid4().hex)
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     embedding: JsonVector = field(default=None, compare=False, repr=False)
-    """Unit length; None when it was not made yet or was not asked for."""
+    """Unit length, shape (dimension,); None when it is not made yet or was not read."""
     created_at: Annotated[
         float,
         Field(validation_alias=AliasChoices("timestamp", "created_at"), serialization_alias="timestamp"),
     ] = field(default_factory=time.time)
-    """When it was stored: seconds since the epoch, UTC."""
+    """Time of storing: seconds since the epoch, UTC."""
     input_snapshot: MemoryContentSnapshot | None = None
     output_snapshot: MemoryContentSnapshot | None = None
     scope: Scope = field(default_factory=Scope)
     provenance: Provenance = field(default_factory=Provenance)
     event_time: float | None = None
-    """When what it tells of happened: seconds since the epoch, UTC."""
+    """Time of the event that it describes: seconds since the epoch, UTC; None when it is unknown."""
     expires_at: float | None = None
-    """From then on no search returns it; None means never."""
+    """Seconds since the epoch; from then on no search returns it. None means never."""
     trust: float = 1.0
-    """How far the content may be relied on, from 0 (hearsay) to 1 (the user's own words)."""
+    """Reliability of the content, from 0 (hearsay) to 1 (the user's own words)."""
     content_hash: str = ""
-    """Made from the content when it is not given."""
+    """By default `content_hash` of the content."""
 
     def __post_init__(self) -> None:
         if not self.content_hash:
@@ -216,13 +216,13 @@ class MemoryItem:
         return self.created_at
 
     def dated_summary(self) -> str:
-        """Give the summary, led by the day when what it tells of happened, if that is known: `[2026-05-08] ...`."""
+        """Return the summary after the day of its event, if that is known: `[2026-05-08] ...`."""
         return ("" if self.event_time is None else _dated(self.event_time)) + self.content_summary.strip()
 
     def full_text(self) -> str:
-        """Join the summary and those snapshot texts that it does not hold already: all that the item says.
+        """Return the summary and the snapshot texts that it does not contain, one after the other.
 
-        A search sees its passages instead, without what is said twice and with the day of what the item tells of.
+        A search sees passages instead, without repetitions and with the day of the event.
         """
         snapshots = (self.input_snapshot, self.output_snapshot)
         texts = [snapshot.text for snapshot in snapshots if snapshot is not None]
@@ -230,7 +230,7 @@ class MemoryItem:
         return "\n".join(parts)
 
     def expired(self, now: float) -> bool:
-        """Say whether the item is past its `expires_at` at `now` (seconds since the epoch)."""
+        """Whether the item is past its `expires_at` at `now` (seconds since the epoch)."""
         return self.expires_at is not None and self.expires_at <= now
 
 
@@ -238,7 +238,7 @@ def _dated(seconds: float) -> str:
     try:
         return f"[{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}] "
     except (ValueError, OverflowError, OSError):
-        # Milliseconds taken for seconds, say: a day that no calendar has is not worth losing the text.
+        # Not a day of the calendar, as with milliseconds in place of seconds: the text is shown without it.
         return ""
 
 
@@ -246,7 +246,7 @@ _ITEM_KEYS = frozenset(f.name for f in fields(MemoryItem)) | {"timestamp"}
 
 
 def _tolerate_old(raw: object) -> object:
-    """Accept what DevAll wrote: null for an empty mapping, a snapshot or a time, and keys of its own."""
+    """Accept DevAll's forms: null for an empty mapping, a snapshot or a time, and keys of its own."""
     if not isinstance(raw, Mapping):
         return raw
     return keep_unknown(
@@ -261,7 +261,7 @@ def _adapter() -> TypeAdapter[MemoryItem]:
 
 
 def load_item(raw: Mapping[str, Any]) -> MemoryItem:
-    """Make an item from its JSON form, or from DevAll's.
+    """Return the item of a JSON form, devmem's or DevAll's.
 
     Raises:
         pydantic.ValidationError: the mapping is not an item.
@@ -270,23 +270,23 @@ def load_item(raw: Mapping[str, Any]) -> MemoryItem:
 
 
 def load_item_json(raw: str | bytes) -> MemoryItem:
-    """Make an item from its JSON text; raises `pydantic.ValidationError` when it is not one."""
+    """Return the item of a JSON text; raise `pydantic.ValidationError` when it is not one."""
     try:
         return _adapter().validate_json(raw)
     except ValidationError:
-        # Half a surrogate pair, which a cut-off answer may end with, is refused by pydantic's parser.
+        # Pydantic's parser refuses a lone surrogate, with which a truncated text may end.
         if (b"\\ud" if isinstance(raw, bytes) else "\\ud") not in raw:  # type: ignore[operator]
             raise
     return load_item(json.loads(raw))
 
 
 def dump_item(item: MemoryItem) -> dict[str, Any]:
-    """Give the item's JSON form, its embedding included; absent values are left out."""
+    """Return the item's JSON form, its embedding included; absent values are left out."""
     return _adapter().dump_python(item, mode="json", by_alias=True, exclude_none=True)  # type: ignore[no-any-return]
 
 
 def dump_item_json(item: MemoryItem) -> bytes:
-    """Give the item's JSON form as UTF-8 text, without its embedding and without defaults.
+    """Return the item's JSON form as UTF-8 text, without its embedding and without defaults.
 
     Raises:
         ValueError: a value is of another type than its field, and could not be read again.
@@ -299,6 +299,6 @@ def dump_item_json(item: MemoryItem) -> bytes:
         try:
             raw = _adapter().dump_python(item, mode="json", **options)
         except PydanticSerializationError as error:
-            raise ValueError(f"item {item.id!r} cannot be kept: {error}") from error
-        # UTF-8 cannot hold half a surrogate pair; written as a backslash escape it is JSON.
+            raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
+        # A lone surrogate has no UTF-8 form; as a backslash escape it is JSON.
         return json.dumps(raw, ensure_ascii=False).encode("utf-8", "backslashreplace")

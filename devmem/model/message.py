@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
 class Message:
-    """One utterance between user, agents, tools, models and knowledge; it is known by its id and never changes.
+    """One utterance between user, agents, tools, models and knowledge; immutable, and identified by its id.
 
-    `dataclasses.replace` gives a changed copy, which is the same message under the same id.
+    `dataclasses.replace` makes a changed copy, which is equal to the original, as it has its id.
     """
 
     fixed_role: ClassVar[Role | None] = None
@@ -34,22 +34,22 @@ class Message:
 
     role: Role
     content: str
-    """The text; blocks that are not text are described in it only if the author did so."""
+    """The text, without the blocks."""
     blocks: tuple[Annotated[MessageBlock, KeepBlock], ...]
     """Multimodal parts beside `content`."""
     source: str
-    """Name of the speaker: a node id, a tool, a user; empty when nobody said. MetaGPT calls it `sent_from`."""
+    """Name of the speaker: a node id, a tool, a user; empty when it is unknown. MetaGPT calls it `sent_from`."""
     id: str
     created_at: float
     """Seconds since the epoch, UTC."""
     metadata: Mapping[str, JsonValue]
-    """Read-only; `with_metadata` gives a copy with more."""
+    """Read-only; `with_metadata` returns a copy with more."""
     cause_by: str
-    """Name of the action that the message comes from; empty when nobody said."""
+    """Name of the action that the message comes from; empty when it is unknown."""
     send_to: frozenset[str]
-    """Names of whom it goes to, or `<all>`, `<none>`, `<self>`."""
+    """Names of the addressees, or `<all>`, `<none>`, `<self>`."""
     instruct_content: Payload | None
-    """What `content` says, as data: an instance of a model, see `register_payload`."""
+    """The message as data: an instance of a pydantic model, see `register_payload`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Message:
         """Make a message; `source` (or `sent_from`), `cause_by` and `send_to` are named by `action_name`.
 
         Without a role it is the class's, or `user`; without a cause, what the user says is a `USER_REQUIREMENT`; an
-        empty `send_to` means everybody, an empty id makes one, and no time is now.
+        empty `send_to` means everybody, an empty id a new one, and no time the current one.
 
         Raises:
             MessageError: the role is not the class's, or an argument cannot be part of a message.
@@ -102,33 +102,33 @@ class Message:
         return self.source
 
     def identical(self, other: Message) -> bool:
-        """Say whether the class and every field are equal; `==` compares the ids alone."""
+        """Whether the class and every field are equal; `==` compares the ids alone."""
         return type(self) is type(other) and all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
 
     def is_user_message(self) -> bool:
-        """Say whether the user speaks."""
+        """Whether the role is the user's."""
         return self.role is Role.USER
 
     def is_ai_message(self) -> bool:
-        """Say whether the model speaks."""
+        """Whether the role is the model's."""
         return self.role is Role.ASSISTANT
 
     def is_user_requirement(self) -> bool:
-        """Say whether it is what a user asks, as opposed to what an action says in the user's role."""
+        """Whether a user asks for something, as opposed to an action that speaks in the user's role."""
         return self.role is Role.USER and self.cause_by == USER_REQUIREMENT
 
     def reaches(self, *names: object) -> bool:
-        """Say whether it goes to one of the named: to everybody, by name, or back to the sender."""
+        """Whether it goes to one of the named: to everybody, by name, or back to the sender."""
         wanted = {action_name(name) for name in names}
         to_sender = ROUTE_SELF in self.send_to and self.source in wanted
         return ROUTE_ALL in self.send_to or to_sender or not wanted.isdisjoint(self.send_to)
 
     def with_metadata(self, **more: JsonValue) -> Self:
-        """Give the same message with more metadata."""
+        """Return the message with more metadata."""
         return replace(self, metadata={**self.metadata, **more})
 
     def with_role(self, role: Role | str) -> Message:
-        """Give the same message in another role; an instance of a role's class becomes one of the other's."""
+        """Return the message in another role; an instance of a role's class becomes one of the other role's."""
         spoken = role_of(role)
         if spoken is self.role:
             return self
@@ -136,7 +136,7 @@ class Message:
         return made(**{**{name: getattr(self, name) for name in _FIELDS}, "role": spoken})
 
     def content_hash(self) -> str:
-        """Hash what was said, by whom and because of what: SHA-256 as 64 hex digits.
+        """Return the SHA-256 of content, blocks, payload, role, source and cause, as 64 hex digits.
 
         Id, time, metadata and addressees do not count.
         """
@@ -150,7 +150,7 @@ class Message:
         return "\n".join(part for part in (self.content, *(b.describe() for b in self.blocks)) if part)
 
     def for_chat(self) -> dict[str, Any]:
-        """Give the role and text as an OpenAI-compatible chat API takes them."""
+        """Return role and text in the form of an OpenAI-compatible chat API."""
         return {"role": self.role.value, "content": self.text()}
 
 
@@ -180,28 +180,28 @@ def _checked(value: T, kind: type | UnionType, rule: str) -> T:
 
 
 class UserMessage(Message):
-    """What the user says."""
+    """A message of the user."""
 
     __slots__ = ()
     fixed_role = Role.USER
 
 
 class SystemMessage(Message):
-    """What a model is told about its task."""
+    """Instructions to a model."""
 
     __slots__ = ()
     fixed_role = Role.SYSTEM
 
 
 class AIMessage(Message):
-    """What a model says."""
+    """A message of a model."""
 
     __slots__ = ()
     fixed_role = Role.ASSISTANT
 
 
 class ToolMessage(Message):
-    """What a tool gives back."""
+    """Result of a tool."""
 
     __slots__ = ()
     fixed_role = Role.TOOL

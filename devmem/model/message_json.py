@@ -42,7 +42,7 @@ _KEYS: Final = frozenset(_Form.model_fields) | {"sent_from", "timestamp"}
 
 
 def _tolerate(raw: object) -> object:
-    """Take null for what is absent, and keep unknown keys in the metadata."""
+    """Treat null as absent, and move unknown keys to the metadata."""
     if not isinstance(raw, Mapping):
         return raw
     return keep_unknown({key: value for key, value in raw.items() if value is not None}, known=_KEYS, into="metadata")
@@ -50,7 +50,7 @@ def _tolerate(raw: object) -> object:
 
 @cache
 def _forms() -> TypeAdapter[_Form]:
-    # Built on first use, as importing should cost little.
+    # Built on first use, so that importing stays fast.
     return TypeAdapter(Annotated[_Form, BeforeValidator(_tolerate)])
 
 
@@ -60,7 +60,7 @@ def _blocks() -> TypeAdapter[_Blocks]:
 
 
 def dump_message(message: Message) -> dict[str, Any]:
-    """Give the message's JSON form, which shares nothing with it; what is empty is left out.
+    """Return the message's JSON form, which shares no object with it; empty values are left out.
 
     Raises:
         MessageError: its class is not one of devmem's, or metadata or payload have no JSON form.
@@ -96,9 +96,9 @@ def _plain(message: Message) -> dict[str, JsonValue]:
 
 
 def load_message(raw: Mapping[str, Any]) -> Message:
-    """Make a message from its JSON form, or from MetaGPT's.
+    """Return the message of a JSON form, devmem's or MetaGPT's.
 
-    A role that no chat model knows becomes the `source` of what an assistant said; the metadata keep it.
+    A role that chat models do not know becomes the `source` of an assistant's message, and is kept in the metadata.
 
     Raises:
         MessageError: the mapping is not a message, or of a class that devmem does not have.
@@ -106,10 +106,10 @@ def load_message(raw: Mapping[str, Any]) -> Message:
     try:
         form = _forms().validate_python(raw)
     except ValidationError as error:
-        raise MessageError(f"not a message: {_worded(error)}") from error
+        raise MessageError(f"not a message: {_described(error)}") from error
     made = _CLASSES.get(form.type)
     if made is None:
-        raise MessageError(f"{form.type!r} is no class of messages; there are {', '.join(_CLASSES)}")
+        raise MessageError(f"{form.type!r} is not a class of messages; there are {', '.join(_CLASSES)}")
     role, source, metadata = form.role, form.source, form.metadata
     if role is not None and role not in _ROLES:
         known = _OTHER_ROLES.get(role.lower(), Role.ASSISTANT)
@@ -129,14 +129,14 @@ def load_message(raw: Mapping[str, Any]) -> Message:
     )
 
 
-def _worded(error: ValidationError) -> str:
+def _described(error: ValidationError) -> str:
     return "; ".join(
         f"{'.'.join(map(str, each['loc']))}: {each['msg']}" if each["loc"] else each["msg"] for each in error.errors()
     )
 
 
 def dump_message_json(message: Message) -> str:
-    """Give the message's JSON form as text.
+    """Return the message's JSON form as text.
 
     Raises:
         MessageError: as `dump_message`.
@@ -145,24 +145,24 @@ def dump_message_json(message: Message) -> str:
 
 
 def load_message_json(raw: str | bytes) -> Message:
-    """Make a message from its JSON text.
+    """Return the message of a JSON text.
 
     Raises:
-        MessageError: it is not one.
+        MessageError: the text is not a message.
     """
     return load_message(read_json(raw))
 
 
 def json_text(form: object) -> str:
-    """Write a JSON form: readable in every script; half a surrogate pair, which UTF-8 cannot hold, as an escape."""
+    """Return a JSON form as text, readable in every script; a lone surrogate, which has no UTF-8 form, as an escape."""
     return json.dumps(form, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
-def read_json(raw: str | bytes) -> Any:  # noqa: ANN401 - whatever it holds
-    """Read a JSON text.
+def read_json(raw: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of a JSON text.
 
     Raises:
-        MessageError: it is none; the error says where it stops being one.
+        MessageError: it is not JSON; the error names the position.
     """
     try:
         return json.loads(raw)
@@ -171,10 +171,10 @@ def read_json(raw: str | bytes) -> Any:  # noqa: ANN401 - whatever it holds
 
 
 def load_messages(raw: object) -> list[Message]:
-    """Make a list of messages from their JSON forms, or from a list of JSON texts, as MetaGPT's queue writes it.
+    """Return the messages of a list of JSON forms, or of JSON texts, as MetaGPT's queue writes them.
 
     Raises:
-        MessageError: it is not a list, or some are no messages: each is named by its place, and none is taken.
+        MessageError: it is not a list, or some entries are not messages; each of them is named by its position.
     """
     if not isinstance(raw, list):
         raise MessageError(f"not a list of messages but {type(raw).__name__}")

@@ -1,4 +1,4 @@
-"""Names: who speaks, what caused a message, and whom it goes to."""
+"""Names in a message: the role, the cause and the addressees."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROUTE_NONE: Final = "<none>"
 ROUTE_SELF: Final = "<self>"
 """In `send_to`: the sender."""
 USER_REQUIREMENT: Final = "metagpt.actions.add_requirement.UserRequirement"
-"""MetaGPT's name for what a user asks: the cause of a message of the user that names no other."""
+"""MetaGPT's name for a user's requirement: the cause of a user's message that names no other."""
 
 
 class Role(StrEnum):
-    """Who speaks, as chat models name it."""
+    """Role of a speaker, as chat models name it."""
 
     SYSTEM = "system"
     USER = "user"
@@ -30,7 +30,7 @@ class Role(StrEnum):
 
 
 def role_of(role: str) -> Role:
-    """Give the role of a name.
+    """Return the role of a name.
 
     Raises:
         MessageError: there is no such role.
@@ -39,14 +39,15 @@ def role_of(role: str) -> Role:
         return Role(role)
     except ValueError:
         raise MessageError(
-            f"{role!r} is no role; roles are {', '.join(Role)}. Who speaks under a name of their own is the `source`."
+            f"{role!r} is not a role; roles are {', '.join(Role)}. A speaker's own name is the `source`."
         ) from None
 
 
 def action_name(action: object) -> str:
-    """Name an action, an agent or a tool: a string as it is, a class or function as `module.Qualified.name`.
+    """Return the name of an action, an agent or a tool.
 
-    Anything else is named by its class; None is the empty name.
+    A string is its own name; a class or function is named as `module.Qualified.name`, anything else by its class; None
+    is the empty name.
 
     Raises:
         MessageError: two different things would get the same name: a lambda, or a plain value such as a number.
@@ -54,7 +55,7 @@ def action_name(action: object) -> str:
     if action is None:
         return ""
     if isinstance(action, str):
-        # The value also of a string that is a member of an enumeration.
+        # For a member of a string enumeration this is its value.
         return str.__str__(action)
     while isinstance(action, partial):
         action = action.func
@@ -66,7 +67,7 @@ def action_name(action: object) -> str:
 
 
 def addresses(send_to: object) -> frozenset[str]:
-    """Name one addressee or several; nobody named means everybody.
+    """Return the names of one addressee or several; no name means everybody.
 
     Raises:
         MessageError: as `action_name`.

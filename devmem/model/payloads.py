@@ -25,13 +25,13 @@ class PayloadData:
     name: str
     value: JsonValue
     extra: Mapping[str, JsonValue] = field(default_factory=dict)
-    """What else was stored with it, as MetaGPT's `module` and `mapping`."""
+    """Further keys that were stored with it, as MetaGPT's `module` and `mapping`."""
     problem: str = field(default="", compare=False)
-    """Why it is not an instance of the model, where there is one of this name."""
+    """Reason why it is not an instance of the registered model of this name."""
 
 
 Payload = BaseModel | PayloadData
-"""What a message may carry as `instruct_content`."""
+"""Types that `Message.instruct_content` may have."""
 
 
 class PayloadRegistry:
@@ -43,7 +43,7 @@ class PayloadRegistry:
         self._lock = threading.Lock()
 
     def register(self, model: type[BaseModel], name: str = "") -> None:
-        """Let payloads of a model be read back as such; without a name, under the class's.
+        """Register a model under a name, by default its class's, so that its payloads are read as its instances.
 
         Raises:
             MessageError: another model has this name.
@@ -51,7 +51,7 @@ class PayloadRegistry:
         name = name or model.__name__
         with self._lock:
             owner = self._models.setdefault(name, model)
-            # A module that is imported anew defines its classes anew.
+            # A module that is reloaded defines its classes again.
             if _path(owner) != _path(model):
                 raise MessageError(
                     f"payload {name!r} is {_path(owner)} already; register {_path(model)} under another name"
@@ -60,11 +60,11 @@ class PayloadRegistry:
             self._names[model] = name
 
     def model(self, name: str) -> type[BaseModel] | None:
-        """Give the model of a name, if it is registered."""
+        """Return the model that is registered under a name, None where there is none."""
         return self._models.get(name)
 
     def name_of(self, model: type[BaseModel]) -> str:
-        """Give the name under which a model's payloads are stored, registered or not."""
+        """Return the name under which a model's payloads are stored, registered or not."""
         with self._lock:
             if model in self._names:
                 return self._names[model]
@@ -76,7 +76,7 @@ payloads: Final = PayloadRegistry()
 
 
 def register_payload(name: str = "") -> Callable[[M], M]:
-    """Register the decorated model, so that messages that carry it come back from storage with it.
+    """Return a decorator that registers a model, so that stored messages are read with its instances.
 
     Raises:
         MessageError: another model has this name.
@@ -90,7 +90,7 @@ def register_payload(name: str = "") -> Callable[[M], M]:
 
 
 def dump_payload(payload: Payload) -> dict[str, JsonValue]:
-    """Give a payload's JSON form: `class`, `value`, and what else was stored with it.
+    """Return a payload's JSON form: `class`, `value`, and the further keys that were stored with it.
 
     Raises:
         MessageError: the model has no JSON form.
@@ -105,7 +105,7 @@ def dump_payload(payload: Payload) -> dict[str, JsonValue]:
 
 
 def load_payload(raw: Mapping[str, Any]) -> Payload:
-    """Read a payload's JSON form, or MetaGPT's: as its model where one is registered, as data otherwise."""
+    """Return the payload of a JSON form, devmem's or MetaGPT's, as an instance of the registered model or as data."""
     extra = {key: value for key, value in raw.items() if key not in {"class", "value"}}
     if not isinstance(raw.get("class"), str) or "value" not in raw:
         return PayloadData(name="", value=dict(raw))

@@ -6,7 +6,7 @@ from typing import Any, Final, Never
 
 
 def _refuse(*_: object, **__: object) -> Never:
-    raise TypeError("a message's metadata never changes; `message.with_metadata(...)` gives a message with more")
+    raise TypeError("a message's metadata never changes; `message.with_metadata(...)` returns a message with more")
 
 
 _REFUSED: Final[Any] = _refuse

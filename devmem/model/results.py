@@ -1,4 +1,4 @@
-"""What the operations of a memory return: typed answers that hide no failure."""
+"""Results of a memory's operations, typed so that no failure is hidden."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
 
 
 class WriteStatus(StrEnum):
-    """What became of an item that was to be stored."""
+    """Result of storing an item."""
 
     STORED = "stored"
     DUPLICATE = "duplicate"
-    """The same content is there already."""
+    """The same content is stored already."""
     SUPERSEDED = "superseded"
-    """Stored in the place of an older item."""
+    """Stored, replacing an older item."""
     SKIPPED = "skipped"
     """Not stored, on purpose."""
     QUEUED = "queued"
-    """Kept durably by the store and sent on later, because the service behind it failed; not found until then."""
+    """Kept durably in the store's outbox and delivered later, because the place behind it failed; not found until
+    then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOutcome:
-    """What became of one item."""
+    """Result of storing one item, with its reason."""
 
     status: WriteStatus
     item_id: str | None = None
@@ -35,11 +36,11 @@ class WriteOutcome:
     replaced: str | None = None
     """Content hash of the older version, when the status is `superseded`."""
     reason: str = ""
-    """Why an item was skipped, or what a person should know about the write."""
+    """Reason why an item was skipped, or a remark on the write, for people."""
     waiting: bool = False
     """The item is stored and found by its text, but its embedding is still to be made."""
     failure: Exception | None = None
-    """What went wrong, where the store dealt with it itself: nobody needs to write the payload again."""
+    """The failure that the store handled itself; the caller must not write the payload again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Hit:
 
     item: MemoryItem
     score: float
-    """What the hits are ordered by, larger is better; comparable within one store."""
+    """Score by which hits are ordered, larger is better; comparable within one store."""
     similarity: float | None = None
     """Cosine of the query's and the item's embedding, from -1 to 1."""
     lexical: float | None = None
@@ -56,24 +57,24 @@ class Hit:
     recency: float | None = None
     """From 0 (old) to 1 (now), where a ranking uses the time."""
     rerank: float | None = None
-    """Score of the second look that a ranking took at the best candidates."""
+    """Score of the reranker, where one read the hit."""
     parts: Mapping[str, float] = field(default_factory=dict)
-    """What each kind of evidence added to the search's score, by name; empty where that is not a sum. A reranker's
-    score takes the place of the sum."""
+    """Contribution of each feature to the search's score, by name; empty where the score is not a sum. A reranker's
+    score replaces the sum."""
     passage: str | None = None
     """The passage of a long item that was found, where the summary does not have it."""
     store: str = ""
     """Name of the store that found it."""
 
     def text(self) -> str:
-        """Give what is shown of the item: its summary, led by the day, and the passage that was found."""
+        """Return the text to show: the summary, dated where the day is known, and the passage that was found."""
         shown = self.item.dated_summary()
         return shown if self.passage is None else f"{shown}\n… {self.passage}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitGroup:
-    """What was found of one conversation, as one agent and one user have it."""
+    """Hits of one conversation of an agent and a user."""
 
     conversation: str | None
     session: str | None
@@ -82,13 +83,13 @@ class HitGroup:
     hits: tuple[Hit, ...]
     """Best first; there is at least one."""
     score: float
-    """What the groups are ordered by, larger is better."""
+    """Score by which groups are ordered, larger is better."""
     parts: Mapping[str, float] = field(default_factory=dict)
-    """What each kind of evidence added to the score, by name; empty where the score is that of the best hit."""
+    """Contribution of each feature to the score, by name; empty where the score is that of the best hit."""
 
     @classmethod
     def of(cls, hits: Sequence[Hit], score: float, parts: Mapping[str, float] | None = None) -> HitGroup:
-        """Make the group of some hits of one conversation, best first."""
+        """Return the group of hits of one conversation, best first."""
         scope = hits[0].item.scope
         return cls(
             conversation=scope.conversation,
@@ -102,7 +103,7 @@ class HitGroup:
 
 
 class CandidateCut(StrEnum):
-    """Why an item that a search looked at is not among its hits."""
+    """Reason why a candidate is not among the hits."""
 
     THRESHOLD = "less similar than the threshold"
     NEAR_DUPLICATE = "says the same as a better hit"
@@ -113,36 +114,36 @@ class CandidateCut(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutCandidate:
-    """An item that a search looked at and did not give."""
+    """A candidate that is not among the hits."""
 
     item_id: str
     reason: CandidateCut
     score: float | None = None
-    """As a hit's; None for what was cut before it was scored."""
+    """As a hit's; None for a candidate that was cut before it was scored."""
     similarity: float | None = None
     like: str | None = None
-    """Id of the hit that says the same."""
+    """Id of the hit that it duplicates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchReport:
-    """What a search found, and how it came to it."""
+    """Hits of a search, and how they were found."""
 
     hits: tuple[Hit, ...] = ()
     cut: tuple[CutCandidate, ...] = ()
-    """Of what was cut, those that came nearest."""
+    """The best of the candidates that were cut."""
     candidates: int = 0
     """Items that shared words or meaning with the query."""
     reranked: int = 0
-    """Items that were looked at token by token, or read by a reranker."""
+    """Number of items compared token by token, or read by a reranker."""
     filtered: int = 0
-    """Items that the filter left out before the search."""
+    """Number of items that the filter left out."""
     period: tuple[float, float] | None = None
-    """The time that the query names, from and until: seconds since the epoch."""
+    """Period that the query names, start and end in seconds since the epoch."""
     stage_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds of each stage, in order."""
     failure: str = ""
-    """What a reranker could not do; the hits are as the search ranked them then."""
+    """Failure of the reranker; the hits keep the order of the search then."""
 
     @classmethod
     def of(cls, hits: Iterable[Hit]) -> SearchReport:
@@ -153,12 +154,12 @@ class SearchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryWritePayload:
-    """What a finished node gives to the stores it writes to."""
+    """Input and output of a finished node, for the stores that it writes to."""
 
     agent_role: str = ""
     """The agent's name or system prompt; kept with the item, not searched."""
     inputs_text: str = ""
-    """What the user or the previous nodes said."""
+    """Text of the user or of the previous nodes."""
     input_snapshot: MemoryContentSnapshot | None = None
     output_snapshot: MemoryContentSnapshot | None = None
     scope: Scope = field(default_factory=Scope)
@@ -173,13 +174,13 @@ class MemoryWritePayload:
     metadata: dict[str, JsonValue] = field(default_factory=dict)
 
     def output_text(self) -> str:
-        """Give the output's text; empty when there is none."""
+        """Return the output's text; empty when there is none."""
         return self.output_snapshot.text if self.output_snapshot else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFailure:
-    """A store that could not do its part; the others did theirs."""
+    """Failure of one store; the other stores are not affected."""
 
     store: str
     operation: str
@@ -191,7 +192,7 @@ class StoreFailure:
 
 
 class CutReason(StrEnum):
-    """Why a hit was left out of what an agent is shown."""
+    """Reason why a hit is not shown to the agent."""
 
     DUPLICATE = "the same content is shown already"
     BUDGET = "the token budget was used up"
@@ -207,12 +208,12 @@ class CutHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRetrievalResult:
-    """What a node's attachments found at one stage."""
+    """Hits of a node's attachments at one stage."""
 
     formatted_text: str
     """The block to put before the agent; empty when there is nothing to show."""
     hits: tuple[Hit, ...] = ()
-    """What the block shows, in its order."""
+    """Hits in the block, in its order."""
     cut: tuple[CutHit, ...] = ()
     failures: tuple[StoreFailure, ...] = ()
 
@@ -226,7 +227,7 @@ class MemoryRetrievalResult:
             yield from (snapshot for snapshot in (item.input_snapshot, item.output_snapshot) if snapshot is not None)
 
     def has_multimodal(self) -> bool:
-        """Say whether an item carries more than text."""
+        """Whether an item carries more than text."""
         return any(snapshot.has_multimodal() for snapshot in self._snapshots())
 
     def attachment_overview(self) -> list[dict[str, JsonValue]]:
@@ -236,7 +237,7 @@ class MemoryRetrievalResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreWrite:
-    """What one store did with a payload."""
+    """Result of writing a payload to one store."""
 
     store: str
     outcome: WriteOutcome
@@ -244,12 +245,12 @@ class StoreWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUpdateResult:
-    """What a node's attachments did with a payload."""
+    """Results of writing a payload to a node's attachments."""
 
     writes: tuple[StoreWrite, ...] = ()
     failures: tuple[StoreFailure, ...] = ()
 
 
 def from_store(hit: Hit, store: str) -> Hit:
-    """Give the hit with the name of the store that found it."""
+    """Return the hit with the name of the store that found it."""
     return replace(hit, store=store)

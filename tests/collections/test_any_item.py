@@ -1,4 +1,4 @@
-"""Whatever an item holds, it goes through every form and every collection unchanged."""
+"""Any item goes through every form and every collection unchanged."""
 
 from __future__ import annotations
 

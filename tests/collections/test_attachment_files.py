@@ -89,7 +89,7 @@ def test_a_file_goes_with_its_last_item(collection: SqliteCollection, path: Path
 def test_no_way_of_forgetting_leaves_the_file(
     collection: SqliteCollection, path: Path, clock: ManualClock, way: str
 ) -> None:
-    """What was deleted is deleted, its pictures too."""
+    """Deleted items are deleted with their pictures."""
     collection.add([pictured("one", expires_at=clock.now + 10)])
     match way:
         case "expire":

@@ -80,7 +80,7 @@ def test_unknown_keys_are_kept(path: Path) -> None:
     assert image.attachment.metadata == {"thumbnail": "swatch_small.png", "source": "upload"}
 
 
-def test_vectors_that_cannot_be_of_the_model_are_made_anew(path: Path) -> None:
+def test_vectors_that_cannot_be_of_the_model_are_made_again(path: Path) -> None:
     """Zeros, and another length: found by their text, waiting for an embedding; a long vector is normalised."""
     collection = JsonCollection(path, model=MODEL)
     assert sorted(item.id for item in collection.waiting(9)) == ["bb_0c1d", "short", "zeros"]

@@ -50,7 +50,7 @@ def test_another_process_is_followed(place: tuple[Any, Path], operator: Operate,
 
 
 def test_an_opening_that_slept_through_thousands_of_deletions(tmp_path: Path, embedder: HashEmbedder) -> None:
-    """The table of changes is pruned, and who missed the pruned ones starts anew instead of finding ghosts."""
+    """After the table of changes was pruned, an index that missed some is rebuilt instead of finding deleted items."""
     path, kept = tmp_path / "store.db", MemoryItem(id="kept", content_summary="one note of rain")
     sleeper = SqliteCollection(path, durability="normal")
     sleeper.add([MemoryItem(id=str(n), content_summary=f"note {n}") for n in range(21_000)])

@@ -1,4 +1,4 @@
-"""Whatever happens to the vector index's snapshot file, a search gives what the database says."""
+"""Whatever happens to the snapshot file of the indexes, a search returns what is in the database."""
 
 from __future__ import annotations
 

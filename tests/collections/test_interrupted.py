@@ -1,4 +1,4 @@
-"""What is interrupted or fails halfway leaves nothing half done."""
+"""An interrupted or failed operation leaves nothing half done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from devmem.testing import HashEmbedder
 Notes = Callable[..., list[MemoryItem]]
 
 
-def test_indexes_that_were_filled_by_half_are_filled_anew(
+def test_indexes_that_were_filled_by_half_are_filled_again(
     notes: Notes, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collection = SqliteCollection(model=embedder.identity)
@@ -60,7 +60,7 @@ def test_a_snapshot_that_cannot_be_made_keeps_no_file_open(
 
 
 def test_another_model_while_the_file_is_open(tmp_path: Path, embedder: HashEmbedder) -> None:
-    """Somebody embeds it anew with vectors of the same length: nothing is mixed, nothing compared."""
+    """Another process embeds it again with vectors of the same length: nothing is mixed, nothing compared."""
     path, other = tmp_path / "store.db", HashEmbedder(dimension=32, name="another")
     here = SqliteCollection(path, model=embedder.identity)
     here.add([MemoryItem(id="1", content_summary="tea", embedding=embedder.vector("tea"))])

@@ -165,7 +165,7 @@ def test_the_snapshot_of_another_configuration(store: Path, embedder: HashEmbedd
 
 
 def test_closing_while_the_index_is_made(tmp_path: Path, notes: Notes, embedder: HashEmbedder) -> None:
-    """What is there is in the snapshot all the same."""
+    """The items that are there are in the snapshot nevertheless."""
     path = tmp_path / "store.db"
     collection = opened(path, embedder)
     collection.add(notes(0, MANY))

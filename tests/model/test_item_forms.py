@@ -113,7 +113,7 @@ def test_a_scope_admits_what_agrees_with_it(scope: Scope, other: Scope) -> None:
 
 
 def test_full_text_repeats_nothing() -> None:
-    """What the summary says already counts once for the search."""
+    """Text that the summary repeats counts once for the search."""
     snapshot = MemoryContentSnapshot(text="tea")
     item = MemoryItem(
         content_summary="Input: tea", input_snapshot=snapshot, output_snapshot=MemoryContentSnapshot(text="rain")

@@ -68,7 +68,7 @@ def open_connection(location: str, durability: Durability, busy_timeout: float) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Header:
-    """How a file says what it is."""
+    """Identification of a file."""
 
     application_id: int
     version: int

@@ -78,7 +78,7 @@ class Sharing(Opening):
 
     @needs("persists")
     def test_another_opening_follows(self, opened: OpenCollection) -> None:
-        """What one opening adds, replaces, embeds or deletes, the other one's next search sees."""
+        """The next search of another opening sees additions, replacements, embeddings and deletions."""
         one, two = opened(model=MODEL), opened(model=MODEL)
         one.add([item("first note", id="1"), item("second note", id="2")])
         assert sorted(_search(two, "note")) == ["1", "2"]

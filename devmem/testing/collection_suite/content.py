@@ -1,4 +1,4 @@
-"""Whatever a text or an attachment holds, it comes back as it was."""
+"""Any text and any attachment is returned unchanged."""
 
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TEXTS = {
 
 
 def _content(ref: AttachmentRef) -> bytes:
-    """Give an attachment's bytes, from wherever the place keeps them."""
+    """Return an attachment's bytes, inline or from its file."""
     if ref.data_uri is not None:
         return base64.b64decode(ref.data_uri.partition(",")[2])
     assert ref.local_path is not None

@@ -60,7 +60,7 @@ class Conversing(Opening):
         assert _filled(collection).conversations(asked("soup"), hits_each=0) == []
 
     def test_the_names_of_conversations_decide_nothing(self, collection: Collection) -> None:
-        """What is equally good comes in the order of a search, and what happened at once is first together."""
+        """Groups of equal score keep the order of a search; of simultaneous turns each counts as the first."""
         for at, name in enumerate("pqrstuvwxyz"):
             add_encoded(collection, [turn(name, f"soup in town {at % 2}", conversation=name)])
         query = asked("soup in town", limit=20, ranking=replace(PLAIN, collapse=False))
@@ -77,7 +77,7 @@ class Conversing(Opening):
             assert abs(group.parts["best"] - group.hits[0].score) < 1e-9
 
     def test_conversations_by_words_or_meaning_alone(self, collection: Collection) -> None:
-        """What is not known of a query does not count."""
+        """A query without a signal is ranked by the others."""
         _filled(collection)
         assert _ranked(collection, SearchQuery(text="tent")) == ["travel"]
         assert _ranked(collection, SearchQuery(vector=EMBEDDER.vector("the hose leaks")))[0] == "garden"
@@ -103,7 +103,7 @@ class Conversing(Opening):
         assert [len(group.hits) for group in groups] == [1, 1, 1]
 
     def test_a_session_is_a_conversation_of_its_own(self, collection: Collection) -> None:
-        """So are the same names with another user."""
+        """The same names with another user are another conversation."""
         items = [turn(f"{user} {at}", f"soup number {at}", user=user) for user in ("u", "v") for at in range(4)]
         halved = [replace(one, scope=replace(one.scope, session=f"s{at % 4 // 2}")) for at, one in enumerate(items)]
         add_encoded(collection, halved)
@@ -126,7 +126,7 @@ class Conversing(Opening):
         assert _ranked(collection, asked(question))[:2] == ["c9", "c1"]
 
     def test_a_time_in_the_query_brings_what_was_told_then_or_soon_after(self, collection: Collection) -> None:
-        """What was said before cannot tell of it."""
+        """A turn before the period cannot be about it."""
         for name, day in {"before": 1, "then": 6, "after": 9}.items():
             when = datetime(2024, 2, day, tzinfo=UTC).timestamp()
             texts = ["we went to the lake", f"nothing else in {name}"]

@@ -89,7 +89,7 @@ class Forgetting(Opening):
         assert ids(collection.recent(5)) == ids(list(collection.scan())) == ["lasting"]
 
     def test_a_write_takes_expired_items_away(self, opened: OpenCollection) -> None:
-        """What is past its time does not stay in the place for ever."""
+        """Expired items are deleted in the end."""
         clock = ManualClock()
         collection = opened(model=MODEL, clock=clock)
         collection.add([item("brief", id="brief", expires_at=clock.now + 10)])

@@ -1,4 +1,4 @@
-"""What is stored is there: whole, once, in order, and after the place was opened again."""
+"""Stored items are whole, unique, in order, and still there when the collection is opened again."""
 
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Keeping(Opening):
 
     @pytest.mark.parametrize("part", ["agent", "user"])
     def test_content_is_unique_within_its_agent_and_user(self, collection: Collection, part: str) -> None:
-        """What one user said does not swallow the same words of another."""
+        """The same words of another user are an item of their own."""
         for owner in ("ann", "bob", None):
             scope = Scope(**{part: owner})
             (outcome,) = collection.add([item("same words", scope=scope)], unique=Unique.CONTENT)
@@ -119,7 +119,7 @@ class Keeping(Opening):
 
     @needs("persists")
     def test_everything_is_there_when_opened(self, opened: OpenCollection) -> None:
-        """What `add` returned from survives a close, with its order and its vectors."""
+        """Added items survive closing, with their order and their vectors."""
         wanted = [item(f"note {n}", id=str(n)) for n in range(20)]
         first = opened(model=MODEL)
         first.add(wanted)
@@ -144,7 +144,7 @@ class Keeping(Opening):
         assert info.size_bytes >= 0
 
     def test_closing_twice_is_allowed(self, collection: Collection) -> None:
-        """Who cleans up twice gets no error."""
+        """Closing twice is not an error."""
         collection.close()
         collection.close()
 

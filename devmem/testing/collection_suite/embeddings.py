@@ -1,4 +1,4 @@
-"""Items wait for their embedding, get it later, and are embedded anew when the model changes."""
+"""Items wait for their embedding, get it later, and are embedded again when the model changes."""
 
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations

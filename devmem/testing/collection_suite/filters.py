@@ -67,7 +67,7 @@ class Filtering(Opening):
 
     @pytest.mark.parametrize("part", _PARTS)
     def test_unbound(self, collection: Collection, part: str) -> None:
-        """What is bound to somebody in an unbound part stays out, whatever the rest of the filter says."""
+        """An item that is bound in an `unbound` part never matches, whatever the rest of the filter is."""
         mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
         collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
         assert _admitted(collection, Filter(unbound=(part,))) == ["free"]

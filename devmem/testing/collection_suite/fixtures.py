@@ -1,4 +1,4 @@
-"""What the parts of the suite share: how a collection is opened, and items to put into it."""
+"""Shared by the parts of the suite: the opening of a collection, and items to store."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class OpenCollection(Protocol):
 
 
 def item(text: str, **fields: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
-    """Make an item that has its embedding."""
+    """Return an item with its embedding."""
     return MemoryItem(content_summary=text, **{"embedding": EMBEDDER.vector(text), **fields})
 
 
 def waiting_item(text: str, **fields: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
-    """Make an item whose embedding is still to be made."""
+    """Return an item that waits for its embedding."""
     return MemoryItem(content_summary=text, **fields)
 
 
 def ids(items: Sequence[MemoryItem]) -> list[str]:
-    """Give the items' ids, in order."""
+    """Return the items' ids, in order."""
     return [one.id for one in items]
 
 

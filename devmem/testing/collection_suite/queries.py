@@ -1,4 +1,4 @@
-"""What the tests of ranking share: items with token codes, and questions that are asked with them."""
+"""Shared by the tests of ranking: items with token codes, and queries with token vectors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def asked(text: str, **fields: Any) -> SearchQuery:  # noqa: ANN401 - fields of 
 
 
 def found(collection: Collection, query: SearchQuery) -> list[str]:
-    """Give the hits' ids, best first."""
+    """Return the hits' ids, best first."""
     return [hit.item.id for hit in collection.search(query)]
 
 
@@ -56,7 +56,7 @@ def add_encoded(collection: Collection, items: list[MemoryItem]) -> None:
 
 
 def turn(name: str, text: str, *, user: str = "u", conversation: str | None = "c", **fields: Any) -> MemoryItem:  # noqa: ANN401
-    """Make a turn of a conversation, without an embedding of its own."""
+    """Return a turn of a conversation, without an embedding."""
     return MemoryItem(
         id=name, content_summary=text, scope=Scope(user=user, conversation=conversation), created_at=NOW, **fields
     )

@@ -1,4 +1,4 @@
-"""What a search ranks by beside words and meaning: passages, tokens, conversations, speakers, times."""
+"""Ranking by more than words and meaning: passages, tokens, conversations, speakers, times."""
 
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RankingEvidence(Opening):
         assert all(hit.rerank is None for hit in by_vector.hits)
 
     def test_items_without_encodings_among_those_with(self, collection: Collection) -> None:
-        """What still waits is found by its text, and does not lose against everything that has more signals."""
+        """A waiting item is found by its text, and is not ranked below every item with more signals."""
         add_encoded(collection, [turn(f"{n}", f"note {n} about rain", conversation=None) for n in range(20)])
         collection.add([waiting_item("the umbrella is in the hall", id="waits")])
         collection.add([item("the umbrella stand is green", id="no tokens")])
@@ -121,7 +121,7 @@ class RankingEvidence(Opening):
         assert scores == pytest.approx([scores[0]] * 4)
 
     def test_an_answer_that_shares_nothing_with_the_question_is_found(self, collection: Collection) -> None:
-        """What was said around the best is a candidate too, unless a filter or the threshold leaves it out."""
+        """The turns around the best hits are candidates too, unless the filter or the threshold excludes them."""
         talk = [turn("asks", "Which colour is your bicycle?"), turn("answers", "Turquoise.", trust=0.5)]
         noise = [turn(f"{n}", f"something about number {n}", conversation=f"{n}") for n in range(10)]
         add_encoded(collection, [*noise, *talk])
@@ -153,7 +153,7 @@ class RankingEvidence(Opening):
         assert window() < near
 
     def test_the_speaker_whom_the_query_names(self, collection: Collection) -> None:
-        """What somebody said is found before the same from another, when it is asked for by name."""
+        """A query that names a speaker ranks that speaker's words before the same words of another."""
         said = [turn(who, f"I like green tea {n}", metadata={"speaker": who}) for n, who in enumerate(("Ann", "Bob"))]
         add_encoded(collection, said)
         for who in ("Ann", "Bob"):
@@ -186,7 +186,7 @@ class RankingEvidence(Opening):
         assert found(collection, nowhere) == []
 
     def test_the_clock_is_asked_when_the_query_does_not_say_when(self, opened: OpenCollection) -> None:
-        """What was yesterday is said by the collection's clock."""
+        """Relative times in a query start from the collection's clock."""
         collection = opened(model=MODEL, clock=lambda: NOW)
         collection.add([item("a walk", id=f"{n}", event_time=NOW - n * 86_400.0) for n in range(4)])
         query = SearchQuery(text="the walk yesterday", ranking=Ranking(time="narrow"))

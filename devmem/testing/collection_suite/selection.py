@@ -1,4 +1,4 @@
-"""What a search gives of what it found, and what it tells of the rest."""
+"""Selection of the hits among the candidates, and the report of those that were cut."""
 
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
@@ -16,7 +16,7 @@ from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, e
 
 
 class RankingChoice(Opening):
-    """What is given of what was found, and what is told of the rest."""
+    """Selection of the hits among the candidates, and the report of those that were cut."""
 
     def test_near_duplicates_collapse(self, collection: Collection) -> None:
         """Of those that say the same one is given, and the next best take the places of the others."""
@@ -127,7 +127,7 @@ class RankingChoice(Opening):
         assert (report.filtered, len(report.hits)) == (3, 4)
 
     def test_the_parts_add_up_to_the_score(self, collection: Collection) -> None:
-        """A hit's score can be taken apart, whatever speaks for it."""
+        """The score contributions of a hit sum up to its score."""
         items = [
             turn(f"{n}", f"{'I' if n % 2 else 'We'} saw the train {n} yesterday", metadata={"importance": n / 5})
             for n in range(5)

@@ -1,4 +1,4 @@
-"""Open a file of an older format, and be killed before item number ITEM of it is written anew."""
+"""Open a file of an older format, and be killed before item number ITEM of it is upgraded."""
 
 import os
 import signal
