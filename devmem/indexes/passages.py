@@ -41,7 +41,8 @@ def passages_of(item: MemoryItem) -> list[str]:
 
 
 def _holds(summary: str, part: str) -> bool:
-    """Say whether a summary has a paragraph as words of its own, not inside of others."""
+    """Whether a summary has a paragraph as words of its own, not inside of others; white space does not count."""
+    part, summary = " ".join(part.split()), " ".join(summary.split())
     return part in summary and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", summary, re.ASCII) is not None
 
 

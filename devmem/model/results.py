@@ -67,9 +67,12 @@ class Hit:
     """Name of the store that found it."""
 
     def text(self) -> str:
-        """Return the text to show: the summary, dated where the day is known, and the passage that was found."""
+        """Return the text to show: the summary, dated where the day is known, and the passage that was found.
+
+        Lines of the passage are indented, so that none passes for a line of the summary.
+        """
         shown = self.item.dated_summary()
-        return shown if self.passage is None else f"{shown}\n… {self.passage}"
+        return shown if self.passage is None else f"{shown}\n… " + "\n  ".join(self.passage.splitlines())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

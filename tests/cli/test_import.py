@@ -85,12 +85,12 @@ def test_rescued_writes_go_through_the_store_once(workflow: Path, devmem: Devmem
 
 def test_what_a_store_skips_is_counted_with_the_reasons(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     data = tmp_path / "unsaved.jsonl"
-    payloads = [MemoryWritePayload(inputs_text=text) for text in ("Hm.", " ", "Ha.")]
+    payloads = [MemoryWritePayload(inputs_text=text) for text in ("?!", " ", "...")]
     data.write_text("".join(dump_payload(payload) + "\n" for payload in payloads), encoding="utf-8")
     result = devmem("import", workflow, "notes", data)
     assert "notes: 3 skipped; the store has 0 items now" in result.stdout
     assert result.stderr.splitlines() == [
-        "warning: 2 skipped: shorter than min_content_length = 20 characters",
+        "warning: 2 skipped: neither the input nor the output has a letter or a digit",
         "warning: 1 skipped: neither the input nor the output has a text",
     ]
 

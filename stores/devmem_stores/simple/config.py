@@ -13,11 +13,13 @@ class SimpleConfig(CollectionConfig):
     """Configuration of a `simple` store."""
 
     max_content_length: int = Field(default=500, ge=50)
-    """Characters of the summary that is shown to an agent; all of the text is kept, and found by words and meaning."""
-    min_content_length: int = Field(default=20, ge=0)
-    """A shorter exchange, written as `Input: ... Output: ...`, is not stored."""
+    """Maximum length in characters of the summary that agents are shown; all of the text is kept, and found by words and
+    meaning."""
+    min_content_length: int = Field(default=0, ge=0)
+    """Least number of characters, of the input and the output together; a shorter exchange is skipped, and the outcome
+    says so."""
     max_items: int | None = Field(default=None, ge=1)
-    """Items to keep; the oldest go first. Absent keeps everything."""
+    """Maximum number of items; the oldest are deleted first. Absent keeps everything."""
     ranking: Literal["hybrid", "devall"] = Field(default="hybrid", json_schema_extra={"advanced": True})
     """`hybrid` joins meaning and words; `devall` scores as DevAll does: 0.7 cosine + 0.3 text overlap."""
 

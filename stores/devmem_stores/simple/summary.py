@@ -1,4 +1,4 @@
-"""The short text that stands for an exchange."""
+"""The summary of an exchange: both sides in one short text, which neither of them can forge."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from devmem.stores import shorten
 def summarize_exchange(asked: str, answered: str, limit: int) -> str:
     """Write `Input: ...` and `Output: ...` within `limit` characters, whole sentences first.
 
-    Both sides are always there: the shorter takes what it needs of its half and leaves the rest to the other.
+    Both sides are always there: the shorter takes what it needs of its half and leaves the rest to the other. The lines
+    of a side after its first are indented: only the labels stand at the left edge, so no text passes for the other side.
     """
-    sides = [(label, text.strip()) for label, text in (("Input: ", asked), ("Output: ", answered)) if text.strip()]
+    labelled = (("Input: ", _indented(asked)), ("Output: ", _indented(answered)))
+    sides = [(label, text) for label, text in labelled if text]
     room = limit - sum(len(label) for label, _ in sides) - max(len(sides) - 1, 0)
     lengths = [len(text) for _, text in sides]
     if len(sides) == 2 and sum(lengths) > room:
@@ -19,3 +21,8 @@ def summarize_exchange(asked: str, answered: str, limit: int) -> str:
     else:
         limits = [room] * len(sides)
     return "\n".join(label + shorten(text, most) for (label, text), most in zip(sides, limits, strict=True))
+
+
+def _indented(text: str) -> str:
+    first, *more = text.strip().splitlines() or [""]
+    return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in more)])
