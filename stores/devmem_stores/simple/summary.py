@@ -8,8 +8,8 @@ from devmem.stores import shorten
 def summarize_exchange(asked: str, answered: str, limit: int) -> str:
     """Write `Input: ...` and `Output: ...` within `limit` characters, whole sentences first.
 
-    Both sides are always there: the shorter takes what it needs of its half and leaves the rest to the other. The lines
-    of a side after its first are indented: only the labels stand at the left edge, so no text passes for the other side.
+    Both sides are always there: the shorter takes what it needs of its half and leaves the rest to the other. A side's
+    lines after its first are indented: only the labels stand at the left edge, so no text passes for the other side.
     """
     labelled = (("Input: ", _indented(asked)), ("Output: ", _indented(answered)))
     sides = [(label, text) for label, text in labelled if text]
