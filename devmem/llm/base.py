@@ -1,4 +1,4 @@
-"""What a chat model is."""
+"""The chat model protocol: messages in, one answer out."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
+from devmem.llm.quotation import Quotation
 from devmem.messages import Message
 from devmem.model.results import Hit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """What a chat model is asked."""
+    """One request to a chat model."""
 
     messages: tuple[Message, ...]
     recalled: tuple[Hit, ...] = ()
-    """What memory found for this request; its text is in the messages already."""
+    """Hits that memory found for this request; their texts are in the messages already."""
     params: Mapping[str, JsonValue] = field(default_factory=dict)
-    """What else the service is told, as in `{"temperature": 0.1}`."""
+    """Further parameters for the service, such as `{"temperature": 0.1}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatReply:
-    """What a chat model answered."""
+    """The answer of a chat model."""
 
     text: str
     quoted: bool = False
-    """The answer only quotes what was recalled, so there is nothing in it to remember."""
+    """Whether the answer only quotes what was recalled, so that there is nothing in it to remember."""
+    quotation: Quotation | None = None
+    """The quoted passages and their question, where the model reports them; a node that comes next reads them."""
 
 
 @runtime_checkable

@@ -1,49 +1,98 @@
-"""Answering without a model: the best-fitting remembered passages, quoted."""
+"""Answering without a model: the remembered passages that fit best, quoted."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import Final
+
 from devmem.llm.base import ChatReply, ChatRequest
-from devmem.messages import Role
+from devmem.llm.quotation import Quotation
+from devmem.messages import Message, Role
 from devmem.model.results import Hit
-from devmem.text.analysis import mostly_unspaced, query_terms, terms
+from devmem.text.analysis import mostly_unspaced, query_terms, term_weight, terms
+from devmem.text.patterns import lazy_pattern
 from devmem.text.sentences import split_sentences
 
-_PASSAGES = 3
-_PASSAGE_LENGTH = 400
+_PASSAGES: Final = 3
+_PASSAGES_PASSED_ON: Final = 5
+"""Maximum number of passages of an answer to nodes that quoted some already."""
+_PASSAGE_LENGTH: Final = 400
+"""Characters."""
+_NOT_ASKED: Final = frozenset({"memory", "workflow"})
+"""Sources of messages that hold no question: the block of memories, and the prompts of a node."""
+_LABEL: Final = lazy_pattern(r"^(?:Input|Output|输入|输出)[:：]", re.MULTILINE)
 
-_FOUND = {
+_FOUND: Final = {
     False: "Remembered passages that fit best (quoted; no language model is configured):",
     True: "最相关的记忆片段(原文引用;未配置语言模型):",
 }
-_NOTHING = {
+_NOTHING: Final = {
     False: "Nothing fitting is remembered (no language model is configured).",
     True: "没有找到相关的记忆(未配置语言模型)。",
 }
 
 
 class ExtractiveChat:
-    """Quotes what memory found, the best passages first, and says that it does."""
+    """Quotes the passages that memory and the nodes before found, the best first, and says that it does."""
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Quote up to three passages of the recalled items."""
-        asked = next((m.content for m in reversed(request.messages) if m.role is Role.USER), "")
-        chinese = mostly_unspaced(asked)
-        best = sorted(request.recalled, key=lambda hit: -hit.score)[:_PASSAGES]
-        if not best:
-            return ChatReply(text=_NOTHING[chinese], quoted=True)
+        """Quote the best passages: up to three of the recalled items, up to five where the input quotes some as well.
+
+        What repeats the question or shares nothing with it is not quoted: a board's last entries are recalled whatever
+        is asked.
+        """
+        said = [m for m in request.messages if m.role is Role.USER and m.source not in _NOT_ASKED]
+        quotations = [found for message in said if (found := Quotation.in_message(message))]
+        asked = _question(said, quotations)
         wanted = set(query_terms(asked))
-        quotes = [f"- {_passage(hit, wanted)}" for hit in best]
-        return ChatReply(text="\n".join([_FOUND[chinese], *quotes]), quoted=True)
+        hits = sorted(request.recalled, key=lambda hit: -hit.score)
+        recalled = [_passage(hit, wanted) for hit in hits if _fits(hit, wanted)]
+        passages = _merged(Quotation.joined(quotations).passages, recalled[:_PASSAGES], wanted)
+        chinese = mostly_unspaced(asked)
+        lines = [_FOUND[chinese], *(f"- {passage}" for passage in passages)] if passages else [_NOTHING[chinese]]
+        return ChatReply(
+            text="\n".join(lines), quoted=True, quotation=Quotation(question=asked, passages=tuple(passages))
+        )
+
+
+def _question(said: Sequence[Message], quotations: Sequence[Quotation]) -> str:
+    """Return what is asked: the last message that says something of its own, else what was quoted for."""
+    own = [message.content for message in said if Quotation.in_message(message) is None]
+    return own[-1] if own else Quotation.joined(quotations).question
+
+
+def _fits(hit: Hit, wanted: set[str]) -> bool:
+    """Whether an item adds something to the question, and was found for it or shares a word with it."""
+    said = set(query_terms(_LABEL.sub(" ", f"{hit.item.content_summary}\n{hit.passage or ''}")))
+    if said and said <= wanted:
+        return False
+    only_recent = hit.recency is not None and hit.similarity is None and hit.lexical is None and hit.rerank is None
+    return not only_recent or _shared(said, wanted) > 0
+
+
+def _shared(said: set[str], wanted: set[str]) -> float:
+    """Weigh the words that a text and the question share; a single Chinese character is no word."""
+    return sum(1.0 for term in said & wanted if term_weight(term) == 1.0)
+
+
+def _merged(quoted: Sequence[str], recalled: Sequence[str], wanted: set[str]) -> list[str]:
+    """Put quoted and recalled passages together: those that share most words with the question, each once."""
+    if not quoted:
+        return list(recalled)
+    shared = {text: _shared(set(terms(text)), wanted) for text in (*quoted, *recalled)}
+    fitting = [text for text, count in shared.items() if count] or list(shared)
+    return sorted(fitting, key=lambda text: -shared[text])[:_PASSAGES_PASSED_ON]
 
 
 def _passage(hit: Hit, wanted: set[str]) -> str:
-    """Give the item's text, or of a long one the run of sentences with most of the wanted words."""
+    """Return the item's text, or of a long one the run of sentences with most of the wanted words."""
     text = hit.text()
     if len(text) <= _PASSAGE_LENGTH:
         return " ".join(text.split())
     sentences = split_sentences(text)
-    worth = [len(wanted.intersection(terms(sentence))) for sentence in sentences]
-    start = max(range(len(sentences)), key=worth.__getitem__)
+    shared = [len(wanted.intersection(terms(sentence))) for sentence in sentences]
+    start = max(range(len(sentences)), key=shared.__getitem__)
     passage = sentences[start]
     for sentence in sentences[start + 1 :]:
         if len(passage) + len(sentence) > _PASSAGE_LENGTH:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from devmem.model.results import CutHit, CutReason, Hit, MemoryRetrievalResult, StoreFailure
 from devmem.recall.render import (
@@ -17,10 +18,13 @@ from devmem.recall.render import (
 from devmem.text.sentences import shorten
 from devmem.text.tokens import estimate_tokens
 
+_SIDES: Final = ("Input: ", "Output: ")
+"""Labels of what was said and what was answered in a summary."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePolicy:
-    """What is shown of everything that was found."""
+    """How hits of several stores become one block."""
 
     token_budget: int | None = 4000
     """Estimated tokens of the block; None is no limit."""
@@ -67,13 +71,25 @@ def _without_twins(hits: Iterator[Hit]) -> tuple[list[Hit], list[CutHit]]:
 
 
 def _content_keys(hit: Hit) -> set[str]:
-    """Give what makes two hits the same: the item, what it says of which day, or the exchange both were made of."""
+    """Return keys of which two hits share one when they say the same.
+
+    These are the item, the text with its day, and the exchange that both were made of: `simple` keeps it as `Input: X`,
+    `blackboard` as `X`.
+    """
     item = hit.item
-    keys = {f"text {' '.join(item.dated_summary().casefold().split())}", f"id {item.id}"}
+    day = item.dated_summary().removesuffix(item.content_summary.strip())
+    keys = {f"text {day}{' '.join(_unlabelled(item.content_summary).casefold().split())}", f"id {item.id}"}
     asked, answered = (snapshot.text if snapshot else "" for snapshot in (item.input_snapshot, item.output_snapshot))
-    if asked and answered:
+    if asked or answered:
         keys.add(f"exchange {asked}\x00{answered}")
     return keys
+
+
+def _unlabelled(summary: str) -> str:
+    """Return a summary that has one side of an exchange without its label; one of both sides as it is."""
+    one_sided = not any(f"\n{label}" in summary for label in _SIDES)
+    label = next((label for label in _SIDES if summary.startswith(label)), "")
+    return summary.removeprefix(label) if one_sided else summary
 
 
 def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown], list[CutHit]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
 
 from devmem.collections import Filter
 from devmem.config import AgentConfig
-from devmem.llm import ChatModel, ChatReply, ChatRequest
+from devmem.llm import ChatModel, ChatReply, ChatRequest, Quotation
 from devmem.manager import MemoryManager
 from devmem.messages import Message, Role
 from devmem.model.items import MemoryContentSnapshot, Scope
@@ -17,9 +16,6 @@ from devmem.model.stages import Stage
 from devmem.recall import merge
 from devmem.runtime.results import NodeResult
 from devmem.text.frames import frame
-
-QUOTED: Final = "quoted"
-"""Key in a message's metadata: the message only quotes what was recalled."""
 
 
 @dataclass(slots=True)
@@ -70,6 +66,7 @@ class AgentRun:
             node=self.node,
             text=answer.text,
             quoted=answer.quoted,
+            quotation=answer.quotation,
             recalled=self._recalled,
             context=context,
             written=self._written,
@@ -77,7 +74,7 @@ class AgentRun:
 
     def _retrieve(self, stage: Stage) -> None:
         snapshot = MemoryContentSnapshot.from_messages(self.inputs)
-        query = MemoryContentSnapshot(text=_framed(self.inputs), blocks=snapshot.blocks if snapshot else ())
+        query = MemoryContentSnapshot(text=_framed(_asked(self.inputs)), blocks=snapshot.blocks if snapshot else ())
         # What belongs to another user is not recalled; what belongs to nobody is.
         own = Filter(scope=Scope(user=self.scope.user), or_unbound=True) if self.scope.user else None
         result = self.manager.retrieve(agent_role=self.config.role or "", query=query, current_stage=stage, where=own)
@@ -130,7 +127,7 @@ class AgentRun:
     def _write(self, stage: Stage, answer: ChatReply | None) -> None:
         quoted = answer is not None and answer.quoted
         # Beside an answer that only quotes memory, an input that does the same is nothing new either.
-        inputs = [each for each in self.inputs if not (quoted and each.metadata.get(QUOTED))]
+        inputs = [each for each in self.inputs if not (quoted and Quotation.in_message(each))]
         payload = MemoryWritePayload(
             agent_role=self.config.role or "",
             inputs_text=_framed(inputs),
@@ -143,6 +140,12 @@ class AgentRun:
         result = self.manager.update(payload, current_stage=stage)
         if result.writes or result.failures:
             self._written[stage] = result
+
+
+def _asked(inputs: Sequence[Message]) -> list[Message]:
+    """Return the inputs with the question in the place of an answer that only quotes memory."""
+    questions = ((each, Quotation.in_message(each)) for each in inputs)
+    return [replace(each, content=found.question) if found and found.question else each for each, found in questions]
 
 
 def _framed(messages: Sequence[Message]) -> str:

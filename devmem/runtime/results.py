@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from devmem.llm import Quotation
 from devmem.model.results import MemoryRetrievalResult, MemoryUpdateResult, StoreFailure
 from devmem.model.stages import Stage
 
@@ -18,6 +19,8 @@ class NodeResult:
     """What it passes on."""
     quoted: bool = False
     """It only quotes what was recalled."""
+    quotation: Quotation | None = None
+    """The passages that it quotes, and the question that they answer."""
     recalled: Mapping[Stage, MemoryRetrievalResult] = field(default_factory=dict)
     """What memory found at each stage at which it was asked and had something to say."""
     context: MemoryRetrievalResult | None = None

@@ -10,11 +10,11 @@ from typing import Final, Self
 from uuid import uuid4
 
 from devmem.config import AgentConfig, NodeConfig, Workflow
-from devmem.llm import ChatModel, open_chat_model
+from devmem.llm import ChatModel, Quotation, open_chat_model
 from devmem.manager import MemoryManager
 from devmem.messages import Message, Role
 from devmem.model.items import Scope
-from devmem.runtime.agent import QUOTED, AgentRun
+from devmem.runtime.agent import AgentRun
 from devmem.runtime.order import order_nodes
 from devmem.runtime.results import NodeResult, RunResult
 from devmem.stores import MemoryBase
@@ -124,7 +124,9 @@ class WorkflowRunner:
     def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope) -> NodeResult:
         if node.config is None:
             text = "\n\n".join(message.text() for message in inputs)
-            return NodeResult(node=node.id, text=text, quoted=all(each.metadata.get(QUOTED) for each in inputs))
+            quotations = [found for each in inputs if (found := Quotation.in_message(each))]
+            quotation = Quotation.joined(quotations) if len(quotations) == len(inputs) else None
+            return NodeResult(node=node.id, text=text, quoted=quotation is not None, quotation=quotation)
         if node.id not in self._managers:
             raise KeyError(f"the stores of node {node.id!r} were not opened")
         return AgentRun(
@@ -153,5 +155,5 @@ class WorkflowRunner:
 
 
 def _message_from(result: NodeResult) -> Message:
-    metadata = {QUOTED: True} if result.quoted else {}
+    metadata = (result.quotation or Quotation()).metadata() if result.quoted else {}
     return Message(role=Role.ASSISTANT, content=result.text, source=result.node, metadata=metadata)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devmem import Hit, MemoryItem
+from devmem.llm import Quotation
 from devmem.messages import Message, Role
 from devmem.stores import ChatModel, ChatReply, ChatRequest, open_chat_model
 
@@ -62,3 +63,71 @@ def test_a_long_item_without_sentences_is_cut(text: str) -> None:
 def test_without_a_question_it_still_answers() -> None:
     request = ChatRequest(messages=(), recalled=(Hit(item=MemoryItem(content_summary="tea"), score=1),))
     assert open_chat_model("extractive").complete(request).text.endswith("- tea")
+
+
+def reply_to(*said: Message, recalled: tuple[Hit, ...] = ()) -> ChatReply:
+    return open_chat_model("extractive").complete(ChatRequest(messages=said, recalled=recalled))
+
+
+def quoting(question: str, *passages: str) -> Message:
+    """The answer of a node before, which quoted passages."""
+    metadata = Quotation(question=question, passages=passages).metadata()
+    return Message(role=Role.USER, content="\n".join(passages), source="scout", metadata=metadata)
+
+
+def test_passages_that_the_node_before_quoted_are_passed_on_when_they_fit_the_question() -> None:
+    reply = reply_to(quoting("Which tea does Ann drink?", "It rains.", "Ann drinks oolong tea.", "Tea is hot."))
+    assert reply.text.splitlines()[1:] == ["- Ann drinks oolong tea.", "- Tea is hot."]
+    assert reply.quotation == Quotation(
+        question="Which tea does Ann drink?", passages=("Ann drinks oolong tea.", "Tea is hot.")
+    )
+
+
+def test_quoted_passages_of_several_nodes_and_recalled_ones_are_joined() -> None:
+    recalled = (Hit(item=MemoryItem(content_summary="Ann bought tea."), score=1.0),)
+    one, other = quoting("Which tea?", "Green tea."), quoting("Which tea?", "Green tea.", "Black tea.")
+    assert reply_to(one, other, recalled=recalled).text.splitlines()[1:] == [
+        "- Green tea.",
+        "- Black tea.",
+        "- Ann bought tea.",
+    ]
+
+
+def test_quotations_without_a_shared_word_are_better_than_nothing() -> None:
+    assert reply_to(quoting("Which vegetables?", "Slugs.")).text.endswith("- Slugs.")
+
+
+def test_the_question_is_what_somebody_said_not_a_prompt_of_the_node() -> None:
+    said = Message(role=Role.USER, content="Which tea?", source="user")
+    prompt = Message(role=Role.USER, content="Compare your review with earlier ones.", source="workflow")
+    reply = reply_to(said, prompt, recalled=(Hit(item=MemoryItem(content_summary="Oolong tea."), score=1.0),))
+    assert reply.quotation is not None
+    assert reply.quotation.question == "Which tea?"
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [
+        ("Ann moved the launch to June 2nd.", "Ann moved the launch to June 2nd."),
+        ("Ann moved the launch to June 2nd.", "Input: Ann moved the launch to June 2nd."),
+        ("When is the launch, Ann?", "When is the launch?"),
+        ("李娜对花生过敏。", "输入: 李娜对花生过敏。"),
+    ],
+)
+def test_what_only_repeats_the_input_is_not_quoted(said: str, stored: str) -> None:
+    reply = answer(said, (stored, 1.0))
+    assert reply.quotation is not None
+    assert reply.quotation.passages == ()
+
+
+def test_a_recent_entry_that_nobody_searched_for_is_quoted_only_if_it_fits() -> None:
+    question = Message(role=Role.USER, content="Which tea does Ann drink?", source="user")
+    entries = ("The roof leaks.", "Ann drinks oolong.")
+    board = tuple(Hit(item=MemoryItem(content_summary=text), score=1.0, recency=1.0) for text in entries)
+    assert reply_to(question, recalled=board).text.splitlines()[1:] == ["- Ann drinks oolong."]
+
+
+def test_an_item_that_was_found_by_its_meaning_is_quoted_without_a_shared_word() -> None:
+    hit = Hit(item=MemoryItem(content_summary="Slugs."), score=0.4, similarity=0.3, lexical=0.0, recency=1.0)
+    question = Message(role=Role.USER, content="What eats vegetables?", source="user")
+    assert reply_to(question, recalled=(hit,)).text.endswith("- Slugs.")

@@ -40,6 +40,7 @@ EXCHANGE: dict[str, Any] = {
     "input_snapshot": MemoryContentSnapshot(text="Which tea?"),
     "output_snapshot": MemoryContentSnapshot(text="Oolong."),
 }
+INPUT: dict[str, Any] = {"input_snapshot": MemoryContentSnapshot(text="Ann moved.")}
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,9 @@ EXCHANGE: dict[str, Any] = {
         pytest.param(hit("Oolong  it is"), hit("oolong it IS"), id="same text"),
         pytest.param(hit("short", id="7"), hit("long", id="7"), id="same item"),
         pytest.param(hit("short", **EXCHANGE), hit("long", **EXCHANGE), id="same exchange"),
+        pytest.param(hit("Input: Ann moved."), hit("Ann moved."), id="same input, one with its label"),
+        pytest.param(hit("Output: Ann moved.", event_time=9.0), hit("Ann moved.", event_time=9.0), id="same output"),
+        pytest.param(hit("Input: Ann…", **INPUT), hit("Ann moved.", **INPUT), id="same input, one cut"),
     ],
 )
 def test_what_two_stores_have_is_shown_once_and_the_cut_says_so(one: object, twin: object) -> None:
@@ -60,6 +64,19 @@ def test_what_two_stores_have_is_shown_once_and_the_cut_says_so(one: object, twi
     assert both is not None
     assert [found.store for found in both.hits] == ["first", "second"]
     assert both.cut == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (hit("Input: Ann moved."), hit("Output: Ben moved.")),
+        (hit("Input: Which tea?\nOutput: Oolong."), hit("Which tea?\nOutput: Oolong.")),
+        (hit("Ann moved.", event_time=9.0), hit("Input: Ann moved.", event_time=900_000.0)),
+    ],
+)
+def test_what_differs_is_shown_from_both_stores(one: object, other: object) -> None:
+    first, second = ScriptedStore("first", [one]), ScriptedStore("second", [other])  # type: ignore[list-item]
+    assert len(texts(manager_of(first, second).retrieve(query="?"))) == 2
 
 
 def sentence(word: str, times: int) -> str:

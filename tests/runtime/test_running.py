@@ -244,3 +244,16 @@ def test_devalls_layout_runs_as_well(tmp_path: Path) -> None:
         WorkflowRunner(read, stores, chat_models=ChatsByNode(A=chat)).run(PLANET)
         assert stores["notes"].count_memories() == 1
     assert isinstance(read.nodes[0], NodeConfig)
+
+
+def test_what_a_node_quotes_reaches_the_end_of_a_chain_of_quoting_nodes(tmp_path: Path) -> None:
+    chain = "edges: [{from: first, to: second}, {from: second, to: third}]"
+    nodes = (agent_yaml("first", NOTES), agent_yaml("second"), agent_yaml("third", "{name: board}"))
+    stores = stores_yaml() + "\n  - {name: board, type: blackboard}"
+    read = write_workflow(tmp_path, stores, "nodes:", *nodes, chain)
+    with open_stores(read) as opened:
+        runner = WorkflowRunner(read, opened)
+        runner.run(PLANET)
+        opened["board"].update(said("Weather?", "It rained in the afternoon."))
+        result = runner.run("What is the code name of the probe?")
+    assert [("Pelican" in node.text, "rained" in node.text) for node in result.nodes] == [(True, False)] * 3
