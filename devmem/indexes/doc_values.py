@@ -1,7 +1,11 @@
-"""What ranking wants to know of items beside their text: who said it, when, in which conversation, after what."""
+"""Doc values: columns of the items' fields by position, for filters and features.
+
+Also the order of each conversation: which item comes before and after another.
+"""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,47 +17,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.indexes.growable import with_room
-from devmem.indexes.top_k import Positions, places_in
-from devmem.indexes.vectors import Rows
+from devmem.indexes.row_column import Mask, RowColumn, Rows
+from devmem.indexes.strings import NO_STRING, StringTable
+from devmem.indexes.top_k import Positions
 
-_COLUMNS: Final = np.dtype(
-    [
-        ("row", "<i8"),
-        ("thread", "<i8"),
-        ("time", "<f8"),
-        ("previous", "<i4"),
-        ("next", "<i4"),
-        ("speaker", "<i4"),
-        ("length", "<i4"),
-        ("importance", "<f4"),
-        ("cues", "u1"),
-        ("alive", "?"),
-    ]
+STRING_COLUMNS: Final = (
+    *("agent", "user", "session", "conversation", "trace", "run"),
+    *("source_kind", "source_name", "speaker"),
 )
+_NUMBERS: Final = {
+    "thread": "<i8",
+    "time": "<f8",
+    "expires_at": "<f8",
+    "trust": "<f8",
+    "length": "<i4",
+    "importance": "<f4",
+    "cues": "u1",
+}
+_LINKS: Final = ("previous", "next")
+_TYPES: Final = {**_NUMBERS, **dict.fromkeys((*_LINKS, *STRING_COLUMNS), "<i4")}
 _NONE: Final = -1
+_NEVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class DocEntry:
-    """What is recorded of one item."""
+    """The fields of one item that are kept in memory."""
 
     row: int
-    agent: str | None
-    user: str | None
-    session: str | None
-    conversation: str | None
-    speaker: str | None
-    cues: int
-    length: int
-    """Characters of all that is searched of it."""
-    time: float
-    """When it happened, or was stored where that is not known; seconds since the epoch."""
-    importance: float | None
+    agent: str | None = None
+    user: str | None = None
+    session: str | None = None
+    conversation: str | None = None
+    trace: str | None = None
+    run: str | None = None
+    source_kind: str = "node"
+    source_name: str = ""
+    speaker: str | None = None
+    cues: int = 0
+    length: int = 0
+    """Number of characters that are searched."""
+    time: float = 0.0
+    """Event time, or creation time where there is none; seconds since the epoch."""
+    importance: float | None = None
+    trust: float = 1.0
+    expires_at: float | None = None
+    """Seconds since the epoch; None for never."""
 
 
 @lru_cache(maxsize=1 << 14)
 def _thread(conversation: str | None, session: str | None, agent: str | None, user: str | None) -> int:
-    """Number a conversation as one agent and one user have it; 0 for an item that is of none."""
+    """Return the number of a conversation as one agent and one user have it; 0 for an item of none."""
     if conversation is None and session is None:
         return 0
     name = json.dumps([conversation, session, agent, user]).encode()
@@ -61,149 +75,212 @@ def _thread(conversation: str | None, session: str | None, agent: str | None, us
 
 
 class DocValues:
-    """Facts of items that are known by their row in the database. Not thread-safe: its owner holds a lock.
+    """Columns over items that are known by their row in the database. Not thread-safe but for its views.
 
-    It knows, too, what was stored before and after an item in the same conversation. The room of removed items is given
-    back when they are as many as the others; positions change then.
+    Items are added in any order; within a conversation they are linked in the order of their rows. The room of removed
+    items is given back when they are as many as the others; positions change then, but not those of a view.
     """
 
     least_removed: ClassVar[int] = 1024
-    """For fewer it is not worth the work."""
+    """Number of removed items below which their room is not given back."""
 
     def __init__(self) -> None:
-        self._table = np.empty(0, dtype=_COLUMNS)
-        self._used = self._removed = 0
+        self._rows = RowColumn()
+        self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
+        self._strings = StringTable()
         self._last: dict[int, int] = {}
-        self._speakers: dict[str, int] = {}
-        self._names: list[str] = []
-
-    @property
-    def last_row(self) -> int:
-        """The highest row; 0 when there is none."""
-        return int(self._table["row"][self._used - 1]) if self._used else 0
-
-    @property
-    def has_conversations(self) -> bool:
+        self.has_conversations = False
         """Whether any item is or was of a conversation."""
-        return bool(self._last)
+        self.next_expiry = _NEVER
+        """No item expires before this time; seconds since the epoch."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def view(self) -> Self:
+        """Return a snapshot that later changes do not affect."""
+        view = copy.copy(self)
+        view._rows, view._columns = self._rows.view(), dict(self._columns)  # noqa: SLF001 - a copy of this one
+        return view
 
     def add(self, entries: Sequence[DocEntry]) -> None:
-        """Append items whose rows ascend, above those that are there."""
-        start = self._used
-        self._used = start + len(entries)
-        self._table = with_room(self._table, self._used)
-        for at, entry in enumerate(entries, start):
-            thread = _thread(entry.conversation, entry.session, entry.agent, entry.user)
-            previous = self._last.get(thread, _NONE) if thread else _NONE
+        """Append items, none of which was added before."""
+        start, need = self._rows.used, self._rows.used + len(entries)
+        self._rows.append(np.array([entry.row for entry in entries], dtype=np.int64))
+        for name, column in self._columns.items():
+            self._columns[name] = with_room(column, need)
+        new = slice(start, need)
+        for name in ("time", "trust", "length", "cues"):
+            self._columns[name][new] = [getattr(entry, name) for entry in entries]
+        for name in STRING_COLUMNS:
+            self._columns[name][new] = [self._strings.encode(getattr(entry, name)) for entry in entries]
+        self._columns["importance"][new] = [entry.importance or 0.0 for entry in entries]
+        expiry = [_NEVER if entry.expires_at is None else entry.expires_at for entry in entries]
+        self._columns["expires_at"][new] = expiry
+        self.next_expiry = min([self.next_expiry, *expiry])
+        threads = [_thread(one.conversation, one.session, one.agent, one.user) for one in entries]
+        self._columns["thread"][new] = threads
+        for link in _LINKS:
+            self._columns[link][new] = _NONE
+        for at, thread in enumerate(threads, start):
             if thread:
-                self._last[thread] = at
-            if previous != _NONE:
-                self._table["next"][previous] = at
-            self._table[at] = (
-                entry.row,
-                thread,
-                entry.time,
-                previous,
-                _NONE,
-                self._speaker(entry.speaker),
-                entry.length,
-                entry.importance or 0.0,
-                entry.cues,
-                True,
-            )
+                self._link(at, thread)
+        self.has_conversations = bool(self._last)
+
+    def _link(self, at: int, thread: int) -> None:
+        """Put an item into the order of its conversation."""
+        rows, previous = self._rows.rows, self._columns["previous"]
+        before, after = self._last.get(thread, _NONE), _NONE
+        while before != _NONE and rows[before] > rows[at]:
+            before, after = int(previous[before]), before
+        if after == _NONE:
+            self._last[thread] = at
+        else:
+            # A view takes a position that it does not have for the end of a conversation: replacing one needs a copy.
+            self._copy_links()
+            self._columns["previous"][after] = at
+        if before != _NONE:
+            self._columns["next"][before] = at
+        self._columns["previous"][at], self._columns["next"][at] = before, after
+
+    def _copy_links(self) -> None:
+        for link in _LINKS:
+            self._columns[link] = self._columns[link].copy()
 
     def remove(self, rows: Iterable[int]) -> None:
-        """Drop the rows; what was around them becomes neighbours."""
-        positions = self.positions(np.fromiter(rows, dtype=np.int64))
-        for at in positions[positions >= 0].tolist():
-            before, after = int(self._table["previous"][at]), int(self._table["next"][at])
+        """Remove items; what was around one in its conversation becomes neighbours."""
+        removed = self._rows.remove(np.fromiter(rows, dtype=np.int64))
+        if not len(removed):
+            return
+        self._copy_links()
+        previous, following = self._columns["previous"], self._columns["next"]
+        for at in removed.tolist():
+            before, after = int(previous[at]), int(following[at])
             if before != _NONE:
-                self._table["next"][before] = after
+                following[before] = after
             if after != _NONE:
-                self._table["previous"][after] = before
-            elif thread := int(self._table["thread"][at]):
+                previous[after] = before
+            elif thread := int(self._columns["thread"][at]):
                 self._last[thread] = before
-            self._table["alive"][at] = False
-            self._removed += 1
-        if self._removed > max(self.least_removed, self._used // 2):
+        if self._rows.dead > max(self.least_removed, self._rows.used // 2):
             self._compact()
 
+    def expired(self, now: float) -> tuple[Rows, NDArray[np.float64]]:
+        """Return the rows of the items that expired until `now`, and when each did; seconds since the epoch."""
+        times = self.column("expires_at")
+        expired = self._rows.live & (times <= now)
+        return self._rows.rows[expired], times[expired]
+
+    def find_next_expiry(self) -> None:
+        """Look `next_expiry` up again, after the expired items were removed."""
+        self.next_expiry = float(np.min(self.column("expires_at")[self._rows.live], initial=_NEVER))
+
     def positions(self, rows: Rows) -> Positions:
-        """Give the position of each row; -1 for one that is not there."""
-        at = places_in(self._table["row"][: self._used], rows)
-        return np.where(self._table["alive"][at], at, _NONE) if self._used else at
+        """Return the position of each row; -1 for one that is not there."""
+        return self._rows.positions(rows)
 
     def rows(self, positions: Positions) -> Rows:
-        """Give the rows at some positions."""
-        found: Rows = self._table["row"][positions]
-        return found
+        """Return the rows at some positions."""
+        return self._rows.rows[positions]
 
-    def facts(self, positions: Positions) -> NDArray[Any]:
-        """Give what is known at some positions, with the fields `thread`, `time`, `length`, `importance` and `cues`."""
-        return self._table[positions]
+    @property
+    def live(self) -> Mask:
+        """Whether each position holds an item that is not removed."""
+        return self._rows.live
 
-    def around(self, positions: Positions, reach: int) -> list[Positions]:
-        """Give the positions of the items before each, the nearest first, `reach` of them; then of those after each.
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column, one value for each position: a field of `DocEntry`, or `thread`, 0 for no conversation."""
+        return self._columns[name][: self._rows.used]
 
-        -1 stands for none.
-        """
-        found = []
-        for way in ("previous", "next"):
-            at = positions
-            for _ in range(reach):
-                at = self._step(way, at)
-                found.append(at)
-        return found
+    def equal(self, name: str, value: str | None) -> Mask:
+        """Return for each position whether a string column has a value; None stands for no string."""
+        code = NO_STRING if value is None else self._strings.find(value)
+        return np.asarray(self.column(name) == code)
 
     def speakers(self, positions: Positions) -> list[str | None]:
-        """Name who said what is at some positions."""
-        return [None if at == _NONE else self._names[at] for at in self._table["speaker"][positions].tolist()]
+        """Return the speaker of each item at some positions."""
+        return self._strings.decode(self._columns["speaker"][positions])
+
+    def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:
+        """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.
+
+        Args:
+            positions: of visible items.
+            reach: number of items in each direction.
+            visible: whether each position counts; the others are passed over as if they were not there. None for all.
+
+        Returns:
+            2 * `reach` arrays of the shape of `positions`; -1 stands for none.
+        """
+        found = []
+        for link in _LINKS:
+            at = positions
+            for _ in range(reach):
+                at = self._step(link, at)
+                found.append(at)
+        if visible is None or all(visible[step[step >= 0]].all() for step in found):
+            return found
+        return self._visible_around(positions, reach, visible)
+
+    def _visible_around(self, positions: Positions, reach: int, visible: Mask) -> list[Positions]:
+        threads = self.column("thread")
+        wanted = np.unique(threads[positions])
+        members = np.flatnonzero(np.isin(threads, wanted[wanted != 0]) & visible & self._rows.live)
+        members = members[np.lexsort((self._rows.rows[members], threads[members]))]
+        by_position = np.argsort(members)
+        place = by_position[np.searchsorted(members, positions, sorter=by_position).clip(max=max(len(members) - 1, 0))]
+        found = []
+        for way in (-1, 1):
+            for distance in range(1, reach + 1):
+                other = place + way * distance
+                there = (other >= 0) & (other < len(members)) & (threads[positions] != 0)
+                step = np.where(there, members[np.where(there, other, 0)], _NONE)
+                found.append(np.where(threads[step] == threads[positions], step, _NONE))
+        return found
+
+    def _step(self, link: str, positions: Positions) -> Positions:
+        if not self._rows.used:
+            return positions
+        found = self._columns[link][positions]
+        return np.where((positions >= 0) & (found < self._rows.used), found, _NONE).astype(np.int64)
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Give what `restore` takes: arrays by name."""
-        names = np.frombuffer(json.dumps(self._names).encode(), dtype=np.uint8)
-        return {"table": self._table[: self._used].view(np.uint8), "names": names}
+        """Return arrays by name, which `restore` takes."""
+        self._compact()
+        return {
+            "rows": self._rows.rows.astype("<i8"),
+            "strings": self._strings.part(),
+            **{name: self.column(name) for name in self._columns},
+        }
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Self:
-        """Make a doc_values from the parts that `parts` gave.
+        """Return the doc values that `parts` was made of.
 
         Raises:
             ValueError, KeyError: they are not such parts.
         """
-        doc_values = cls()
-        doc_values._table = np.array(parts["table"]).view(_COLUMNS)
-        doc_values._used = len(doc_values._table)
-        doc_values._removed = doc_values._used - int(np.count_nonzero(doc_values._table["alive"]))
-        doc_values._names = json.loads(parts["names"].tobytes())
-        doc_values._speakers = {name: at for at, name in enumerate(doc_values._names)}
-        living = np.flatnonzero(doc_values._table["alive"] & (doc_values._table["thread"] != 0))
-        # A later position takes an earlier one's place.
-        doc_values._last = dict(zip(doc_values._table["thread"][living].tolist(), living.tolist(), strict=True))
-        return doc_values
+        restored = cls()
+        restored._rows = RowColumn(np.array(parts["rows"], dtype=np.int64))
+        restored._columns = {name: np.array(parts[name], dtype=kind) for name, kind in _TYPES.items()}
+        if any(len(column) != restored._rows.used for column in restored._columns.values()):
+            raise ValueError("its columns are not of one length")
+        restored._strings = StringTable.restore(parts["strings"])
+        ends = np.flatnonzero((restored._columns["thread"] != 0) & (restored._columns["next"] == _NONE))
+        restored._last = dict(zip(restored._columns["thread"][ends].tolist(), ends.tolist(), strict=True))
+        restored.has_conversations = bool(restored._last)
+        restored.find_next_expiry()
+        return restored
 
     def _compact(self) -> None:
-        """Drop what was removed, except the last item: by its row it is known what comes later."""
-        table = self._table[: self._used]
-        kept = table["alive"].copy()
-        kept[-1] = True
+        """Give back the room of removed items."""
+        if not self._rows.dead:
+            return
+        kept = self._rows.live
         moved = np.cumsum(kept) - 1
-        self._table = table[kept]
-        for way in ("previous", "next"):
-            self._table[way] = np.where(self._table[way] >= 0, moved[self._table[way]], _NONE)
+        self._columns = {name: self.column(name)[kept] for name in self._columns}
+        for link in _LINKS:
+            column = self._columns[link]
+            self._columns[link] = np.where(column >= 0, moved[column], _NONE).astype(column.dtype)
         self._last = {thread: int(moved[at]) for thread, at in self._last.items() if at != _NONE}
-        self._used = len(self._table)
-        self._removed = self._used - int(np.count_nonzero(self._table["alive"]))
-
-    def _step(self, way: str, positions: Positions) -> Positions:
-        if not self._used:
-            return positions
-        return np.where(positions >= 0, self._table[way][positions], _NONE).astype(np.int64)
-
-    def _speaker(self, name: str | None) -> int:
-        if name is None:
-            return _NONE
-        if name not in self._speakers:
-            self._speakers[name] = len(self._names)
-            self._names.append(name)
-        return self._speakers[name]
+        self._rows = self._rows.compacted()

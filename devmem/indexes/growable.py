@@ -13,10 +13,13 @@ Array = TypeVar("Array", bound=NDArray[Any])
 
 
 def with_room(array: Array, need: int) -> Array:
-    """Give a one-dimensional array with room for so many entries: itself, or a copy of at least twice its length.
+    """Return an array with room for `need` entries: itself, or a copy of at least twice its length.
 
-    What stands in the new room is left open.
+    Entries are rows of the first axis; the new ones are not initialized. Whoever holds the old array keeps it as it
+    was.
     """
     if need <= len(array):
         return array
-    return np.resize(array, max(need, 2 * len(array), _LEAST_ROOM))  # type: ignore[return-value]
+    grown = np.empty((max(need, 2 * len(array), _LEAST_ROOM), *array.shape[1:]), dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown  # type: ignore[return-value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -9,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.indexes.growable import with_room
-from devmem.indexes.top_k import places_in
-from devmem.indexes.vectors import Rows
+from devmem.indexes.row_column import Rows
+from devmem.indexes.top_k import places_in, rows_mask
 from devmem.ranking.groups import ranges
 
 
 class PassageMap:
-    """Passages and their items' rows. Not thread-safe: its owner holds a lock.
+    """Passages and their items' rows, sorted. Not thread-safe but for its views.
 
-    Passages are numbered in the order of their items, so both columns ascend. The room of removed ones is given back
-    when they are as many as the others.
+    What has the higher row has the higher passages, so both columns ascend together. The room of removed ones is given
+    back when they are as many as the others.
     """
 
     least_removed: ClassVar[int] = 1024
-    """For fewer it is not worth the work."""
+    """Number of removed passages below which their room is not given back."""
 
     def __init__(self) -> None:
         self._passages: Rows = np.empty(0, dtype=np.int64)
@@ -40,22 +41,37 @@ class PassageMap:
         """Whether no item has more than one passage."""
         return self._singles
 
-    @property
-    def last(self) -> int:
-        """The highest passage; 0 when there is none."""
-        return int(self._passages[self._used - 1]) if self._used else 0
+    def view(self) -> Self:
+        """Return a snapshot that later changes do not affect."""
+        return copy.copy(self)
 
     def add(self, passages: Sequence[int], rows: Sequence[int]) -> None:
-        """Append passages above those that are there."""
-        need = self._used + len(passages)
+        """Add passages with the row of each, none of which was added before."""
+        if not len(passages):
+            return
+        new_passages, new_rows = np.array(passages, dtype=np.int64), np.array(rows, dtype=np.int64)
+        order = np.argsort(new_passages, kind="stable")
+        new_passages, new_rows = new_passages[order], new_rows[order]
+        if self._used and new_passages[0] < self._passages[self._used - 1]:
+            self._merge(new_passages, new_rows)
+            return
+        need = self._used + len(new_passages)
         self._passages, self._rows = with_room(self._passages, need), with_room(self._rows, need)
-        self._passages[self._used : need], self._rows[self._used : need] = passages, rows
+        self._passages[self._used : need], self._rows[self._used : need] = new_passages, new_rows
         joined = self._rows[max(0, self._used - 1) : need]
         self._singles = self._singles and bool((joined[1:] > joined[:-1]).all())
         self._used = need
 
+    def _merge(self, passages: Rows, rows: Rows) -> None:
+        """Insert passages of which some come before those that are there."""
+        at = np.searchsorted(self._passages[: self._used], passages)
+        self._passages = np.insert(self._passages[: self._used], at, passages)
+        self._rows = np.insert(self._rows[: self._used], at, rows)
+        self._used = len(self._rows)
+        self._singles = bool((self._rows[1:] > self._rows[:-1]).all())
+
     def remove(self, rows: Rows) -> None:
-        """Forget the passages of some rows, now or later; rows that are not there are passed over."""
+        """Drop the passages of some rows, at once or later; rows that are not there are passed over."""
         _, owner = self.passages_of(rows)
         self._removed.append(rows[np.unique(owner)])
         self._passages_removed += len(owner)
@@ -63,22 +79,20 @@ class PassageMap:
             self._compact()
 
     def _compact(self) -> None:
-        """Give back the room of what was removed."""
+        """Give back the room of removed passages."""
         known = self._rows[: self._used]
         kept = ~np.isin(known, np.concatenate(self._removed))
-        # By the last passage it is known what comes later.
-        kept[-1] = True
         self._passages, self._rows = self._passages[: self._used][kept], known[kept]
         self._used = len(self._rows)
         self._singles = bool((self._rows[1:] > self._rows[:-1]).all())
         self._removed, self._passages_removed = [], 0
 
     def rows_of(self, passages: Rows) -> Rows:
-        """Give the row of each passage, all of which are there."""
+        """Return the row of each passage, all of which are there."""
         return self._rows[np.searchsorted(self._passages[: self._used], passages)]
 
     def passages_of(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Give the passages of some rows, in the order of the rows, and for each passage its row's place in `rows`.
+        """Return the passages of some rows, in the order of the rows, and for each passage its row's place in `rows`.
 
         A row that is not there has none.
         """
@@ -91,15 +105,21 @@ class PassageMap:
         counts = ends - starts
         return self._passages[ranges(starts, counts)], np.repeat(np.arange(len(rows)), counts)
 
+    def all_passages_of(self, rows: Rows) -> Rows:
+        """Return the passages of some rows, which are in any order, in ascending order; fast for many rows."""
+        if self._singles:
+            return self._passages[: self._used][rows_mask(self._rows[: self._used], rows)]
+        return self.passages_of(np.sort(rows))[0]
+
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Give what `restore` takes."""
+        """Return arrays by name, which `restore` takes."""
         if self._passages_removed:
             self._compact()
         return {"passages": self._passages[: self._used], "rows": self._rows[: self._used]}
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Self:
-        """Make a passage_map from the parts that `parts` gave.
+        """Return the map that `parts` was made of.
 
         Raises:
             ValueError, KeyError: they are not such parts.

@@ -1,4 +1,4 @@
-"""What of an item is searched: its passages, each found by itself, and the day of what it tells of."""
+"""The text of an item that is searched: its passages, each found by itself, and the day of its event."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from devmem.text.passages import split_passages
 from devmem.text.patterns import lazy_pattern
 
 _ROLE: Final = lazy_pattern(r"^\((?:system|user|assistant|tool)\) ", re.MULTILINE)
-"""What `MemoryContentSnapshot.from_messages` puts before what somebody said."""
+"""The label that `MemoryContentSnapshot.from_messages` puts before a message."""
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-"""Not `%B`, which writes them in the language that the application has set."""
+"""Not `%B`, which depends on the locale that the application has set."""
 _PARAGRAPH: Final = lazy_pattern(r"\n\s*\n")
 
 
 def passages_of(item: MemoryItem) -> list[str]:
-    """Cut all that an item says into passages, in order; none when it says nothing.
+    """Split all text of an item into passages, in order; none when it has no text.
 
-    What a snapshot repeats of the summary, or of the snapshot before it, is left out, and so is a summary that is only
-    the start of a snapshot, and the name of the source.
+    Left out are paragraphs of a snapshot that the summary or an earlier snapshot has, a summary that is only the start
+    of a snapshot, and the name of the source.
     """
     summary = item.content_summary.strip()
     shots = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot]
@@ -47,7 +47,7 @@ def _holds(summary: str, part: str) -> bool:
 
 
 def _starts_with(text: str, summary: str) -> bool:
-    """Say whether a summary is the start of a longer text, with a mark perhaps where it was shortened."""
+    """Whether a summary is the start of a longer text, perhaps with a mark where it was cut."""
     if len(text) <= len(summary):
         return False
     same, differs = 0, len(summary) + 1
@@ -58,13 +58,13 @@ def _starts_with(text: str, summary: str) -> bool:
 
 
 def indexed_text(passage: str, item: MemoryItem) -> str:
-    """Give what full-text search sees of a passage: its words, the item's day, and the name of the file it is from."""
+    """Return the text that full-text search indexes for a passage: its words, the item's day, and its file's name."""
     named = item.provenance.name if item.provenance.kind is SourceKind.FILE else ""
     return "\n".join(part for part in (passage, _day_words(item), named) if part)
 
 
 def _day_words(item: MemoryItem) -> str:
-    """Write the day of what an item tells of, as one would ask for it; empty when it is not known."""
+    """Return the day of an item's event in the forms that queries use; empty when it is not known."""
     if item.event_time is None:
         return ""
     try:

@@ -1,7 +1,8 @@
-"""Token codes of passages: read from the database once, and kept in memory ready to be compared."""
+"""A cache of token codes: each passage's are read from the database once and kept ready to be compared."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
@@ -15,13 +16,13 @@ from devmem.ranking.groups import ranges
 
 _MOST_BYTES: Final = 128 << 20
 _AHEAD: Final = 20_000
-"""So many passages are read in one go when one of them is asked for, in the time that a quarter takes one by one."""
+"""Passages that are read at once when one of them is asked for, in the time that a quarter takes one by one."""
 
 Found = Iterable[tuple[int, bytes]]
 
 
 class TokenRows(Protocol):
-    """Where the token codes are kept, by passage number."""
+    """The database's token codes, by passage number."""
 
     def count_after(self, passage: int, limit: int) -> tuple[int, int]:
         """Return the number of passages with codes after one, at most `limit`, and the last of these."""
@@ -37,25 +38,29 @@ class TokenRows(Protocol):
 
 
 class TokenCache:
-    """The codes that were asked for or read ahead, up to 128 MB; then it starts again.
+    """The codes that were asked for or read ahead, up to 128 MB; then it starts again. Thread-safe.
 
-    Not thread-safe: its owner holds a lock. A passage's number is never given again and its codes never change, so what
-    is kept stays right.
+    A passage's number is never used again and its codes never change, so what is kept stays right for every reader.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES, ahead: int = _AHEAD) -> None:
         """Make an empty cache.
 
         Args:
-            most_bytes: what it keeps at most, unless more is asked for at once.
-            ahead: the codes of a database with so many passages are all read when the first are asked for.
+            most_bytes: maximum number of bytes, unless more are asked for at once.
+            ahead: a database with at most this many passages is read as a whole when the first one is asked for.
         """
+        self._lock = threading.Lock()
         self._most_bytes, self._ahead = most_bytes, ahead
         self._width = 0
-        self.clear()
+        self._clear()
 
     def clear(self) -> None:
-        """Forget everything: another model made the codes, or there is no more room."""
+        """Forget everything."""
+        with self._lock:
+            self._clear()
+
+    def _clear(self) -> None:
         self._codes: TokenCodes = np.empty((0, 0), dtype=np.uint8)
         self._used = 0
         self._places: dict[int, int] = {}
@@ -64,7 +69,7 @@ class TokenCache:
         self._read_to = 0
 
     def gather(self, rows: TokenRows, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
-        """Give the codes of some passages.
+        """Return the codes of some passages.
 
         Args:
             rows: the database's token codes.
@@ -72,20 +77,23 @@ class TokenCache:
             width: bytes of a token's code.
 
         Returns:
-            the codes of all of them in order, with zeros up to `code_width(width)` bytes, and how many each has: 0 for
-            a passage that has none, or those of another model.
+            the codes of all of them in order, padded with zeros to `code_width(width)` bytes, and the number of codes
+            of each: 0 for a passage that has none, or those of another model.
         """
-        if width != self._width:
-            self.clear()
-            self._width = width
-        places = self._places_of(passages)
-        if not all(places):
-            self._read_missing(rows, passages, width)
+        with self._lock:
+            if width != self._width:
+                self._clear()
+                self._width = width
             places = self._places_of(passages)
+            if not all(places):
+                self._read_missing(rows, passages, width)
+                places = self._places_of(passages)
+            # What is kept is never written again: it can be copied without the lock.
+            codes, ends = self._codes, self._ends
         at = np.array(places, dtype=np.int64)
-        starts = self._ends[np.maximum(at - 1, 0)]
-        counts = self._ends[at] - starts
-        return self._codes.take(ranges(starts, counts), axis=0), counts
+        starts = ends[np.maximum(at - 1, 0)]
+        counts = ends[at] - starts
+        return codes.take(ranges(starts, counts), axis=0), counts
 
     def _places_of(self, passages: Sequence[int]) -> list[int]:
         known = self._places
@@ -97,15 +105,15 @@ class TokenCache:
             self._read_ahead(rows, width)
             missing = [passage for passage in missing if passage not in self._places]
         found = rows.of(missing)
-        if found and self._bytes(found, width) > self._most_bytes:
-            # There is more than has room: to read ahead would push out what is asked for.
+        if found and self._bytes_with(found, width) > self._most_bytes:
+            # There is more than has room: reading ahead would evict what is asked for.
             self._ahead = 0
-            self.clear()
+            self._clear()
             found = rows.of(passages)
         self._keep(found, width)
 
     def _read_ahead(self, rows: TokenRows, width: int) -> None:
-        """Read all there is, if it is not much."""
+        """Read everything, if it is not much."""
         count, last = rows.count_after(self._read_to, self._ahead + 1)
         if count > self._ahead:
             self._ahead = 0
@@ -113,14 +121,14 @@ class TokenCache:
             return
         for found in rows.after(self._read_to):
             new = [(passage, raw) for passage, raw in found if passage not in self._places]
-            if self._bytes(new, width) > self._most_bytes:
+            if self._bytes_with(new, width) > self._most_bytes:
                 self._ahead = 0
                 return
             self._keep(new, width)
         self._read_to = last
 
-    def _bytes(self, found: Found, width: int) -> int:
-        """Give what is kept when these come to it."""
+    def _bytes_with(self, found: Found, width: int) -> int:
+        """Return the size of the cache after adding some codes."""
         tokens = self._used + sum(len(raw) for _, raw in found) // max(width, 1)
         return tokens * code_width(width)
 

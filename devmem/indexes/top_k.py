@@ -1,4 +1,4 @@
-"""Picking some of many positions: those with the highest scores, those of some rows."""
+"""Selecting positions: those with the highest scores, those of some rows."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _MASK_SPAN: Final = 16
 
 
 def best_positions(scores: Scores, limit: int, *, above: float = 0.0) -> Positions:
-    """Give the positions of the highest scores above a value, best first, the later first among equals."""
+    """Return the positions of the highest scores above a value, best first, the later first among equals."""
     if limit < 1:
         return np.empty(0, dtype=np.int64)
-    border = reached_by(scores, limit, above=above)
-    found = np.flatnonzero(scores >= border) if border > above else np.flatnonzero(scores > above)
+    threshold = lower_bound(scores, limit, above=above)
+    found = np.flatnonzero(scores >= threshold) if threshold > above else np.flatnonzero(scores > above)
     if len(found) > limit:
-        border = float(np.partition(scores[found], len(found) - limit)[len(found) - limit])
-        found = found[scores[found] >= border]
+        threshold = float(np.partition(scores[found], len(found) - limit)[len(found) - limit])
+        found = found[scores[found] >= threshold]
     return found[np.lexsort((-found, -scores[found]))][:limit]
 
 
-def reached_by(scores: Scores, limit: int, *, above: float = 0.0) -> float:
-    """Give a score that at least `limit` of them reach, and not many more; `above` when that is not found out cheaply.
+def lower_bound(scores: Scores, limit: int, *, above: float = 0.0) -> float:
+    """Return a lower bound of the `limit`-th highest score; `above` when none is found cheaply.
 
-    Partitioning a million scores takes longer than making them. The highest of each block is one of the scores, so the
-    `limit`-th highest of those is reached `limit` times.
+    Partitioning a million scores takes longer than computing them. The highest of each block is one of the scores, so
+    at least `limit` scores reach the `limit`-th highest of those.
     """
     block = len(scores) // (_BLOCKS_EACH * limit)
     if block < _LEAST_BLOCK:
@@ -43,7 +43,7 @@ def reached_by(scores: Scores, limit: int, *, above: float = 0.0) -> float:
 
 
 def places_in(ascending: Positions, wanted: Positions) -> Positions:
-    """Give the place of each wanted number in an ascending array; -1 for one that is not there."""
+    """Return the place of each wanted number in an ascending array; -1 for one that is not there."""
     if not len(ascending):
         return np.full(len(wanted), -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
@@ -51,7 +51,7 @@ def places_in(ascending: Positions, wanted: Positions) -> Positions:
 
 
 def rows_mask(rows: Positions, wanted: Positions) -> NDArray[np.bool_]:
-    """Say for each row whether it is a wanted one.
+    """Return for each row whether it is a wanted one.
 
     Args:
         rows: row numbers in ascending order, none negative.

@@ -77,8 +77,8 @@ class ScoreBreakdown:
     in_time: Column
     recency: Column
     importance: Column
-    signals: Features
-    """What the parts were made of."""
+    features: Features
+    """The features that the parts were computed from."""
     late_interaction: Column
     """The token-by-token match; NaN for a candidate that has none."""
 
@@ -92,7 +92,7 @@ class ScoreBreakdown:
         return {name: value for name, value in found.items() if value}
 
 
-_PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name not in ("signals", "late_interaction"))
+_PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name not in ("features", "late_interaction"))
 
 
 def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
@@ -112,22 +112,22 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
         recency=ranking.recency * of.recency,
         importance=ranking.importance * of.importance,
-        signals=of,
+        features=of,
         late_interaction=late_interaction,
     )
 
 
-def add_context(evidence: ScoreBreakdown, window: Column, answered: Column) -> ScoreBreakdown:
+def add_context(breakdown: ScoreBreakdown, window: Column, answered: Column) -> ScoreBreakdown:
     """Add what the turns around a candidate lend it.
 
     Args:
-        evidence: what speaks for it already.
+        breakdown: the scores without context.
         window: what late interaction gains when the turns around count too; it counts for short texts.
         answered: similarity of the long text that follows: an answer speaks for its question.
     """
     return replace(
-        evidence,
-        window=WEIGHTS.window * window * evidence.signals.brevity,
+        breakdown,
+        window=WEIGHTS.window * window * breakdown.features.brevity,
         answered=WEIGHTS.answered * answered,
     )
 

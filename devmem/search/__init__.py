@@ -1,1 +1,1 @@
-"""The search pipeline: candidates, late interaction, features, selection; a database is a `SearchSource`."""
+"""The search pipeline: filter, candidates, late interaction, features, selection; a database is a `SearchSource`."""

@@ -1,4 +1,4 @@
-"""From scored candidates to the conversations that they are of."""
+"""Ranking of the conversations that the candidates are of."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from devmem.ranking.groups import group_starts
 from devmem.search.candidates import CandidateSet
 from devmem.search.context import Column, Places, QueryContext
 from devmem.search.late_interaction import MaxSimScorer
-from devmem.text.times import Period
 
 _REACH: Final = 5
-"""A stretch of talk is a turn with so many before and after it."""
-_AT_ONCE: Final = 1024
-"""The stretches of so many turns are in memory at once, up to 17 MB for 384 dimensions."""
+"""Number of turns before and after a turn that make a stretch of talk."""
+_BATCH: Final = 1024
+"""Number of stretches in memory at once, up to 17 MB for 384 dimensions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,61 +25,60 @@ class Conversations:
     """Conversations among the candidates, n of them."""
 
     members: list[Places]
-    """The places of each one's candidates, the best first."""
-    evidence: ConversationBreakdown
-    """What speaks for each."""
+    """Places of each one's candidates, the best first."""
+    breakdown: ConversationBreakdown
+    """Their scores."""
 
     def best(self, limit: int) -> list[int]:
-        """Give the numbers of the best conversations, best first."""
-        order = np.argsort(-self.evidence.scores, kind="stable")
+        """Return the numbers of the best conversations, best first."""
+        order = np.argsort(-self.breakdown.scores, kind="stable")
         return [int(number) for number in order[:limit]]
 
 
 def rank_conversations(
-    context: QueryContext, found: CandidateSet, scores: Column, matches: MaxSimScorer | None, period: Period | None
+    context: QueryContext, candidates: CandidateSet, scores: Column, matches: MaxSimScorer | None
 ) -> Conversations:
-    """Rank the conversations by their best candidate and by what their candidates say together.
+    """Rank the conversations by their best candidate and by all of their candidates together.
 
     Args:
-        context: the query, and the indexes.
-        found: the candidates; one that is of no conversation stands for itself.
+        context: the query and the indexes.
+        candidates: one that is of no conversation stands for itself.
         scores: their scores, shape (candidates,).
         matches: their token-by-token matches; None where there is no late interaction.
-        period: the time that the query names.
     """
-    positions = context.indexes.doc_values.positions(found.rows)
-    facts = context.indexes.doc_values.facts(positions)
-    members = _grouped(facts["thread"], found, scores)
+    doc_values = context.indexes.doc_values
+    positions = doc_values.positions(candidates.rows)
+    members = _grouped(doc_values.column("thread")[positions], candidates, scores)
     if not members:
-        return Conversations(members=[], evidence=score_conversations(*[np.empty(0)] * 4))
+        return Conversations(members=[], breakdown=score_conversations(*[np.empty(0)] * 4))
     order, starts = np.concatenate(members), np.cumsum([0, *map(len, members[:-1])])
-    times = np.minimum.reduceat(facts["time"][order], starts)
+    times = np.minimum.reduceat(doc_values.column("time")[positions[order]], starts)
     first = near = np.zeros(len(members))
     if matches is not None:
-        together = np.maximum.reduceat(matches.by_token(found.rows[order]), starts, axis=1)
+        together = np.maximum.reduceat(matches.by_token(candidates.rows[order]), starts, axis=1)
         first = first_mentions(together, matches.weights, times)
-    if period is not None:
-        near = nearness(times, (period.start, period.end))
-    parts = np.split(positions[order], range(_AT_ONCE, len(order), _AT_ONCE))
-    stretch = np.maximum.reduceat(np.concatenate([_stretches(context, part) for part in parts]), starts)
-    return Conversations(members=members, evidence=score_conversations(scores[order[starts]], first, near, stretch))
+    if context.period is not None:
+        near = nearness(times, (context.period.start, context.period.end))
+    batches = np.split(positions[order], range(_BATCH, len(order), _BATCH))
+    stretch = np.maximum.reduceat(np.concatenate([_stretches(context, batch) for batch in batches]), starts)
+    return Conversations(members=members, breakdown=score_conversations(scores[order[starts]], first, near, stretch))
 
 
-def _grouped(threads: NDArray[np.int64], found: CandidateSet, scores: Column) -> list[Places]:
+def _grouped(threads: NDArray[np.int64], candidates: CandidateSet, scores: Column) -> list[Places]:
     """Group the candidates by conversation: the best first in each, and the conversation of the best one first."""
     groups: dict[object, list[int]] = {}
     # The newer item comes first among equals.
-    for at in np.lexsort((-found.rows, -scores)).tolist():
+    for at in np.lexsort((-candidates.rows, -scores)).tolist():
         groups.setdefault(int(threads[at]) or ("alone", at), []).append(at)
     return [np.array(group, dtype=np.int64) for group in groups.values()]
 
 
 def _stretches(context: QueryContext, positions: Places) -> Column:
-    """Give the cosine of the query and what is said around each position, itself included; 0 without embeddings."""
+    """Return the cosine of the query and the stretch of talk around each position; 0 without embeddings."""
     indexes, vector = context.indexes, context.query.vector
     if indexes.vectors is None or vector is None:
         return np.zeros(len(positions))
-    around = np.vstack([positions, *indexes.doc_values.around(positions, _REACH)])
+    around = np.vstack([positions, *context.turns_around(positions, _REACH)])
     known = np.unique(around[around >= 0])
     passages, owner = indexes.passage_map.passages_of(indexes.doc_values.rows(known))
     starts = group_starts(owner)

@@ -1,4 +1,4 @@
-"""From candidates to evidence: every signal of each, and what it adds to the score."""
+"""Features of the candidates, and the scores that they sum up to."""
 
 from __future__ import annotations
 
@@ -12,83 +12,64 @@ from devmem.search.candidates import CandidateSet
 from devmem.search.context import Column, Places, QueryContext
 from devmem.search.late_interaction import MaxSimScorer
 from devmem.text.cues import Cue, asks_when, mentioned
-from devmem.text.times import Period
 
 _BRIEF: Final = 150
-"""Characters up to which a text needs what was said around it."""
+"""Characters up to which a text needs its context in full."""
 _ANSWER_OFFSET: Final = 0.1
-"""Similarity that any two texts have."""
+"""Similarity of any two texts."""
 _LOWEST: Final = 0.2
 _SPAN: Final = 0.4
-"""What stands for a token-by-token match where there is none: from 0.2 for the worst candidate to 0.6."""
+"""The fused score stands in for a missing late-interaction score: from 0.2 for the worst candidate to 0.6."""
 _REACH: Final = 2
-"""So many turns before and after are looked at,"""
 _WITH_CONTEXT: Final = 50
-"""for so many of the best."""
+"""Number of turns before and after each of the 50 best candidates that add to its score."""
 
 
 def score_candidates(
-    context: QueryContext,
-    found: CandidateSet,
-    first: Column,
-    scores: Column,
-    matches: MaxSimScorer | None,
-    *,
-    period: Period | None,
-    asked_at: float,
+    context: QueryContext, candidates: CandidateSet, fused: Column, max_sim: Column, matches: MaxSimScorer | None
 ) -> ScoreBreakdown:
-    """Weigh all that speaks for each candidate.
+    """Return each candidate's score, feature by feature.
 
     Args:
-        context: the query, and the indexes.
-        found: the candidates.
-        first: their score at the first look.
-        scores: their token-by-token match, NaN where there is none.
-        matches: what gave it; None where there is no late interaction.
-        period: the time that the query names.
-        asked_at: when it is context, in seconds since the epoch.
+        context: the query and the indexes.
+        candidates: n items.
+        fused: their score by both signals, shape (n,).
+        max_sim: their late-interaction score, NaN where there is none; shape (n,).
+        matches: computes late interaction; None where there is none.
     """
-    query = context.query
-    positions = context.indexes.doc_values.positions(found.rows)
-    coverage = _coverage(context, found)
-    match = _match(first, scores)
+    query, doc_values = context.query, context.indexes.doc_values
+    positions = doc_values.positions(candidates.rows)
+    coverage = _coverage(context, candidates)
+    match = _match(fused, max_sim)
     # What waits for its embedding has its words alone: it shall not lose to what matches worse but has more signals.
-    by_words = np.where(np.isnan(found.similarity), _LOWEST + _SPAN * coverage, -np.inf)
-    signals = _own_signals(context, coverage, positions, np.maximum(match, by_words), period, asked_at)
-    evidence = score_features(signals, query.ranking, scores)
-    if not query.ranking.context or not context.indexes.doc_values.has_conversations:
-        return evidence
-    best = np.argsort(-evidence.total(), kind="stable")[:_WITH_CONTEXT]
-    return add_context(evidence, *_surroundings(context, positions, best, matches))
+    by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _SPAN * coverage, -np.inf)
+    features = _features(context, coverage, positions, np.maximum(match, by_words))
+    breakdown = score_features(features, query.ranking, max_sim)
+    if not query.ranking.context or not doc_values.has_conversations:
+        return breakdown
+    best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
+    return add_context(breakdown, *_context_features(context, positions, best, matches))
 
 
-def _match(first: Column, scores: Column) -> Column:
-    """Give the token-by-token match, and where there is none what stands for it, on the same scale."""
-    known = ~np.isnan(scores)
+def _match(fused: Column, max_sim: Column) -> Column:
+    """Return the late-interaction score, and where there is none a substitute on the same scale."""
+    known = ~np.isnan(max_sim)
     if not known.any():
-        return _LOWEST + _SPAN * first
-    low, high = scores[known].min(), scores[known].max()
-    return np.where(known, scores, low + (high - low) * first)
+        return _LOWEST + _SPAN * fused
+    low, high = max_sim[known].min(), max_sim[known].max()
+    return np.where(known, max_sim, low + (high - low) * fused)
 
 
-def _coverage(context: QueryContext, found: CandidateSet) -> Column:
+def _coverage(context: QueryContext, candidates: CandidateSet) -> Column:
     ceiling = context.words.ceiling
-    return found.lexical / ceiling if ceiling else np.zeros(len(found.rows))
+    return candidates.lexical / ceiling if ceiling else np.zeros(len(candidates.rows))
 
 
-def _own_signals(
-    context: QueryContext,
-    coverage: Column,
-    positions: Places,
-    match: Column,
-    period: Period | None,
-    asked_at: float,
-) -> Features:
-    """Give what a candidate says by itself."""
-    doc_values, query = context.indexes.doc_values, context.query
-    facts = doc_values.facts(positions)
-    cues, times, threads = facts["cues"], facts["time"], facts["thread"]
-    brevity = _brevity(facts["length"])
+def _features(context: QueryContext, coverage: Column, positions: Places, match: Column) -> Features:
+    """Return the features of the candidates themselves, without those of their context."""
+    doc_values, query, period = context.indexes.doc_values, context.query, context.period
+    cues, times, threads = (doc_values.column(name)[positions] for name in ("cues", "time", "thread"))
+    brevity = _brevity(doc_values.column("length")[positions])
     _, thread = np.unique(threads, return_inverse=True)
     nothing = np.zeros(len(positions))
     return Features(
@@ -100,13 +81,13 @@ def _own_signals(
         tells_when=np.where((cues & Cue.TELLS_WHEN) > 0, float(asks_when(query.text)), 0.0),
         only_asks=np.where((cues & Cue.ASKS) > 0, brevity, 0.0),
         in_time=((times >= period.start) & (times < period.end)).astype(np.float64) if period else nothing,
-        recency=0.5 ** (np.maximum(asked_at - times, 0) / query.ranking.half_life),
-        importance=facts["importance"].astype(np.float64),
+        recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
+        importance=doc_values.column("importance")[positions].astype(np.float64),
     )
 
 
 def _brevity(lengths: NDArray[np.int32]) -> Column:
-    """Give 1 for a short text, and the less the longer it is; lengths are in characters."""
+    """Return 1 for a short text, and the less the longer it is; lengths are in characters."""
     return np.asarray(np.minimum(1.0, _BRIEF / np.maximum(lengths, 1)), dtype=np.float64)
 
 
@@ -118,12 +99,12 @@ def _said_by(query: str, speakers: list[str | None]) -> Column:
     return np.array([1.0 if speaker in names else -1.0 for speaker in speakers])
 
 
-def _surroundings(
+def _context_features(
     context: QueryContext, positions: Places, best: Places, matches: MaxSimScorer | None
 ) -> tuple[Column, Column]:
-    """Give what the turns around the best candidates lend them: by their tokens, and as their answer."""
+    """Return the features of the turns around the best candidates: their tokens, and the answer that follows."""
     doc_values = context.indexes.doc_values
-    around = doc_values.around(positions[best], _REACH)
+    around = context.turns_around(positions[best], _REACH)
     window, answered = np.zeros(len(positions)), np.zeros(len(positions))
     if all((step < 0).all() for step in around):
         return window, answered
@@ -135,15 +116,15 @@ def _surroundings(
 
 
 def _answers(context: QueryContext, following: Places) -> Column:
-    """Give the similarity of the long texts at some positions; 0 where there is none (-1)."""
-    lent = np.zeros(len(following))
+    """Return the similarity of the long texts at some positions; 0 where there is none (-1)."""
+    found = np.zeros(len(following))
     there = np.flatnonzero(following >= 0)
     if not len(there):
-        return lent
-    facts = context.indexes.doc_values.facts(following[there])
-    long = 1 - _brevity(facts["length"])
-    passages, owner = context.indexes.passage_map.passages_of(facts["row"])
+        return found
+    doc_values = context.indexes.doc_values
+    long = 1 - _brevity(doc_values.column("length")[following[there]])
+    passages, owner = context.indexes.passage_map.passages_of(doc_values.rows(following[there]))
     best = np.zeros(len(there))
     np.maximum.at(best, owner, np.nan_to_num(context.similarities(passages)))
-    lent[there] = long * np.maximum(best - _ANSWER_OFFSET, 0)
-    return lent
+    found[there] = long * np.maximum(best - _ANSWER_OFFSET, 0)
+    return found

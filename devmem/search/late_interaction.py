@@ -1,4 +1,4 @@
-"""The second look: candidates and the turns around the best of them, token by token."""
+"""Late interaction: candidates, and the turns around the best of them, compared with the query token by token."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 import numpy as np
 
 from devmem.embedding.tokens import code_bytes
+from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import places_in
-from devmem.indexes.vectors import Rows
 from devmem.ranking import QueryTokens, Scores, Weights, fuse, weigh
 from devmem.ranking.groups import group_starts, rank_in_group
 from devmem.search.context import Column, Places, QueryContext
 from devmem.text.analysis import terms
 
 _PASSAGES: Final = 3
-"""So many of a long item's passages are looked at, the best by words and meaning."""
+"""Maximum number of an item's passages that are compared, the best by words and meaning."""
 _NOTHING: Final = np.float32(-1)
 
 
 def query_tokens(context: QueryContext) -> QueryTokens | None:
-    """Give the query's tokens, each weighed by how rare its word is in the collection."""
+    """Return the query's tokens, each weighted by the rarity of its word in the collection."""
     query, postings = context.query, context.indexes.postings
     if query.tokens is None or not query.ranking.late_interaction:
         return None
@@ -33,11 +33,11 @@ def query_tokens(context: QueryContext) -> QueryTokens | None:
 
 
 class MaxSimScorer:
-    """How well the query's tokens are matched by items, worked out once for each item."""
+    """MaxSim of the query's tokens and items, computed once for each item."""
 
     def __init__(self, context: QueryContext, tokens: QueryTokens) -> None:
         self._context, self._tokens = context, tokens
-        # The rows that were looked at, ascending, and the place of each below.
+        # The rows that were scored, ascending, and the place of each below.
         self._rows: Rows = np.empty(0, dtype=np.int64)
         self._places: Places = np.empty(0, dtype=np.int64)
         self._best = np.full((len(tokens.weights), 1), _NOTHING, dtype=np.float32)
@@ -45,26 +45,26 @@ class MaxSimScorer:
         self._passages: Rows = np.zeros(1, dtype=np.int64)
 
     def scores(self, rows: Rows) -> Column:
-        """Give the match of the best passage of each row; NaN for one without token codes."""
-        self._look_at(rows)
+        """Return the score of the best passage of each row; NaN for one without token codes."""
+        self._ensure_scored(rows)
         return self._scores[self._places_of(rows)]
 
     def passages(self, rows: Rows) -> Rows:
-        """Give the best passage of each row; 0 for a row without token codes."""
-        self._look_at(rows)
+        """Return the best passage of each row; 0 for a row without token codes."""
+        self._ensure_scored(rows)
         return self._passages[self._places_of(rows)]
 
     @property
     def weights(self) -> Scores:
-        """What each of the query's tokens counts, shape (tokens,)."""
+        """Weight of each of the query's tokens, shape (tokens,)."""
         return self._tokens.weights
 
     def by_token(self, rows: Rows) -> Scores:
-        """Give the best match of each of the query's tokens in each row, shape (tokens, rows).
+        """Return the best match of each of the query's tokens in each row, shape (tokens, rows).
 
-        A row without token codes has the least that another has.
+        A row without token codes gets the lowest match of the others.
         """
-        self._look_at(rows)
+        self._ensure_scored(rows)
         found = self._best[:, self._places_of(rows)]
         known = found[0] != _NOTHING
         if known.any():
@@ -72,26 +72,26 @@ class MaxSimScorer:
         return found
 
     def gains(self, rows: Rows, around: Sequence[Rows]) -> Column:
-        """Give what each row gains when the rows around it count too.
+        """Return how much each row's score grows when its tokens and those of the rows around it count together.
 
         Args:
-            rows: shape (n,).
+            rows: shape (n,); each was scored before.
             around: arrays of shape (n,), -1 for none.
         """
         own = self._best[:, self._places_of(rows)]
         together = own
-        self._look_at(np.unique(np.concatenate(around)))
+        self._ensure_scored(np.unique(np.concatenate(around)))
         for others in around:
             together = np.maximum(together, self._best[:, np.maximum(self._places_of(others), 0)])
         found = self._tokens.score(together) - self._tokens.score(own)
         return np.where(own[0] == _NOTHING, 0.0, found)
 
     def _places_of(self, rows: Rows) -> Places:
-        """Give each row's place: 0, which holds nothing, for one without token codes; -1 for one not looked at."""
+        """Return each row's place: 0, which holds nothing, for one without token codes; -1 for one not scored yet."""
         at = places_in(self._rows, rows)
         return np.where(at >= 0, self._places[at], -1) if len(self._rows) else at
 
-    def _look_at(self, rows: Rows) -> None:
+    def _ensure_scored(self, rows: Rows) -> None:
         new = rows[(rows >= 0) & (self._places_of(rows) < 0)]
         if not len(new):
             return
@@ -116,7 +116,7 @@ class MaxSimScorer:
 
 
 def _best_passages(context: QueryContext, rows: Rows) -> tuple[Rows, Places]:
-    """Give the best passages of each row and its place in `rows`, both in the order of the rows."""
+    """Return the best passages of each row and its place in `rows`, both in the order of the rows."""
     passages, owner = context.indexes.passage_map.passages_of(rows)
     if len(passages) == len(rows):
         return passages, owner

@@ -1,4 +1,4 @@
-"""Searching: candidates by words and by meaning, a second look at the best, and what their conversations lend them."""
+"""The search pipeline: filter, candidates, late interaction, features, selection."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from devmem.indexes.vectors import Rows
 from devmem.model.results import CandidateCut, CutCandidate, HitGroup, SearchReport
 from devmem.ranking import ScoreBreakdown, Weights
 from devmem.search.candidates import CandidateSet, find_candidates, neighboring_turns
@@ -20,145 +20,121 @@ from devmem.search.late_interaction import MaxSimScorer, query_tokens
 from devmem.search.query import SearchQuery
 from devmem.search.selection import HitSelector
 from devmem.search.source import SearchSource
-from devmem.text.times import period_of
+
+_THRESHOLD_CUTS: Final = 10
+"""Maximum number of candidates below the similarity threshold that a report names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Weighed:
-    """Features with their scores."""
+class _Scored:
+    """Candidates with their scores."""
 
-    context: QueryContext
-    allowed: Rows | None
-    """The passages that the filter lets through."""
-    looked_at: int
-    """How many candidates there were."""
-    found: CandidateSet
+    candidates: CandidateSet
     scores: Column
-    evidence: ScoreBreakdown | None = None
+    found: int
+    """Number of candidates before the threshold and the shortlist."""
+    breakdown: ScoreBreakdown | None = None
     matches: MaxSimScorer | None = None
 
 
 class SearchPipeline:
-    """One search over indexes that follow the connection's read transaction."""
+    """One search over a source, used once."""
 
     def __init__(self, source: SearchSource, query: SearchQuery, now: float) -> None:
-        """Take what is context; `now` is in seconds since the epoch."""
-        self._source, self._query, self._now = source, query, now
-        self._asked_at = query.now if query.now is not None else now
-        narrows = query.ranking.time != "off" and query.weights is None
-        self._period = period_of(query.text, self._asked_at) if narrows else None
+        """Prepare the search; `now` is in seconds since the epoch."""
+        self._context = QueryContext(source, query, now)
         self._stage_ms: dict[str, float] = {}
         self._cut: list[CutCandidate] = []
 
-    def run(self, *, explain: bool) -> SearchReport:
-        """SearchPipeline; with `explain`, what was cut is told too."""
-        weighed = self._weighed(explain=explain)
-        evidence = weighed.evidence
-        with self._stage("choose"):
-            choice = self._choice(weighed)
-            hits = choice.hits()
+    def run(self) -> SearchReport:
+        """Return the best hits, and what was cut where the query asks for it."""
+        scored, explain = self._score(), self._context.query.explain
+        period, breakdown = self._context.period, scored.breakdown
+        with self._stage("selection"):
+            selector = self._selector(scored)
+            hits = selector.hits()
             if explain:
-                choice.explain_rest()
+                selector.explain_rest()
         return SearchReport(
             hits=tuple(hits),
-            cut=(*choice.cut, *self._cut) if explain else (),
-            candidates=weighed.looked_at,
-            reranked=int(np.count_nonzero(~np.isnan(evidence.late_interaction))) if evidence else 0,
-            filtered=self._left_out(weighed.allowed) if explain else 0,
-            period=(self._period.start, self._period.end) if self._period else None,
+            cut=(*selector.cut, *self._cut) if explain else (),
+            candidates=scored.found,
+            reranked=int(np.count_nonzero(~np.isnan(breakdown.late_interaction))) if breakdown else 0,
+            filtered=self._context.matches.hidden,
+            period=(period.start, period.end) if period else None,
             stage_ms=self._stage_ms,
         )
 
     def conversations(self, hits_each: int) -> list[HitGroup]:
-        """Give the best conversations, as many as the query's limit, with so many hits each."""
-        # What was only said around a match tells conversations apart no better, measured on LoCoMo.
-        weighed = self._weighed(explain=False, around=False)
-        ranked = rank_conversations(weighed.context, weighed.found, weighed.scores, weighed.matches, self._period)
-        choice = self._choice(weighed)
-        numbers = ranked.best(self._query.limit)
-        found = choice.best_of_each([ranked.members[number].tolist() for number in numbers], hits_each)
-        evidence = ranked.evidence
+        """Return the best conversations, at most the query's limit, each with at most `hits_each` hits."""
+        # Turns that only surround a match tell conversations apart no better, measured on LoCoMo.
+        scored = self._score(expand=False)
+        ranked = rank_conversations(self._context, scored.candidates, scored.scores, scored.matches)
+        selector = self._selector(scored)
+        numbers = ranked.best(self._context.query.limit)
+        found = selector.best_of_each([ranked.members[number].tolist() for number in numbers], hits_each)
+        breakdown = ranked.breakdown
         return [
-            HitGroup.of(hits, float(evidence.scores[number]), evidence.parts(number))
+            HitGroup.of(hits, float(breakdown.scores[number]), breakdown.parts(number))
             for number, hits in zip(numbers, found, strict=True)
         ]
 
-    def _choice(self, of: _Weighed) -> HitSelector:
-        return HitSelector(of.context, of.found, of.scores, of.evidence, of.matches)
+    def _selector(self, scored: _Scored) -> HitSelector:
+        return HitSelector(self._context, scored.candidates, scored.scores, scored.breakdown, scored.matches)
 
-    def _weighed(self, *, explain: bool, around: bool = True) -> _Weighed:
-        """Find candidates, look again at those that are worth it, and put together all that speaks for them."""
-        query = self._query
+    def _score(self, *, expand: bool = True) -> _Scored:
+        """Find candidates, compare the best token by token, and sum the features of each up to a score."""
+        context = self._context
         with self._stage("filter"):
-            allowed = self._allowed()
+            _ = context.matches
         with self._stage("candidates"):
-            context = QueryContext(self._source, query)
-            found = find_candidates(context, allowed)
-            looked_at = len(found.rows)
-            within = self._within(found, explain=explain)
-            found, first = self._shortlist(context, within, allowed, around=around)
-        if query.weights is not None:
-            return _Weighed(context=context, allowed=allowed, looked_at=looked_at, found=found, scores=first)
+            candidates = find_candidates(context)
+            found = len(candidates.rows)
+            if context.query.explain:
+                self._report_below_threshold(candidates)
+            candidates = self._above_threshold(candidates)
+            candidates, fused = self._shortlist(candidates, expand=expand)
+        if context.query.weights is not None:
+            return _Scored(candidates=candidates, scores=fused, found=found)
         with self._stage("late interaction"):
             tokens = query_tokens(context)
             matches = MaxSimScorer(context, tokens) if tokens is not None else None
-            again = matches.scores(found.rows) if matches else np.full(len(first), np.nan)
-        with self._stage("evidence"):
-            evidence = score_candidates(
-                context, found, first, again, matches, period=self._period, asked_at=self._asked_at
-            )
-            scores = evidence.total()
-        return _Weighed(
-            context=context,
-            allowed=allowed,
-            looked_at=looked_at,
-            found=found,
-            scores=scores,
-            evidence=evidence,
-            matches=matches,
-        )
+            max_sim = matches.scores(candidates.rows) if matches else np.full(len(fused), np.nan)
+        with self._stage("features"):
+            breakdown = score_candidates(context, candidates, fused, max_sim, matches)
+            scores = breakdown.total()
+        return _Scored(candidates=candidates, scores=scores, found=found, breakdown=breakdown, matches=matches)
 
-    def _shortlist(
-        self, context: QueryContext, found: CandidateSet, allowed: Rows | None, *, around: bool
-    ) -> tuple[CandidateSet, Column]:
-        """Keep the best by words and meaning together, with what was said around the very best; gives their scores."""
-        query = self._query
-        scores = found.fused(query.weights or Weights())
+    def _shortlist(self, candidates: CandidateSet, *, expand: bool) -> tuple[CandidateSet, Column]:
+        """Return the best by both signals, with the turns around the very best, and the fused score of each."""
+        context, query = self._context, self._context.query
+        scores = candidates.fused(query.weights or Weights())
         if query.weights is not None:
-            return found, scores
-        best = np.sort(np.lexsort((-found.rows, -scores))[: max(query.ranking.depth, query.limit)])
-        found, scores = found.where(best), scores[best]
-        if not (around and query.ranking.context and self._source.indexes.doc_values.has_conversations):
-            return found, scores
-        found = found.joined(self._within(neighboring_turns(context, found, scores, allowed), explain=False))
-        return found, found.fused(Weights())
+            return candidates, scores
+        best = np.sort(np.lexsort((-candidates.rows, -scores))[: max(query.ranking.depth, query.limit)])
+        candidates, scores = candidates.where(best), scores[best]
+        if not (expand and query.ranking.context and context.indexes.doc_values.has_conversations):
+            return candidates, scores
+        turns = self._above_threshold(neighboring_turns(context, candidates, scores))
+        candidates = candidates.joined(turns)
+        return candidates, candidates.fused(Weights())
 
-    def _allowed(self) -> Rows | None:
-        """Return the passages that the filter admits; None when it admits all."""
-        narrowed = self._period if self._query.ranking.time == "narrow" else None
-        return self._source.allowed(self._query.where, (narrowed.start, narrowed.end) if narrowed else None)
+    def _above_threshold(self, candidates: CandidateSet) -> CandidateSet:
+        return candidates.where(~(candidates.similarity < self._context.query.min_similarity))
 
-    def _within(self, found: CandidateSet, *, explain: bool) -> CandidateSet:
-        """Leave out what is less similar than the threshold."""
-        below = found.similarity < self._query.min_similarity
-        if explain and below.any():
-            worst = np.flatnonzero(below)
-            nearest = worst[np.argsort(-found.similarity[worst], kind="stable")][:10]
-            items = self._source.items([int(row) for row in found.rows[nearest]])
-            self._cut += [
-                CutCandidate(
-                    item_id=items[int(found.rows[at])].id,
-                    reason=CandidateCut.THRESHOLD,
-                    similarity=float(found.similarity[at]),
-                )
-                for at in nearest
-            ]
-        return found.where(~below)
-
-    def _left_out(self, allowed: Rows | None) -> int:
-        if allowed is None:
-            return 0
-        return self._source.count() - len(np.unique(self._source.indexes.passage_map.rows_of(allowed)))
+    def _report_below_threshold(self, candidates: CandidateSet) -> None:
+        """Add the most similar of the candidates below the similarity threshold to `cut`."""
+        below = np.flatnonzero(candidates.similarity < self._context.query.min_similarity)
+        nearest = below[np.argsort(-candidates.similarity[below], kind="stable")][:_THRESHOLD_CUTS]
+        items = self._context.source.items([int(row) for row in candidates.rows[nearest]])
+        self._cut += [
+            CutCandidate(
+                item_id=items[int(candidates.rows[at])].id,
+                reason=CandidateCut.THRESHOLD,
+                similarity=float(candidates.similarity[at]),
+            )
+            for at in nearest
+        ]
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:

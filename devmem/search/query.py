@@ -75,26 +75,26 @@ def comparable_number(value: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """What to search for."""
+    """A query of a collection."""
 
     text: str = ""
     """Matched against the items' full text; blank means that words do not count."""
     vector: Vector | None = None
     """The query's embedding, unit length, shape (dimension,); None means that similarity does not count."""
     limit: int = 10
-    """At most so many hits."""
+    """Maximum number of hits."""
     min_similarity: float = -1.0
     """Hits whose similarity is known and lower are left out."""
     where: Filter = field(default_factory=Filter)
     tokens: TokenEmbedding | None = None
-    """The query's token vectors, for late interaction; None goes without."""
+    """The query's token vectors; None searches without late interaction."""
     weights: Weights | None = None
-    """Rank by meaning and words alone, with these weights; None weighs all the evidence as `ranking` says."""
+    """Rank by meaning and words alone, with these weights; None sums up all features as `ranking` says."""
     ranking: Ranking = field(default_factory=Ranking)
     candidates: int = 200
-    """So many of the best by each signal are looked at (at least `limit`)."""
+    """Maximum number of candidates by each signal (at least `limit`)."""
     now: float | None = None
-    """When the question is context, in seconds since the epoch: what "last week" and recency start from; None asks the
-    clock."""
+    """Time of the question, from which "last week" and recency count, in seconds since the epoch; None takes the
+    clock's."""
     explain: bool = False
-    """Report what was cut and why, and how many items the filter left out; this takes longer."""
+    """Whether to report what was cut and why; this takes longer."""

@@ -1,11 +1,11 @@
-"""Which passage speaks for a long item, so that it can be shown: a summary may be only the start of what was found."""
+"""Snippets: the passage of a long item that was found, where the summary does not have it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from devmem.indexes.passages import passages_of
-from devmem.indexes.vectors import Rows
+from devmem.indexes.row_column import Rows
 from devmem.model.items import MemoryItem
 from devmem.ranking import Weights, fuse
 from devmem.ranking.groups import group_starts
@@ -14,9 +14,9 @@ from devmem.search.late_interaction import MaxSimScorer
 
 
 def best_passages(context: QueryContext, rows: Rows, matches: MaxSimScorer | None) -> Places:
-    """Give the place of each item's best passage among its own, from 0; -1 for an item of one passage.
+    """Return the place of each item's best passage among its own, from 0; -1 for an item of one passage.
 
-    The best is the one that late interaction took, and without it the best by words and meaning.
+    The best is that of late interaction, and without it the best by words and meaning.
     """
     found = np.full(len(rows), -1, dtype=np.int64)
     if context.indexes.passage_map.singles:
@@ -36,12 +36,12 @@ def best_passages(context: QueryContext, rows: Rows, matches: MaxSimScorer | Non
 
 
 def snippet_of(item: MemoryItem, place: int) -> str | None:
-    """Give what a passage says that the summary does not; None where that is nothing, or there is no passage (-1)."""
+    """Return the text of a passage that the summary lacks; None when it has all of it, or there is no passage (-1)."""
     texts = passages_of(item) if place >= 0 else []
     if place not in range(len(texts)):
         return None
     passage, summary = " ".join(texts[place].split()), " ".join(item.content_summary.split())
     if passage in summary:
         return None
-    # A summary that was cut goes on in its passage.
+    # A passage may continue a summary that was cut.
     return passage.removeprefix(summary.removesuffix("…").rstrip()).lstrip()

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from devmem.embedding import TokenCodes
-from devmem.indexes.snapshot import Indexes
-from devmem.indexes.vectors import Rows
+from devmem.indexes.index_set import IndexReader
+from devmem.indexes.row_column import Rows
 from devmem.model.items import MemoryItem
-from devmem.search.query import Filter
 
 
 class SearchSource(Protocol):
-    """A database as one search sees it: everything that it returns is of one moment."""
+    """A database as one search sees it: everything that it returns is of one moment.
+
+    Row and passage numbers tell items and passages apart, and the higher one counts as the newer one. Nothing else
+    follows from them: transactions may commit in another order than that of their numbers, so an item with a lower
+    number may become visible after one with a higher number. See `IndexSet` for what a follower has to guarantee.
+    """
 
     @property
-    def indexes(self) -> Indexes:
+    def indexes(self) -> IndexReader:
         """The indexes in memory, which show the same moment of the database."""
         ...
 
-    def allowed(self, where: Filter, period: tuple[float, float] | None) -> Rows | None:
-        """Return the passages that a filter admits, in ascending order; None when it admits all.
+    def rows_with_metadata(self, metadata: Mapping[str, str | int | float | bool], among: Rows) -> Rows:
+        """Return those of the rows whose metadata have some values; compared as by `Filter.admits`.
 
         Args:
-            where: the filter; expired items never match.
-            period: restricts the items to those of a time, from and until, in seconds since the epoch.
+            metadata: top-level keys and their values.
+            among: row numbers, each of which is there.
         """
         ...
 
@@ -43,8 +47,4 @@ class SearchSource(Protocol):
             passages: passage numbers, in any order.
             width: bytes of a token's code; codes of another width are those of another model and are left out.
         """
-        ...
-
-    def count(self) -> int:
-        """Return the number of all items, expired ones included."""
         ...

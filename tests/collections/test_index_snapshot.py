@@ -158,3 +158,14 @@ def test_a_snapshot_that_cannot_be_written_costs_nothing(tmp_path: Path, notes: 
     fill(path, embedder, notes(0, MANY))
     check_search(path, embedder)
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_snapshot_of_another_version_is_rebuilt_silently(
+    store: Path, embedder: HashEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no damage: an upgrade meets one beside every store."""
+    old = snapshot_of(store).read_bytes()
+    snapshot_of(store).write_bytes(b"devmem index 3\n" + old[old.index(b"\n") + 1 :])
+    check_search(store, embedder)
+    assert not caplog.records
+    assert snapshot_of(store).read_bytes().startswith(old[: old.index(b"\n")]), "it is written again"

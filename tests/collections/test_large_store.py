@@ -13,7 +13,7 @@ from devmem.collections import SearchQuery, SqliteCollection
 from devmem.config import IndexConfig
 from devmem.embedding import PassageEmbeddings
 from devmem.indexes import snapshot
-from devmem.indexes.snapshot import load_snapshot
+from devmem.indexes.index_set import load_indexes
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit
 from devmem.testing import HashEmbedder
@@ -57,9 +57,7 @@ def opened(path: Path, embedder: HashEmbedder, config: IndexConfig = CONFIG) -> 
 
 
 def settle(collection: SqliteCollection) -> None:
-    vectors = collection._cache.vectors
-    assert vectors is not None
-    vectors.settle()
+    collection._follower.indexes.wait_for_build()
 
 
 def snapshot_of(path: Path) -> Path:
@@ -93,11 +91,9 @@ def check(path: Path, embedder: HashEmbedder, text: str = TEXT) -> None:
 
 
 def is_approximate(path: Path) -> bool:
-    found = load_snapshot(snapshot_of(path), CONFIG)
+    found = load_indexes(snapshot_of(path), CONFIG, lambda _: True)
     assert found is not None
-    indexes, _ = found
-    assert indexes.vectors is not None
-    return indexes.vectors.approximate
+    return found[0].approximate
 
 
 @pytest.mark.usefixtures("reading")
@@ -106,9 +102,7 @@ def test_the_index_is_not_made_again(store: Path, embedder: HashEmbedder, caplog
     assert is_approximate(store)
     collection = opened(store, embedder)
     assert search(collection, embedder)
-    vectors = collection._cache.vectors
-    assert vectors is not None
-    assert vectors.approximate
+    assert collection._follower.indexes.approximate
     collection.close()
     assert snapshot_of(store).read_bytes() == before
     assert not caplog.records
@@ -150,15 +144,14 @@ def test_a_truncated_snapshot(
     whole = snapshot_of(store).read_bytes()
     snapshot_of(store).write_bytes(whole[: int(len(whole) * share)])
     check(store, embedder)
-    assert "the index is built anew" in caplog.text
+    assert "the index is rebuilt" in caplog.text
 
 
 def test_the_snapshot_of_another_configuration(store: Path, embedder: HashEmbedder) -> None:
     """Who wants an exact search gets one, and its snapshot takes the approximate one's place."""
     collection = opened(store, embedder, IndexConfig(search="exact"))
     search(collection, embedder)
-    assert collection._cache.vectors is not None
-    assert not collection._cache.vectors.approximate
+    assert not collection._follower.indexes.approximate
     collection.close()
     assert not is_approximate(store)
     check(store, embedder)
@@ -180,9 +173,9 @@ def test_a_store_without_embeddings_has_a_snapshot_of_its_words(tmp_path: Path, 
     collection.add([MemoryItem(id=f"{n}", content_summary=f"note {n} of rain") for n in range(600)])
     before = [hit.item.id for hit in collection.search(SearchQuery(text="note 77"))]
     collection.close()
-    found = load_snapshot(snapshot_of(path), CONFIG)
+    found = load_indexes(snapshot_of(path), CONFIG, lambda _: True)
     assert found is not None
-    assert len(found[0].postings) == 600
+    assert found[0].size == 600
     again = SqliteCollection(path)
     assert [hit.item.id for hit in again.search(SearchQuery(text="note 77"))] == before
     again.close()

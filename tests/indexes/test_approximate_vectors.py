@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from devmem.config import IndexConfig
-from devmem.indexes.vectors import Rows, VectorIndex
+from devmem.indexes.row_column import Rows
+from devmem.indexes.vectors import VectorIndex
 from devmem.model.items import Vector
 
 DIMENSION = 50
@@ -52,9 +53,9 @@ def recall(index: VectorIndex, vectors: Vector, allowed: Rows | None = None, *, 
     queries = clustered(40, seed=9)
     rows = numbered(0, len(vectors)) if allowed is None else allowed
     rows = rows[~np.isnan(vectors[rows, 0])]
-    shares = []
+    reader, shares = index.reader(), []
     for query in queries:
-        found = index.search(query, limit, allowed)
+        found = reader.search(query, limit, allowed)
         wanted = rows[np.argsort(-(vectors[rows] @ query))[:limit]]
         assert len(found) == len(set(found.tolist())) == len(wanted)
         assert np.isin(found, rows).all()
@@ -92,7 +93,7 @@ def held() -> Held:
 
 def test_recall() -> None:
     index, vectors = filled(20_000)
-    index.settle()
+    index.wait_for_build()
     assert index.approximate
     assert recall(index, vectors) >= 0.98
     assert recall(index, vectors, limit=50) >= 0.98
@@ -103,10 +104,10 @@ def test_any_dimension(dimension: int) -> None:
     vectors = clustered(5000, dimension=dimension)
     index = VectorIndex(dimension, APPROXIMATE)
     index.add(numbered(0, 5000), vectors)
-    index.settle()
+    index.wait_for_build()
     for query in clustered(20, seed=4, dimension=dimension):
         wanted = np.sort(vectors @ query)[::-1][:10]
-        assert (vectors[index.search(query, 10)] @ query).tolist() == pytest.approx(wanted.tolist(), abs=2e-3)
+        assert (vectors[index.reader().search(query, 10)] @ query).tolist() == pytest.approx(wanted.tolist(), abs=2e-3)
     assert index.approximate
 
 
@@ -114,14 +115,14 @@ def test_when_it_is_made() -> None:
     """From the configured number on, when it is searched, and never when an exact search is wanted."""
     config = IndexConfig(approximate_from=3000)
     below, _ = filled(2999, config)
-    below.settle()
+    below.wait_for_build()
     assert not below.approximate
     unsearched, _ = filled(3000, config)
     assert not unsearched.approximate
-    unsearched.settle()
+    unsearched.wait_for_build()
     assert unsearched.approximate
     exact, vectors = filled(3000, EXACT)
-    exact.settle()
+    exact.wait_for_build()
     assert not exact.approximate
     assert recall(exact, vectors) == 1
 
@@ -129,7 +130,7 @@ def test_when_it_is_made() -> None:
 @pytest.mark.parametrize("share", [0.001, 0.02, 0.1, 0.2, 0.5, 0.9, 1.0])
 def test_filters(share: float) -> None:
     index, vectors = filled(24_000)
-    index.settle()
+    index.wait_for_build()
     chance = np.random.default_rng(2)
     allowed = np.sort(chance.choice(24_000, int(24_000 * share), replace=False))
     assert recall(index, vectors, allowed) >= 0.98
@@ -138,10 +139,10 @@ def test_filters(share: float) -> None:
 def test_a_filter_that_leaves_only_what_is_far_from_the_query() -> None:
     """Too few of the best codes are allowed: the search becomes exact instead of finding too little."""
     index, vectors = filled(20_000)
-    index.settle()
+    index.wait_for_build()
     query = clustered(1, seed=9)[0]
     far = np.sort(np.argsort(vectors @ query)[:8000])
-    found = index.search(query, 10, far)
+    found = index.reader().search(query, 10, far)
     assert np.isin(found, far).all()
     wanted = np.sort(vectors[far] @ query)[::-1][:10]
     assert (vectors[found] @ query).tolist() == pytest.approx(wanted.tolist(), abs=1e-3)
@@ -149,36 +150,36 @@ def test_a_filter_that_leaves_only_what_is_far_from_the_query() -> None:
 
 def test_deleted_rows_are_not_found() -> None:
     index, vectors = filled(20_000)
-    index.settle()
+    index.wait_for_build()
     gone = np.random.default_rng(3).choice(20_000, 3000, replace=False)
     index.remove(gone)
     vectors[gone] = np.nan
     assert len(index) == 17_000
     assert not index.contains(gone).any()
     assert recall(index, vectors) >= 0.98
-    assert np.isnan(index.similarities(clustered(1)[0], gone[:5])).all()
+    assert np.isnan(index.reader().similarities(clustered(1)[0], gone[:5])).all()
 
 
 def test_many_deletions_have_it_made_anew() -> None:
     index, vectors = filled(8000)
-    index.settle()
+    index.wait_for_build()
     gone = numbered(0, 4000)
     index.remove(gone)
     vectors[gone] = np.nan
-    index.settle()
+    index.wait_for_build()
     assert index.approximate
     assert recall(index, vectors) >= 0.98
 
 
 def test_too_little_is_left_for_it() -> None:
     index, vectors = filled(4000)
-    index.settle()
+    index.wait_for_build()
     index.remove(numbered(0, 3700))
     vectors[:3700] = np.nan
     assert not index.approximate
     assert recall(index, vectors) == 1
     index.remove(numbered(3700, 4000))
-    assert index.search(vectors[0], 5).tolist() == []
+    assert index.reader().search(vectors[0], 5).tolist() == []
 
 
 def test_writes_and_deletions_while_it_is_made(held: Held) -> None:
@@ -195,15 +196,15 @@ def test_writes_and_deletions_while_it_is_made(held: Held) -> None:
     assert recall(index, vectors) >= 0.98
     assert index.approximate
     assert len(index) == 6300
-    found = index.similarities(vectors[6200], numbered(6200, 6201))
+    found = index.reader().similarities(vectors[6200], numbered(6200, 6201))
     assert found.tolist() == pytest.approx([1.0], abs=1e-3)
 
 
 def test_it_is_made_anew_when_much_was_added() -> None:
     index, vectors = filled(5000)
-    index.settle()
+    index.wait_for_build()
     index.add(numbered(5000, 7000), more := clustered(2000, seed=6))
-    index.settle()
+    index.wait_for_build()
     vectors = np.concatenate([vectors, more])
     assert recall(index, vectors) >= 0.98
     assert len(index) == 7000
@@ -212,7 +213,7 @@ def test_it_is_made_anew_when_much_was_added() -> None:
 def test_a_failure_while_it_is_made(held: Held, caplog: pytest.LogCaptureFixture) -> None:
     """It is reported, the search stays exact, and it is tried again with twice as many."""
     index, vectors = filled(2000, executor=lambda: held)
-    index.search(vectors[0], 1)
+    index.reader().search(vectors[0], 1)
     future, _ = held.work.pop()
     future.set_exception(MemoryError("no room"))
     assert recall(index, vectors) == 1
@@ -233,14 +234,14 @@ def test_vectors_that_codes_do_not_tell_apart(caplog: pytest.LogCaptureFixture) 
     vectors = unit(same + 1e-4 * noise)
     index = VectorIndex(200, APPROXIMATE)
     index.add(numbered(0, len(vectors)), vectors)
-    index.settle()
+    index.wait_for_build()
     assert not index.approximate
     assert "stays exact" in caplog.text
 
 
 def test_closing_while_it_is_made(held: Held) -> None:
     index, vectors = filled(2000, executor=lambda: held)
-    index.search(vectors[0], 1)
+    index.reader().search(vectors[0], 1)
     future, _ = held.work[0]
     index.close()
     assert future.cancelled()
@@ -249,7 +250,7 @@ def test_closing_while_it_is_made(held: Held) -> None:
 
 def test_closing_in_the_middle_of_a_step() -> None:
     index, vectors = filled(30_000)
-    index.search(vectors[0], 1)
+    index.reader().search(vectors[0], 1)
     index.close()
     assert len(index) == 30_000
 
@@ -258,19 +259,19 @@ def test_similarities_come_with_the_rows() -> None:
     (query,) = clustered(1, seed=3)
     for config in (EXACT, APPROXIMATE):
         index, _ = filled(6000, config)
-        index.settle()
+        index.wait_for_build()
         index.add(numbered(6000, 6100), clustered(100, seed=4))
         index.remove(numbered(10, 20))
         for allowed in (None, numbered(0, 50), numbered(0, 5000), numbered(10, 20)):
-            rows, near = index.nearest(query, 10, allowed)
-            assert rows.tolist() == index.search(query, 10, allowed).tolist()
-            np.testing.assert_allclose(near, index.similarities(query, rows), atol=1e-5)
+            rows, near = index.reader().nearest(query, 10, allowed)
+            assert rows.tolist() == index.reader().search(query, 10, allowed).tolist()
+            np.testing.assert_allclose(near, index.reader().similarities(query, rows), atol=1e-5)
             assert (np.diff(near) <= 0).all()
 
 
 def test_restoring() -> None:
     index, vectors = filled(5000)
-    index.settle()
+    index.wait_for_build()
     index.add(numbered(5000, 5100), more := clustered(100, seed=4))
     index.remove(gone := numbered(4950, 5050))
     vectors = np.concatenate([vectors, more])
@@ -288,9 +289,7 @@ def test_restoring() -> None:
 
 @settings(deadline=None, max_examples=15)
 @given(
-    steps=st.lists(
-        st.tuples(st.sampled_from(["add", "remove", "settle", "restore"]), st.integers(1, 1500)), max_size=8
-    ),
+    steps=st.lists(st.tuples(st.sampled_from(["add", "remove", "build", "restore"]), st.integers(1, 1500)), max_size=8),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_any_order_of_work(steps: list[tuple[str, int]], seed: int) -> None:
@@ -309,12 +308,12 @@ def test_any_order_of_work(steps: list[tuple[str, int]], seed: int) -> None:
                 gone = chance.integers(0, following, size=count)
                 index.remove(gone)
                 kept = {row: vector for row, vector in kept.items() if row not in set(gone.tolist())}
-            case "settle":
-                index.settle()
+            case "build":
+                index.wait_for_build()
             case _:
                 index = VectorIndex.restore(index.parts(), APPROXIMATE)
         assert len(index) == len(kept)
         assert index.contains(numbered(0, following)).tolist() == [row in kept for row in range(following)]
         for row in list(kept)[:: max(1, len(kept) // 5)]:
-            assert index.search(kept[row], 1).tolist() == [row]
+            assert index.reader().search(kept[row], 1).tolist() == [row]
     index.close()

@@ -31,7 +31,7 @@ class Naive:
 
 def check(index: VectorIndex, naive: Naive, query: Vector, limit: int, allowed: set[int] | None = None) -> None:
     rows = None if allowed is None else np.array(sorted(allowed), dtype=np.int64)
-    found = index.search(query, limit, rows).tolist()
+    found = index.reader().search(query, limit, rows).tolist()
     assert len(found) == len(set(found))
     assert [float(naive.vectors[row] @ query) for row in found] == pytest.approx(
         naive.search(query, limit, allowed), abs=1e-5
@@ -90,16 +90,16 @@ def test_most_rows_are_removed() -> None:
     assert len(index) == 500
     check(index, naive, unit(chance, 1)[0], 10)
     index.remove(np.arange(6000, dtype=np.int64))
-    assert index.search(unit(chance, 1)[0], 5).tolist() == []
+    assert index.reader().search(unit(chance, 1)[0], 5).tolist() == []
     index.add(np.array([9000], dtype=np.int64), unit(chance, 1))
-    assert index.search(unit(chance, 1)[0], 5).tolist() == [9000]
+    assert index.reader().search(unit(chance, 1)[0], 5).tolist() == [9000]
 
 
 def test_similarities() -> None:
     index, naive, chance = filled(50)
     index.remove(np.array([7], dtype=np.int64))
     query = unit(chance, 1)[0]
-    found = index.similarities(query, np.array([3, 7, 999, 49], dtype=np.int64))
+    found = index.reader().similarities(query, np.array([3, 7, 999, 49], dtype=np.int64))
     assert np.isnan(found[[1, 2]]).all()
     assert found[[0, 3]].tolist() == pytest.approx([float(naive.vectors[row] @ query) for row in (3, 49)], abs=1e-6)
 
@@ -107,9 +107,9 @@ def test_similarities() -> None:
 def test_an_empty_index() -> None:
     index = VectorIndex(DIMENSION)
     query = np.ones(DIMENSION, dtype=np.float32)
-    assert index.search(query, 5).tolist() == []
-    assert index.search(query, 5, np.array([1], dtype=np.int64)).tolist() == []
-    assert np.isnan(index.similarities(query, np.array([1], dtype=np.int64))).all()
+    assert index.reader().search(query, 5).tolist() == []
+    assert index.reader().search(query, 5, np.array([1], dtype=np.int64)).tolist() == []
+    assert np.isnan(index.reader().similarities(query, np.array([1], dtype=np.int64))).all()
     assert not index.contains(np.array([1], dtype=np.int64)).any()
     index.remove(np.array([1], dtype=np.int64))
     assert len(index) == 0

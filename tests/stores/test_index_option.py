@@ -33,10 +33,9 @@ def test_the_index_block(tmp_path: Path, search: str) -> None:
     assert [item.id for item in store.retrieve("", "note 77 about rain", top_k=1)] == ["77"]
     collection = store.collection
     assert isinstance(collection, SqliteCollection)
-    vectors = collection._cache.vectors
-    assert vectors is not None
-    vectors.settle()
-    assert vectors.approximate == (search == "approximate")
+    indexes = collection._follower.indexes
+    indexes.wait_for_build()
+    assert indexes.approximate == (search == "approximate")
     assert [item.id for item in store.retrieve("", "note 77 about rain", top_k=1)] == ["77"]
     store.close()
 

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,14 +18,16 @@ from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import CollectionInfo, Durability, Unique
 from devmem.collections.sqlite import database, model_check, rows, writes
+from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
 from devmem.collections.sqlite.database import MEMORY
-from devmem.collections.sqlite.follower import SearchCache
+from devmem.collections.sqlite.follower import Moment, SqliteFollower
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.source import SqliteSource
 from devmem.collections.transactions import read_transaction
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
+from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem, Vector
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.search.pipeline import SearchPipeline
@@ -38,7 +41,8 @@ _AT_ONCE: Final = 500
 class SqliteCollection:
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
-    Reading and writing use a connection each, so a search does not wait for another process's write.
+    Threads read side by side, each with a connection of its own, so a search waits for no other one and for no write.
+    A database in memory has one connection: there a write waits until no search is running.
     """
 
     def __init__(
@@ -75,27 +79,31 @@ class SqliteCollection:
         if self._in_file:
             database.create_folder(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
-        self._cache = SearchCache(Path(self.location + ".faiss") if self._in_file else None, index)
+        self._follower = SqliteFollower(Path(self.location + ".faiss") if self._in_file else None, index)
+        self._tokens = TokenCache()
         self._write_lock = threading.RLock()
-        self._read_lock = threading.RLock() if self._in_file else self._write_lock
+        self._memory_lock = SharedLock()
+        self._statement_lock: AbstractContextManager[object] = nullcontext() if self._in_file else threading.Lock()
+        """Held for each use of a connection that searches share."""
+        self._readers = ConnectionPool(lambda: database.open_connection(self.location, durability, busy_timeout))
         with database.translate_errors(self.location):
-            self._writer, self._reader = self._connect(
+            self._writer = self._open_writer(
                 lambda: database.open_connection(self.location, durability, busy_timeout), model, store_type
             )
         self._file = database.file_identity(self.location) if self._in_file else None
 
-    def _connect(
+    def _open_writer(
         self, connect: Callable[[], sqlite3.Connection], model: ModelIdentity | None, store_type: str | None
-    ) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-        """Open the connections for writing and for reading; in memory they are one."""
+    ) -> sqlite3.Connection:
+        """Open the connection for writing, which in memory is the only one."""
         writer = connect()
         try:
             database.prepare_schema(writer, self.location, store_type)
             self._has_model = claim_file(writer, self.location, model, store_type)
-            return writer, connect() if self._in_file else writer
         except BaseException:
             writer.close()
             raise
+        return writer
 
     def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a write transaction."""
@@ -109,17 +117,37 @@ class SqliteCollection:
                 )
             return operation(self._writer)
 
-        with self._write_lock:
+        def committed() -> T:
             self._check_open()
             with database.translate_errors(self.location):
                 return writes.commit(self._writer, self._attachments, checked)
 
+        with self._write_lock:
+            return committed() if self._in_file else self._memory_lock.write(committed)
+
     def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation that sees the database as of one commit."""
-        with self._read_lock:
+
+        def locked(connection: sqlite3.Connection) -> T:
+            with self._statement_lock:
+                return operation(connection)
+
+        return self._read_shared(locked)
+
+    def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation as `_read` does, which holds `_statement_lock` only while it uses the connection."""
+
+        def in_memory() -> T:
             self._check_open()
-            with database.translate_errors(self.location):
-                return read_transaction(self._reader, lambda: operation(self._reader))
+            return operation(self._writer)
+
+        self._check_open()
+        with database.translate_errors(self.location):
+            if not self._in_file:
+                return self._memory_lock.read(in_memory)
+            return self._readers.run(
+                lambda connection: read_transaction(connection, lambda: operation(connection)),
+            )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -145,7 +173,7 @@ class SqliteCollection:
         """Return the best items, best first, and how they were found."""
         if not _ranks(query):
             return SearchReport()
-        report = self._search(query, lambda pipeline: pipeline.run(explain=query.explain))
+        report = self._search(query, lambda pipeline: pipeline.run())
         return replace(report, hits=tuple(map(self._resolved_hit, report.hits)))
 
     def search(self, query: SearchQuery) -> list[Hit]:
@@ -163,18 +191,20 @@ class SqliteCollection:
         """Bring the indexes up to date and run a search on them."""
 
         def search(connection: sqlite3.Connection) -> T:
-            self._cache.follow(connection)
-            if query.vector is not None:
-                self._check_query(query.vector)
             now = self._clock()
-            return run(SearchPipeline(SqliteSource(connection, self._cache, now), query, now))
+            with self._statement_lock:
+                moment = self._follower.follow(connection, now)
+            if query.vector is not None:
+                self._check_query(query.vector, moment)
+            source = SqliteSource(connection, moment.indexes, self._tokens, self._statement_lock)
+            return run(SearchPipeline(source, query, now))
 
-        return self._read(search)
+        return self._read_shared(search)
 
-    def _check_query(self, vector: Vector) -> None:
-        model_check.check_name(self.location, made=self._cache.model, given=self._model)
-        if self._cache.vectors is not None:
-            model_check.check_length(self.location, made=self._cache.vectors.dimension, given=len(vector))
+    def _check_query(self, vector: Vector, moment: Moment) -> None:
+        model_check.check_name(self.location, made=moment.model, given=self._model)
+        if moment.indexes.vectors is not None:
+            model_check.check_length(self.location, made=moment.indexes.vectors.dimension, given=len(vector))
 
     def _resolved_hit(self, hit: Hit) -> Hit:
         item = self._resolved(hit.item)
@@ -294,16 +324,18 @@ class SqliteCollection:
 
     def close(self) -> None:
         """Write the index snapshot and release the files."""
-        with self._write_lock, self._read_lock:
-            was_open, self._closed = not self._closed, True
-            try:
-                if was_open:
-                    self._cache.close()
-                    self._cache.save(self._writer)
-            finally:
-                # Also when an earlier call was interrupted; closing a closed connection does nothing.
-                self._reader.close()
-                self._writer.close()
+        with self._write_lock:
+            return self._close() if self._in_file else self._memory_lock.write(self._close)
+
+    def _close(self) -> None:
+        was_open, self._closed = not self._closed, True
+        try:
+            if was_open:
+                self._follower.save(self._writer)
+        finally:
+            # Also when an earlier call was interrupted; closing a closed connection does nothing.
+            self._readers.close()
+            self._writer.close()
 
 
 def _ranks(query: SearchQuery) -> bool:

@@ -1,14 +1,17 @@
-"""The search indexes in memory, which follow the database: also what other processes write to it.
+"""What was committed to a SQLite database since the indexes were last brought up to date, also by other processes.
 
-New items are followed by row number; deletions and embeddings made later through the `changes` table. A cache that
-missed too much (the table was pruned, the model was replaced) starts anew.
+New items and passages are found by their numbers, which commit in order since SQLite has one writer at a time;
+deletions and embeddings made later through the `changes` table. A follower that missed too much (the table was pruned,
+the model was replaced) builds the indexes again.
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -18,195 +21,202 @@ import numpy as np
 from devmem.collections.sqlite.database import read_meta, set_meta
 from devmem.collections.transactions import write_transaction
 from devmem.config import IndexConfig
-from devmem.indexes.doc_values import DocEntry, DocValues
-from devmem.indexes.passage_map import PassageMap
-from devmem.indexes.postings import EncodedTerms, PostingsIndex
-from devmem.indexes.snapshot import Indexes, SnapshotState, load_snapshot, save_snapshot
-from devmem.indexes.token_codes import TokenCache
-from devmem.indexes.vectors import Rows, VectorIndex
+from devmem.indexes.doc_values import DocEntry
+from devmem.indexes.index_set import IndexReader, IndexSet, load_indexes
+from devmem.indexes.postings import EncodedTerms
+from devmem.indexes.row_column import Rows
+from devmem.indexes.snapshot import SnapshotState, save_snapshot
 
 _LOG: Final = logging.getLogger(__name__)
-_AT_ONCE: Final = 5000
+_BATCH: Final = 5000
 _SNAPSHOT_AFTER: Final = 256
-"""A snapshot that lacks fewer rows than this is not worth writing again."""
+"""A snapshot that lacks fewer rows than this is not written again."""
+_VERSION: Final = (
+    "SELECT (SELECT value FROM meta WHERE key = 'generation'), "
+    "(SELECT seq FROM sqlite_sequence WHERE name = 'items'), (SELECT seq FROM sqlite_sequence WHERE name = 'changes')"
+)
+"""Differs between two moments if what the indexes hold differs."""
+_NEW_ITEMS: Final = (
+    "SELECT row, agent, user, session, conversation, trace, run, source_kind, source_name, speaker, cues, length, "
+    "COALESCE(event_time, created_at), importance, trust, expires_at FROM items WHERE row > ? ORDER BY row"
+)
+_NEW_PASSAGES: Final = (
+    "SELECT passage, row, term_hashes, term_counts, term_length FROM passages WHERE passage > ? ORDER BY passage"
+)
+
+Meta = Mapping[str, str | int | None]
 
 
-class SearchCache:
-    """Full-text and vector index of one database. Not thread-safe: its owner holds a lock."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One moment of the database."""
 
-    def __init__(self, snapshot_path: Path | None, index: IndexConfig | None = None) -> None:
-        self._snapshot_path = snapshot_path
-        self._index = index or IndexConfig()
-        self.vectors: VectorIndex | None = None
-        self.model: str | int | None = None
-        """Name of the model that made the embeddings."""
-        self._token: str | int | None = None
-        self._generation = -1
-        self._version: tuple[int, int] | None = None
-        """Changes with every commit: of other connections, and of this one."""
-        self._reset()
+    indexes: IndexReader
+    model: str | int | None
+    """Name of the model that made the embeddings."""
 
-    def _reset(self) -> None:
-        self.close()
-        self.tokens = TokenCache()
-        self.doc_values = DocValues()
-        self.passage_map = PassageMap()
-        self.postings = PostingsIndex()
-        self.vectors = None
-        self._last_change = 0
-        self._vectors_passage = 0
+
+@dataclass(slots=True)
+class _Watermarks:
+    """How far the indexes have come; what is beyond is applied next."""
+
+    row: int = 0
+    passage: int = 0
+    change: int = 0
+
+
+class SqliteFollower:
+    """Keeps an `IndexSet` up to date with a database. Thread-safe."""
+
+    def __init__(self, snapshot_path: Path | None, config: IndexConfig | None = None) -> None:
+        """Start empty.
+
+        Args:
+            snapshot_path: of the indexes' snapshot; None for a database in memory.
+            config: how vectors are searched; None takes the defaults.
+        """
+        self._lock = threading.Lock()
+        self._snapshot_path, self._config = snapshot_path, config
+        self.indexes = IndexSet(config)
+        """Only to be changed or read while no other thread follows."""
+        self._applied = _Watermarks()
+        self._generation: int | None = None
+        """None as long as the indexes are not those of the database."""
+        self._moment: tuple[object, Moment] | None = None
+        """Version of the database, and the moment that it stands for."""
         self._in_snapshot = 0
-        self._saved_approximate = False
+        self._approximate_in_snapshot = False
 
-    def close(self) -> None:
-        """End the work that goes on in the background."""
-        if self.vectors is not None:
-            self.vectors.close()
+    def follow(self, connection: sqlite3.Connection, now: float) -> Moment:
+        """Bring the indexes up to date with the connection's read transaction, and return them as of that moment.
 
-    def follow(self, connection: sqlite3.Connection) -> None:
-        """Take in everything that was committed since the last call; the connection is in a read transaction."""
-        version = (connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes)
-        if version == self._version:
-            return
-        self._version = None
-        meta = read_meta(connection)
-        self._token, self.model = meta.get("snapshot"), meta.get("model")
-        try:
-            if meta["generation"] != self._generation or self._last_change < int(meta["changes_floor"] or 0):
-                self._begin(connection, meta)
-            self._follow_items(connection)
-            self._follow_passages(connection)
-            self._follow_vectors(connection)
-            self._follow_changes(connection)
-        except BaseException:
-            # What was taken in by half would be taken in twice: the next call begins anew.
-            self._generation = -1
-            raise
-        self._version = version
+        This has to be the first statement of the transaction: it fixes the moment that the transaction reads while no
+        other thread can bring the indexes further.
 
-    def _begin(self, connection: sqlite3.Connection, meta: Mapping[str, str | int | None]) -> None:
-        """Begin anew, with the snapshot if nothing was taken in yet."""
-        first = self._generation == -1
-        self._reset()
-        self._generation = int(meta["generation"] or 0)
-        self._last_change = self._newest_change(connection)
-        if first:
-            self._restore(int(meta["changes_floor"] or 0))
+        Args:
+            connection: in a transaction.
+            now: items that expired until then are not in the indexes; seconds since the epoch.
+        """
+        with self._lock:
+            version = connection.execute(_VERSION).fetchone()
+            if self._moment is None or self._moment[0] != version or now < self.indexes.expired_until:
+                self._moment = None
+                meta = read_meta(connection)
+                model = meta.get("model")
+            else:
+                meta, model = None, self._moment[1].model
+            try:
+                if meta is not None:
+                    self._apply(connection, meta, now)
+                self.indexes.expire(now)
+            except BaseException:
+                # What was applied in part would be applied twice: the next call starts again.
+                self._generation = self._moment = None
+                raise
+            self._moment = (version, Moment(indexes=self.indexes.reader(), model=model))
+            return self._moment[1]
 
-    def save(self, writer: sqlite3.Connection) -> None:
-        """Write the snapshot of the indexes, if it would save the next start some work."""
-        if self._snapshot_path is None or self._version is None or not self._is_worth_saving():
-            return
-        token = uuid4().hex
-        try:
-            write_transaction(writer, lambda: set_meta(writer, "snapshot", token))
-        except sqlite3.Error as error:
-            _LOG.warning("%s: the index snapshot was not written (%s).", self._snapshot_path, error)
-            return
-        state = SnapshotState(
-            token=token,
-            generation=self._generation,
-            last_row=self.doc_values.last_row,
-            last_passage=self.passage_map.last,
-            last_change=self._last_change,
-        )
-        if save_snapshot(self._snapshot_path, self.indexes(), state):
-            self._in_snapshot = self._size()
+    def _apply(self, connection: sqlite3.Connection, meta: Meta, now: float) -> None:
+        generation, floor = int(meta["generation"] or 0), int(meta["changes_floor"] or 0)
+        went_back = now < self.indexes.expired_until
+        if generation != self._generation or self._applied.change < floor or went_back:
+            self._start_again(connection, meta, generation, floor, now)
+        self._apply_items(connection)
+        self._apply_passages(connection)
+        self._apply_changes(connection)
 
-    def indexes(self) -> Indexes:
-        """Return the indexes as they are now."""
-        return Indexes(
-            doc_values=self.doc_values, passage_map=self.passage_map, postings=self.postings, vectors=self.vectors
-        )
+    def _start_again(self, connection: sqlite3.Connection, meta: Meta, generation: int, floor: int, now: float) -> None:
+        """Start with the snapshot where it can be followed, and with nothing otherwise."""
+        self.indexes.close()
+        self.indexes = IndexSet(self._config)
+        newest = int(connection.execute("SELECT COALESCE(max(number), 0) FROM changes").fetchone()[0])
+        self._applied = _Watermarks(change=newest)
 
-    def _size(self) -> int:
-        return max(len(self.postings), len(self.vectors) if self.vectors is not None else 0)
+        def is_current(state: SnapshotState) -> bool:
+            # A database that was restored from a backup has another token than the snapshot.
+            return (
+                (state.token, state.watermarks["generation"]) == (meta.get("snapshot"), generation)
+                and floor <= state.watermarks["change"] <= newest
+                and state.expired_until <= now
+            )
 
-    def _is_worth_saving(self) -> bool:
-        if self.vectors is not None and self.vectors.approximate and not self._saved_approximate:
-            return True
-        unsaved = abs(self._size() - self._in_snapshot)
-        return unsaved >= _SNAPSHOT_AFTER and unsaved >= self._in_snapshot // 10
+        if self._snapshot_path is not None and (found := load_indexes(self._snapshot_path, self._config, is_current)):
+            self.indexes, state = found
+            self._applied = _Watermarks(**{name: state.watermarks[name] for name in _Watermarks.__slots__})
+            self._note_snapshot()
+        self._generation = generation
 
-    def _restore(self, changes_floor: int) -> None:
-        found = load_snapshot(self._snapshot_path, self._index) if self._snapshot_path else None
-        if found is None:
-            return
-        indexes, state = found
-        # A database that was put back from a backup has another token than the snapshot, whatever was done to it since.
-        current = state.token == self._token and state.generation == self._generation
-        if current and changes_floor <= state.last_change <= self._last_change:
-            self.doc_values, self.passage_map = indexes.doc_values, indexes.passage_map
-            self.postings, self.vectors = indexes.postings, indexes.vectors
-            self._vectors_passage = state.last_passage
-            self._last_change = state.last_change
-            self._in_snapshot = self._size()
-            self._saved_approximate = self.vectors is not None and self.vectors.approximate
+    def _apply_items(self, connection: sqlite3.Connection) -> None:
+        cursor = connection.execute(_NEW_ITEMS, (self._applied.row,))
+        while found := cursor.fetchmany(_BATCH):
+            self.indexes.add_items([DocEntry(*fields) for fields in found])
+            self._applied.row = found[-1][0]
 
-    def _follow_items(self, connection: sqlite3.Connection) -> None:
-        cursor = connection.execute(
-            "SELECT row, agent, user, session, conversation, speaker, cues, length, COALESCE(event_time, created_at), "
-            "importance FROM items WHERE row > ? ORDER BY row",
-            (self.doc_values.last_row,),
-        )
-        while found := cursor.fetchmany(_AT_ONCE):
-            self.doc_values.add([DocEntry(*facts) for facts in found])
+    def _apply_passages(self, connection: sqlite3.Connection) -> None:
+        first = self._applied.passage
+        cursor = connection.execute(_NEW_PASSAGES, (first,))
+        while found := cursor.fetchmany(_BATCH):
+            terms = [EncodedTerms(hashes=h, counts=c, length=n) for _, _, h, c, n in found]
+            self.indexes.add_passages([passage for passage, *_ in found], [row for _, row, *_ in found], terms)
+            self._applied.passage = found[-1][0]
+        # The vectors of passages that still wait for them are announced in `changes`.
+        query = "SELECT passage, vector FROM vectors WHERE passage > ? ORDER BY passage"
+        cursor = connection.execute(query, (first,))
+        while vectors := cursor.fetchmany(_BATCH):
+            self._add_vectors(vectors)
 
-    def _follow_passages(self, connection: sqlite3.Connection) -> None:
-        cursor = connection.execute(
-            "SELECT passage, row, term_hashes, term_counts, term_length FROM passages WHERE passage > ? "
-            "ORDER BY passage",
-            (self.passage_map.last,),
-        )
-        while found := cursor.fetchmany(_AT_ONCE):
-            passages = [passage for passage, *_ in found]
-            encoded = [EncodedTerms(hashes=h, counts=c, length=n) for _, _, h, c, n in found]
-            self.postings.add(passages, encoded)
-            self.passage_map.add(passages, [row for _, row, *_ in found])
-
-    def _follow_vectors(self, connection: sqlite3.Connection) -> None:
-        cursor = connection.execute(
-            "SELECT passage, vector FROM vectors WHERE passage > ? ORDER BY passage", (self._vectors_passage,)
-        )
-        while found := cursor.fetchmany(_AT_ONCE):
-            self._add_vectors(found)
-        # Passages still waiting when they are passed come back through `changes`.
-        self._vectors_passage = max(self._vectors_passage, self.passage_map.last)
-
-    def _follow_changes(self, connection: sqlite3.Connection) -> None:
-        changes = connection.execute(
-            "SELECT number, row, kind FROM changes WHERE number > ? ORDER BY number", (self._last_change,)
-        ).fetchall()
+    def _apply_changes(self, connection: sqlite3.Connection) -> None:
+        query = "SELECT number, row, kind FROM changes WHERE number > ? ORDER BY number"
+        changes = connection.execute(query, (self._applied.change,)).fetchall()
         if not changes:
             return
-        deleted = np.array(sorted({row for _, row, kind in changes if kind == "deleted"}), dtype=np.int64)
-        passages, _ = self.passage_map.passages_of(deleted)
-        self.doc_values.remove(deleted)
-        self.postings.remove(passages)
-        if self.vectors is not None:
-            self.vectors.remove(passages)
-        self.passage_map.remove(deleted)
-        self._add_embedded(connection, sorted({row for _, row, kind in changes if kind == "embedded"}))
-        self._last_change = changes[-1][0]
-
-    def _add_embedded(self, connection: sqlite3.Connection, rows: list[int]) -> None:
-        passages, _ = self.passage_map.passages_of(np.array(rows, dtype=np.int64))
-        if self.vectors is not None:
-            passages = passages[~self.vectors.contains(passages)]
-        for start in range(0, len(passages), _AT_ONCE):
-            part = passages[start : start + _AT_ONCE].tolist()
+        self.indexes.remove(_rows_of(changes, "deleted"))
+        passages = self.indexes.passages_without_vector(_rows_of(changes, "embedded")).tolist()
+        for start in range(0, len(passages), _BATCH):
+            part = passages[start : start + _BATCH]
             marks = ", ".join("?" * len(part))
             query = f"SELECT passage, vector FROM vectors WHERE passage IN ({marks}) ORDER BY passage"
             if found := connection.execute(query, part).fetchall():
                 self._add_vectors(found)
+        self._applied.change = changes[-1][0]
 
     def _add_vectors(self, found: list[tuple[int, bytes]]) -> None:
         passages: Rows = np.array([passage for passage, _ in found], dtype=np.int64)
         matrix = np.frombuffer(b"".join(raw for _, raw in found), dtype="<f4").reshape(len(found), -1)
-        if self.vectors is None:
-            self.vectors = VectorIndex(matrix.shape[1], self._index)
-        self.vectors.add(passages, matrix.astype(np.float32))
+        self.indexes.add_vectors(passages, matrix.astype(np.float32, copy=False))
 
-    @staticmethod
-    def _newest_change(connection: sqlite3.Connection) -> int:
-        return int(connection.execute("SELECT COALESCE(max(number), 0) FROM changes").fetchone()[0])
+    def save(self, writer: sqlite3.Connection) -> None:
+        """End the work in the background, and write the snapshot if it would save the next start some work."""
+        with self._lock:
+            self.indexes.close()
+            if self._snapshot_path is None or self._moment is None or not self._is_worth_saving():
+                return
+            token = uuid4().hex
+            try:
+                write_transaction(writer, lambda: set_meta(writer, "snapshot", token))
+                # On a disk that is nearly full, the database's own pages come first.
+                writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            except sqlite3.Error as error:
+                _LOG.warning("%s: the index snapshot was not written (%s).", self._snapshot_path, error)
+                return
+            applied = {name: getattr(self._applied, name) for name in _Watermarks.__slots__}
+            state = SnapshotState(
+                token=token,
+                watermarks={"generation": self._generation or 0, **applied},
+                expired_until=self.indexes.expired_until,
+            )
+            if save_snapshot(self._snapshot_path, self.indexes.parts(), state):
+                self._note_snapshot()
+
+    def _note_snapshot(self) -> None:
+        self._in_snapshot, self._approximate_in_snapshot = self.indexes.size, self.indexes.approximate
+
+    def _is_worth_saving(self) -> bool:
+        if self.indexes.approximate and not self._approximate_in_snapshot:
+            return True
+        unsaved = abs(self.indexes.size - self._in_snapshot)
+        return unsaved >= _SNAPSHOT_AFTER and unsaved >= self._in_snapshot // 10
+
+
+def _rows_of(changes: list[tuple[int, int, str]], kind: str) -> Rows:
+    return np.array(sorted({row for _, row, its_kind in changes if its_kind == kind}), dtype=np.int64)

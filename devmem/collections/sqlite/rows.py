@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
@@ -193,7 +193,18 @@ def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
         if value is not None:
             conditions.append(clause)
             values.append(sql_text(value) if isinstance(value, str) else value)
-    for key, value in where.metadata.items():
+    if where.metadata:
+        condition, wanted = metadata_sql(where.metadata)
+        conditions.append(condition)
+        values += wanted
+    return " AND ".join(conditions), values
+
+
+def metadata_sql(metadata: Mapping[str, str | int | float | bool]) -> tuple[str, list[object]]:
+    """Return the condition that an item's metadata have some values at their top level, and its parameters."""
+    conditions: list[str] = []
+    values: list[object] = []
+    for key, value in metadata.items():
         # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
         conditions.append(
             "EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "

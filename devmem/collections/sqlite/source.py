@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.sqlite.follower import SearchCache
-from devmem.collections.sqlite.rows import fetch_items, where_sql
-from devmem.collections.sqlite.writes import any_expired
+from devmem.collections.sqlite.rows import fetch_items, metadata_sql
 from devmem.embedding import TokenCodes
-from devmem.indexes.snapshot import Indexes
-from devmem.indexes.vectors import Rows
+from devmem.indexes.index_set import IndexReader
+from devmem.indexes.row_column import Rows
+from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem
-from devmem.search.query import Filter
 
-_AT_ONCE: Final = 500
+_BATCH: Final = 500
+_SELECTED_BELOW: Final = 5000
+"""Up to this many rows, they are selected by number; beyond, the metadata of all are compared."""
 
 
 class SqliteTokenRows:
@@ -39,45 +40,66 @@ class SqliteTokenRows:
         """Return the codes of every passage after one in ascending order, in batches."""
         query = "SELECT passage, codes FROM tokens WHERE passage > ? ORDER BY passage"
         cursor = self._connection.execute(query, (passage,))
-        while found := cursor.fetchmany(_AT_ONCE):
+        while found := cursor.fetchmany(_BATCH):
             yield found
 
     def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
         """Return the codes of passages; one without codes is left out."""
         found: list[tuple[int, bytes]] = []
-        for start in range(0, len(passages), _AT_ONCE):
-            part = passages[start : start + _AT_ONCE]
+        for start in range(0, len(passages), _BATCH):
+            part = passages[start : start + _BATCH]
             marks = ", ".join("?" * len(part))
             found += self._connection.execute(f"SELECT passage, codes FROM tokens WHERE passage IN ({marks})", part)
         return found
 
 
 class SqliteSource:
-    """The database as of the connection's read transaction, which the cache follows; see `SearchSource`."""
+    """The database as of the connection's read transaction; see `SearchSource`."""
 
-    def __init__(self, connection: sqlite3.Connection, cache: SearchCache, now: float) -> None:
-        self._connection, self._cache, self._now = connection, cache, now
-        self.indexes: Indexes = cache.indexes()
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        indexes: IndexReader,
+        tokens: TokenCache,
+        lock: AbstractContextManager[object],
+    ) -> None:
+        """Take what shows one moment.
 
-    def allowed(self, where: Filter, period: tuple[float, float] | None) -> Rows | None:
-        """Return the passages that a filter admits, in ascending order; None when it admits all."""
-        if period is None and where.everything() and not any_expired(self._connection, self._now):
-            return None
-        condition, values = where_sql(where, self._now)
-        if period is not None:
-            condition += " AND COALESCE(event_time, created_at) >= ? AND COALESCE(event_time, created_at) < ?"
-            values += period
-        asked = f"SELECT passage FROM items JOIN passages USING (row) WHERE {condition} ORDER BY passage"
-        return np.array([passage for (passage,) in self._connection.execute(asked, values)], dtype=np.int64)
+        Args:
+            connection: in a read transaction.
+            indexes: of the same moment.
+            tokens: the collection's token codes.
+            lock: held for each use of the connection, which other searches may share.
+        """
+        self._connection, self._indexes, self._tokens, self._lock = connection, indexes, tokens, lock
+
+    @property
+    def indexes(self) -> IndexReader:
+        """The indexes in memory."""
+        return self._indexes
+
+    def rows_with_metadata(self, metadata: Mapping[str, str | int | float | bool], among: Rows) -> Rows:
+        """Return those of the rows whose metadata have some values."""
+        condition, values = metadata_sql(metadata)
+        if len(among) > _SELECTED_BELOW:
+            query = f"SELECT row FROM items WHERE {condition}"
+            with self._lock:
+                found = [row for (row,) in self._connection.execute(query, values)]
+            return np.intersect1d(np.array(found, dtype=np.int64), among)
+        rows: list[int] = []
+        for part in np.split(among, range(_BATCH, len(among), _BATCH)):
+            marks = ", ".join("?" * len(part))
+            query = f"SELECT row FROM items WHERE row IN ({marks}) AND {condition}"
+            with self._lock:
+                rows += [row for (row,) in self._connection.execute(query, [*part.tolist(), *values])]
+        return np.array(rows, dtype=np.int64)
 
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
         """Return items by row number, without their embeddings."""
-        return fetch_items(self._connection, list(rows))
+        with self._lock:
+            return fetch_items(self._connection, list(rows))
 
     def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""
-        return self._cache.tokens.gather(SqliteTokenRows(self._connection), passages, width)
-
-    def count(self) -> int:
-        """Return the number of all items, expired ones included."""
-        return int(self._connection.execute("SELECT count(*) FROM items").fetchone()[0])
+        with self._lock:
+            return self._tokens.gather(SqliteTokenRows(self._connection), passages, width)

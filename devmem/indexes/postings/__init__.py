@@ -1,4 +1,4 @@
-"""The words of the database's rows in memory, and which rows match a text best."""
+"""The full-text index: postings of the database's rows, in memory."""
 
 from devmem.indexes.postings.impacts import K1, B
 from devmem.indexes.postings.index import PostingsIndex

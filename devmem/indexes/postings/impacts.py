@@ -1,8 +1,8 @@
-"""What one occurrence of a term is worth: BM25's part that knows neither the term nor the query.
+"""Impacts: the part of BM25 that depends neither on the term's rarity nor on the query.
 
-A posting keeps how often its term occurs and how long its text is in 16 bits, and a table gives the worth of each of
-these codes. So a change of the mean length costs a new table, not new postings. Counts up to 32 and lengths up to 255
-are kept as they are; beyond, where BM25 hardly tells them apart, in steps of 7 and 2 percent.
+A posting keeps the term's count and the text's length in 16 bits, and a table has the impact of each of these codes, so
+that a change of the mean length takes a new table instead of new postings. Counts up to 32 and lengths up to 255 are
+exact; beyond, where BM25 hardly distinguishes them, they are rounded to steps of 7 and 2 percent.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 K1: Final = 0.9
 B: Final = 0.4
-"""What Anserini takes by default: memories are short, and length says less about them than about articles (on LoCoMo's
-turns recall@10 is 2 points higher than with 1.2 and 0.75)."""
+"""The defaults of Anserini: memories are short, and length matters less than for articles (on LoCoMo's turns recall@10
+is 2 points higher than with 1.2 and 0.75)."""
 
 Codes = NDArray[np.uint16]
 Impacts = NDArray[np.float32]
@@ -30,7 +30,7 @@ _COUNTS_AN_OCTAVE: Final = 10
 
 
 def posting_codes(counts: NDArray[np.integer[Any]], lengths: NDArray[np.floating[Any]]) -> Codes:
-    """Encode counts from 1 to 255 and lengths, shape (n,) both."""
+    """Return the codes of counts from 1 to 255 and of lengths, shape (n,) both."""
     many = _EXACT_COUNTS + _COUNTS_AN_OCTAVE * np.log2(np.maximum(counts, 1) / _EXACT_COUNTS)
     count = np.where(counts <= _EXACT_COUNTS, np.maximum(counts, 1) - 1, np.minimum(many, _COUNTS - 1))
     long = _EXACT_LENGTHS + _LENGTHS_AN_OCTAVE * np.log2(np.maximum(lengths, 1) / _EXACT_LENGTHS)
@@ -39,7 +39,7 @@ def posting_codes(counts: NDArray[np.integer[Any]], lengths: NDArray[np.floating
 
 
 def impact_table(mean_length: float) -> Impacts:
-    """Give the worth of each code when texts are so long in the mean."""
+    """Return the impact of each code at a mean length of texts."""
     count, length = np.arange(_COUNTS, dtype=np.float64), np.arange(_LENGTHS, dtype=np.float64)
     many = _EXACT_COUNTS * 2 ** ((count - _EXACT_COUNTS + 0.5) / _COUNTS_AN_OCTAVE)
     long = _EXACT_LENGTHS * 2 ** ((length - _EXACT_LENGTHS + 0.5) / _LENGTHS_AN_OCTAVE)

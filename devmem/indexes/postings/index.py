@@ -1,14 +1,16 @@
 """The full-text index: postings in memory, ranked with BM25.
 
-Its input is what the database keeps of each item's text: the hashes and counts of its terms (`encode_terms`), so
+It is built from the hashes and counts of terms that the database keeps with each passage (`encode_terms`), so that
 opening a collection tokenizes nothing. BM25 as in Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25
 and Beyond" (2009), with the non-negative idf of Lucene.
 """
 
 from __future__ import annotations
 
+import copy
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,27 +24,29 @@ from devmem.indexes.postings.term_codes import EncodedTerms, term_hash
 from devmem.text.analysis import query_terms, term_weight
 
 _TAIL: Final = 1024
-"""So many rows are kept in dictionaries before they are sorted into a run."""
+"""Number of rows that are kept in dictionaries before they are sorted into a segment."""
 _LISTS_KEPT: Final = 256
 _MOST_DEAD: Final = 8
-"""Deleted rows are dropped when they are more than one in so many."""
+"""Removed rows are dropped when they are more than one in this many."""
 
 Entries = tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint16]]
+Tail = dict[int, tuple[list[int], list[int]]]
+"""Positions and codes of each term's postings."""
 
 
 class PostingsIndex:
-    """Postings over rows that are known by their number in the database. Not thread-safe: its owner holds a lock.
+    """Postings over rows that are known by their number in the database. Not thread-safe but for its views.
 
-    New rows go to a small tail, and from there into sorted runs, each at least twice as long as the next one.
-    Until deleted rows are dropped they count in the words' statistics.
+    New rows go to a small tail, and from there into sorted segments, each at least twice as long as the next one.
+    Until removed rows are dropped they count in the terms' statistics.
     """
 
     def __init__(self) -> None:
         self._texts = Texts()
-        self._runs: list[Segment] = []
-        self._tail: dict[int, tuple[list[int], list[int]]] = {}
+        self._segments: tuple[Segment, ...] = ()
+        self._tail: Tail = {}
         self._entries: list[Entries] = []
-        self._in_runs = 0
+        self._in_segments = 0
         self._table: tuple[float, Impacts] = (0.0, impact_table(0.0))
         self._lists_kept: dict[int, TermList] = {}
         """Until something changes."""
@@ -50,8 +54,17 @@ class PostingsIndex:
     def __len__(self) -> int:
         return self._texts.used - self._texts.dead
 
+    def view(self) -> Self:
+        """Return a snapshot that later changes do not affect.
+
+        It shares the tail, of which it reads no posting beyond its own last position.
+        """
+        view = copy.copy(self)
+        view._texts, view._lists_kept = self._texts.view(), {}  # noqa: SLF001 - a copy of this one
+        return view
+
     def add(self, rows: Sequence[int], encoded: Sequence[EncodedTerms]) -> None:
-        """Append rows, in ascending order and above those that are there."""
+        """Append rows, in any order, none of which was added before."""
         self._lists_kept.clear()
         start = self._texts.used
         lengths = np.array([entry.length for entry in encoded], dtype=np.float32)
@@ -62,7 +75,7 @@ class PostingsIndex:
         docs = np.repeat(np.arange(start, self._texts.used, dtype=np.int32), per_row)
         codes = posting_codes(counts, np.repeat(lengths, per_row))
         self._entries.append((hashes, docs, codes))
-        if self._texts.used - self._in_runs > _TAIL:
+        if self._texts.used - self._in_segments > _TAIL:
             self._sort_tail()
             return
         for term, doc, code in zip(hashes.tolist(), docs.tolist(), codes.tolist(), strict=True):
@@ -78,87 +91,91 @@ class PostingsIndex:
             self._compact()
 
     def query(self, text: str) -> WordQuery:
-        """Look up the words of a text, to find rows by them or to score rows; good until the index changes."""
+        """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes."""
         return WordQuery(self._lists(text), self._texts)
 
     def frequency(self, term: str) -> int:
-        """Say in how many texts a term occurs; deleted ones count until they are dropped."""
-        return self._list(term_hash(term), self._texts.mean_length).frequency
+        """Return the number of texts that a term occurs in; removed ones count until they are dropped."""
+        return self._list(term_hash(term)).frequency
 
     def _lists(self, text: str) -> list[TermList]:
-        """Give the postings of each word of the text that occurs, the rarest word first."""
+        """Return the postings of each term of the text that occurs, the rarest term first."""
+        found = [self._list(term_hash(term), term_weight(term)) for term in query_terms(text)]
+        return sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
+
+    def _impacts(self) -> tuple[float, Impacts]:
         mean = self._texts.mean_length
         if self._table[0] != mean:
             self._table = (mean, impact_table(mean))
-            self._lists_kept.clear()
-        found = [self._list(term_hash(term), mean, term_weight(term)) for term in query_terms(text)]
-        return sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
+        return self._table
 
-    def _list(self, term: int, mean: float, weight: float = 1.0) -> TermList:
-        """Give the postings of a word; a search asks for the same ones several times."""
+    def _list(self, term: int, weight: float = 1.0) -> TermList:
+        """Return the postings of a term; a search asks for the same ones several times."""
         known = self._lists_kept.get(term)
         if known is None or known.weight != weight:
-            parts = [part for run in self._runs if (part := run.find(term, mean))]
-            if term in self._tail:
-                docs, codes = self._tail[term]
-                parts.append(_tail_postings(docs, codes, self._table[1]))
-            known = TermList(parts=parts, table=self._table[1], texts=self._texts.used, weight=weight)
+            mean, table = self._impacts()
+            parts = [part for segment in self._segments if (part := segment.find(term, mean))]
+            if tail := self._in_tail(term, table):
+                parts.append(tail)
+            known = TermList(parts=parts, table=table, texts=self._texts.used, weight=weight)
             if len(self._lists_kept) >= _LISTS_KEPT:
                 self._lists_kept.clear()
             self._lists_kept[term] = known
         return known
 
+    def _in_tail(self, term: int, table: Impacts) -> Postings | None:
+        docs, codes = self._tail.get(term, ((), ()))
+        count = bisect_left(docs, self._texts.used)
+        if not count:
+            return None
+        found = np.array(codes[:count], dtype=np.uint16)
+        return Postings(docs=np.array(docs[:count], dtype=np.int32), codes=found, peak=float(table[found].max()))
+
     def _sort_tail(self) -> None:
-        """Make a run of the tail, and join runs until each is at least twice as long as the next one."""
+        """Make a segment of the tail, and join segments until each is at least twice as long as the next one."""
         hashes, docs, codes = (np.concatenate(column) for column in zip(*self._entries, strict=True))
-        self._runs.append(Segment.of(hashes, docs, codes, self._texts.mean_length))
-        self._tail, self._entries, self._in_runs = {}, [], self._texts.used
-        while len(self._runs) > 1 and len(self._runs[-2].docs) < 2 * len(self._runs[-1].docs):
+        self._segments = (*self._segments, Segment.of(hashes, docs, codes, self._texts.mean_length))
+        self._tail, self._entries, self._in_segments = {}, [], self._texts.used
+        while len(self._segments) > 1 and len(self._segments[-2].docs) < 2 * len(self._segments[-1].docs):
             self._join_last()
 
     def _join_last(self) -> None:
-        last = self._runs.pop()
-        self._runs[-1] = self._runs[-1].followed_by(last, self._texts.mean_length)
+        *rest, before, last = self._segments
+        self._segments = (*rest, before.followed_by(last, self._texts.mean_length))
 
     def _join_all(self) -> None:
         self._lists_kept.clear()
         if self._entries:
             self._sort_tail()
-        while len(self._runs) > 1:
+        while len(self._segments) > 1:
             self._join_last()
 
     def _compact(self) -> None:
-        """Drop the deleted rows, from the statistics too."""
+        """Drop the removed rows, from the statistics too."""
         if not self._texts.dead:
             return
-        self._lists_kept.clear()
         self._join_all()
-        alive, self._texts = self._texts.alive, self._texts.compacted()
-        self._in_runs = self._texts.used
-        self._runs = [run.without(alive, self._texts.mean_length) for run in self._runs]
+        live, self._texts = self._texts.live, self._texts.compacted()
+        self._in_segments = self._texts.used
+        self._segments = tuple(segment.without(live, self._texts.mean_length) for segment in self._segments)
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Give what `restore` takes: arrays by name."""
+        """Return arrays by name, which `restore` takes."""
         self._compact()
         self._join_all()
         rows, lengths = self._texts.rows.astype("<i8"), self._texts.lengths.astype("<f4")
-        return {"rows": rows, "lengths": lengths, **(self._runs[0].parts() if self._runs else {})}
+        return {"rows": rows, "lengths": lengths, **(self._segments[0].parts() if self._segments else {})}
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]]) -> PostingsIndex:
-        """Make an index from the parts that `parts` gave; the postings stay in that memory, which may be a file's.
+        """Return the index that `parts` was made of; the postings stay in that memory, which may be a file's.
 
         Raises:
             ValueError, KeyError: they are not such parts.
         """
         index = cls()
         index._texts = Texts(np.array(parts["rows"]), np.array(parts["lengths"]))
-        index._in_runs = index._texts.used
+        index._in_segments = index._texts.used
         if "terms" in parts:
-            index._runs = [Segment.restore(parts, index._texts.mean_length)]
+            index._segments = (Segment.restore(parts, index._texts.mean_length),)
         return index
-
-
-def _tail_postings(docs: list[int], codes: list[int], table: Impacts) -> Postings:
-    found = np.array(codes, dtype=np.uint16)
-    return Postings(docs=np.array(docs, dtype=np.int32), codes=found, peak=float(table[found].max()))

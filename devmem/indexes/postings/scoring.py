@@ -1,9 +1,9 @@
-"""BM25 over the postings of a query's words: of every row, of some rows, or of the best ones only.
+"""BM25 over the postings of a query's terms: of every row, of some rows, or of the best ones only.
 
 The best ones are found by MaxScore (Turtle and Flood, "Query Evaluation: Strategies and Optimizations", 1995), a whole
-list at a time: once common words cannot lift a row among the best any more, they are looked up in the rows that can
-still be, instead of being added to all. Words are always added in the same order, the rarest first, so that a row has
-the same score, to the last bit, in each of the three ways.
+list at a time: once the common terms cannot lift a row among the best any more, they are looked up in the rows that
+still can be, instead of being added to all. Terms are always added in the same order, the rarest first, so that a row
+has the same score, to the last bit, in each of the three ways.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import numpy as np
 
 from devmem.indexes.postings.impacts import Impacts
 from devmem.indexes.postings.segment import Postings
-from devmem.indexes.top_k import Positions, Scores, best_positions, reached_by
+from devmem.indexes.top_k import Positions, Scores, best_positions, lower_bound
 
 _LOOK_UP_BELOW: Final = 40
-"""Looking up a row in a list costs as much as adding so many of its postings."""
+"""Looking up a row in a list costs as much as adding this many of its postings."""
 _SLACK: Final = 1e-4
-"""Sums of float32 are this exact, relatively; what comes as near to the border stays."""
+"""Relative precision of sums of float32: what is that close to the threshold stays a candidate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TermList:
-    """The postings of one word of the query."""
+    """The postings of one term of the query."""
 
     parts: Sequence[Postings]
     """Of ascending positions."""
@@ -35,31 +35,31 @@ class TermList:
     texts: int
     """Number of texts in the index."""
     weight: float = 1.0
-    """What the word counts beside its rarity."""
+    """Factor of the term's idf."""
 
     @cached_property
     def frequency(self) -> int:
-        """In how many texts the word occurs."""
+        """Number of texts that the term occurs in."""
         return sum(len(part.docs) for part in self.parts)
 
     @cached_property
     def idf(self) -> np.float32:
-        """What the word itself is worth."""
+        """Inverse document frequency, never negative, times the weight."""
         return np.float32(self.weight * np.log1p((self.texts - self.frequency + 0.5) / (self.frequency + 0.5)))
 
     @cached_property
     def bound(self) -> float:
-        """No row gets more from this word."""
+        """Upper bound of the term's contribution to the score of any row."""
         return float(self.idf) * max((part.peak for part in self.parts), default=0.0)
 
     def add_to(self, scores: Scores) -> None:
-        """Add what the word is worth to the score of each row that it occurs in."""
+        """Add the term's contribution to the score of each row that it occurs in."""
         for part in self.parts:
             # `ufunc.at` reads and writes each row once; a row occurs once in a list.
             np.add.at(scores, part.docs, self.idf * self.table.take(part.codes))
 
     def at(self, positions: Positions) -> Scores:
-        """Give what the word is worth in some rows."""
+        """Return the term's contribution to the score of some rows."""
         found = np.zeros(len(positions), dtype=np.float32)
         for part in self.parts:
             places = np.minimum(np.searchsorted(part.docs, positions.astype(np.int32)), len(part.docs) - 1)
@@ -69,7 +69,7 @@ class TermList:
 
 
 def scores_at(lists: Sequence[TermList], positions: Positions) -> Scores:
-    """Score some rows."""
+    """Return the scores of some rows."""
     total = np.zeros(len(positions), dtype=np.float32)
     for one in lists:
         total += one.at(positions)
@@ -77,7 +77,7 @@ def scores_at(lists: Sequence[TermList], positions: Positions) -> Scores:
 
 
 def are_few(lists: Sequence[TermList], rows: int) -> bool:
-    """Say whether it is cheaper to look so many rows up in the lists than to add the lists to all rows."""
+    """Whether looking this many rows up in the lists is cheaper than adding the lists to all rows."""
     return rows * len(lists) * _LOOK_UP_BELOW < sum(one.frequency for one in lists)
 
 
@@ -85,12 +85,12 @@ def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> tuple[Posi
     """Find the positions with the highest scores above 0.
 
     Args:
-        lists: the words, the rarest first.
-        scores: 0, and -inf for rows that are out of the question; the words are added to it, one after the other.
-        limit: how many.
+        lists: the terms, the rarest first.
+        scores: 0, and -inf for rows that are excluded; the terms are added to it, one after the other.
+        limit: maximum number of positions.
 
     Returns:
-        the positions, best first, the later first among equals; and how many words were added to the scores.
+        the positions, best first, the later first among equals; and the number of terms that were added to the scores.
     """
     bounds = np.append(np.cumsum([one.bound for one in reversed(lists)])[::-1], 0.0)
     for number, one in enumerate(lists):
@@ -98,9 +98,9 @@ def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> tuple[Posi
         rest, left = lists[number + 1 :], float(bounds[number + 1])
         if not rest or left > bounds[0] - left:
             continue
-        border = reached_by(scores, limit) * (1 - _SLACK)
-        if border > left * (1 + _SLACK):
-            candidates = np.flatnonzero(scores > border - left * (1 + _SLACK))
+        threshold = lower_bound(scores, limit) * (1 - _SLACK)
+        if threshold > left * (1 + _SLACK):
+            candidates = np.flatnonzero(scores > threshold - left * (1 + _SLACK))
             if are_few(rest, len(candidates)):
                 return _best_candidates(rest, scores, candidates, limit), number + 1
     return best_positions(scores, limit), len(lists)

@@ -1,4 +1,4 @@
-"""Postings that do not change: for every term the positions of the texts that it occurs in."""
+"""Immutable postings: for every term the positions of the texts that it occurs in."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Docs = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postings:
-    """The postings of one term in one run."""
+    """The postings of one term in one segment."""
 
     docs: Docs
     """Positions, ascending."""
     codes: Codes
     peak: float
-    """No posting is worth more."""
+    """Upper bound of the impacts."""
 
 
 class Segment:
@@ -40,7 +40,7 @@ class Segment:
     def of(cls, hashes: NDArray[np.uint64], docs: Docs, codes: Codes, mean_length: float) -> Segment:
         """Sort postings, given in the order of their positions.
 
-        `mean_length` is the mean of the texts' lengths now; the bounds of a term's worth are made with it.
+        `mean_length` is the present mean of the texts' lengths, with which the upper bounds are made.
         """
         order = np.argsort(hashes, kind="stable")
         terms, firsts = np.unique(hashes[order], return_index=True)
@@ -48,17 +48,17 @@ class Segment:
         return cls(terms, starts, docs[order], codes[order], mean_length)
 
     def find(self, term: int, mean_length: float) -> Postings | None:
-        """Give the postings of a term when texts are so long in the mean; None when it does not occur."""
+        """Return the postings of a term at a mean length of texts; None when it does not occur."""
         at = int(np.searchsorted(self._terms, np.uint64(term)))
         if at == len(self._terms) or int(self._terms[at]) != term:
             return None
         part = slice(int(self._starts[at]), int(self._starts[at + 1]))
-        # When the mean grows, what is worth of a text grows with it at most.
+        # An impact grows at most as much as the mean length.
         growth = max(1.0, mean_length / max(self._mean_length, 1e-9))
         return Postings(docs=self.docs[part], codes=self._codes[part], peak=float(self._peaks[at]) * growth)
 
     def followed_by(self, later: Segment, mean_length: float) -> Segment:
-        """Join with a run of later positions."""
+        """Return this segment joined with one of later positions."""
         places = np.minimum(np.searchsorted(self._terms, later._terms), max(len(self._terms) - 1, 0))
         known = self._terms[places] == later._terms if len(self._terms) else np.zeros(len(later._terms), np.bool_)
         # A known term's postings go behind those that are here; a new one's to where the next term begins.
@@ -71,10 +71,10 @@ class Segment:
         counts[np.searchsorted(terms, later._terms)] += np.diff(later._starts)
         return Segment(terms, _starts(counts), docs, codes, mean_length)
 
-    def without(self, alive: NDArray[np.bool_], mean_length: float) -> Segment:
-        """Drop the positions that are not alive, and close the gaps."""
-        renumbered = np.cumsum(alive, dtype=np.int32) - np.int32(1)
-        kept = alive[self.docs]
+    def without(self, live: NDArray[np.bool_], mean_length: float) -> Segment:
+        """Return the segment without the positions that are not live, the others renumbered."""
+        renumbered = np.cumsum(live, dtype=np.int32) - np.int32(1)
+        kept = live[self.docs]
         before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
         counts = np.diff(before[self._starts])
         terms = self._terms[counts > 0]
@@ -82,7 +82,7 @@ class Segment:
         return Segment(terms, _starts(counts[counts > 0]), docs, self._codes[kept], mean_length)
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Give what `restore` takes."""
+        """Return arrays by name, which `restore` takes."""
         return {
             "terms": self._terms.astype("<u8"),
             "starts": self._starts.astype("<i8"),
@@ -92,7 +92,7 @@ class Segment:
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]], mean_length: float) -> Segment:
-        """Make the run from the parts that `parts` gave; they are not copied.
+        """Return the segment that `parts` was made of; the arrays are not copied.
 
         Raises:
             ValueError, KeyError: they are not such parts.

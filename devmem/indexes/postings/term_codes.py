@@ -1,4 +1,4 @@
-"""The terms of an item as the database keeps them."""
+"""The terms of a passage in the form that the database keeps."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from devmem.text.analysis import STOP_WORDS, terms
 
 @lru_cache(maxsize=1 << 17)
 def term_hash(term: str) -> int:
-    """Give the 64 bits that stand for a term."""
+    """Return the 64-bit hash of a term."""
     return int.from_bytes(hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedTerms:
-    """The terms of one item as the database keeps them."""
+    """The terms of one passage."""
 
     hashes: bytes
-    """8 bytes a distinct term, little-endian."""
+    """8 bytes for each distinct term, little-endian."""
     counts: bytes
-    """1 byte a distinct term: how often it occurs, at most 255."""
+    """1 byte for each distinct term: number of occurrences, at most 255."""
     length: int
-    """Terms in all, without stop words."""
+    """Number of terms, without stop words."""
 
 
 def encode_terms(text: str) -> EncodedTerms:

@@ -1,6 +1,5 @@
-"""Vectors of the database's rows in memory, and which of them are nearest to a query."""
+"""The vector index: vectors of the database's rows, in memory."""
 
-from devmem.indexes.vectors.index import VectorIndex
-from devmem.indexes.vectors.segment import Rows
+from devmem.indexes.vectors.index import VectorIndex, VectorReader
 
-__all__ = ["Rows", "VectorIndex"]
+__all__ = ["VectorIndex", "VectorReader"]

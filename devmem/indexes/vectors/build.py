@@ -1,4 +1,4 @@
-"""Making the approximate index beside the searches that go on without it."""
+"""Building the approximate index in the background, while searches go on without it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from concurrent.futures import Executor, Future
 
 import numpy as np
 
+from devmem.indexes.row_column import RowColumn, Rows
 from devmem.indexes.top_k import Positions
 from devmem.indexes.vectors.quantized import QuantizedVectors
-from devmem.indexes.vectors.segment import Rows, Segment
+from devmem.indexes.vectors.segment import Segment
 from devmem.model.items import Vector
 
 
@@ -19,10 +20,10 @@ class BuildCancelledError(Exception):
 
 
 class Build:
-    """One approximate segment in the making out of others, which nobody adds to meanwhile."""
+    """One approximate segment being built out of others, which nobody changes meanwhile."""
 
     def __init__(self, sources: Sequence[Segment], executor: Executor) -> None:
-        """Start the work; what is deleted from then on is told to `remove`."""
+        """Start the work; what is removed from then on is reported to `remove`."""
         self._removed: list[Rows] = []
         self._cancelled = threading.Event()
         self._executor = executor
@@ -30,25 +31,25 @@ class Build:
         self._future: Future[Segment] = executor.submit(_build, merged, self._check)
 
     def remove(self, rows: Rows) -> None:
-        """Note rows that were deleted while the work goes on."""
+        """Note rows that are removed while the work goes on."""
         self._removed.append(rows)
 
     def done(self) -> bool:
-        """Say whether there is a result."""
+        """Whether there is a result."""
         return self._future.done()
 
     def result(self) -> Segment:
-        """Wait for the segment, without what was deleted meanwhile; raises what went wrong."""
+        """Wait for the segment, without what was removed meanwhile; raises what the work raised."""
         try:
             built = self._future.result()
         finally:
             self._executor.shutdown(wait=False)
         for rows in self._removed:
-            built.remove(rows)
+            built.rows.remove(rows)
         return built
 
     def cancel(self) -> None:
-        """End the work after the step that it is at."""
+        """Stop the work after the present step, and wait for that."""
         self._cancelled.set()
         self._future.cancel()
         self._executor.shutdown(wait=True)
@@ -68,7 +69,7 @@ class _Merged:
         self._sources = np.repeat(np.arange(len(sources)), [len(rows) for _, rows, _ in sources])
 
     def ordered(self) -> Rows:
-        """Sort by row, and give the rows; once, before `gather`."""
+        """Sort by row and return the rows; called once, before `gather`."""
         order = np.argsort(self._rows, kind="stable")
         self._rows, self._positions, self._sources = self._rows[order], self._positions[order], self._sources[order]
         return self._rows
@@ -85,4 +86,4 @@ class _Merged:
 
 def _build(merged: _Merged, check: Callable[[], None]) -> Segment:
     rows = merged.ordered()
-    return Segment(QuantizedVectors.build(len(rows), merged.gather, check), rows)
+    return Segment(QuantizedVectors.build(len(rows), merged.gather, check), RowColumn(rows))

@@ -1,4 +1,4 @@
-"""Numbers of 16 bits made ones of 32, four times as fast as NumPy's cast."""
+"""Conversion of float16 to float32, four times as fast as NumPy's cast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REBIAS: Final = np.float32(2.0**112)
 
 
 def widen(halves: NDArray[np.float16]) -> Vector:
-    """Give finite IEEE 754 half-precision numbers as float32, with the same values and shape."""
+    """Return finite IEEE 754 half-precision numbers as float32, with the same values and shape."""
     # The sign fills all bits above the number when the integer grows; a shift then brings every part to its place.
     bits = halves.view(np.int16).astype(np.int32)
     bits <<= 13

@@ -1,13 +1,13 @@
 """The vector index: rows of the database, known by number, and which of them are nearest to a query.
 
-New rows are compared one and all. When there are many, an approximate index of them is made in the background and takes
-their place; until then, and when that fails, the search stays exact.
+New rows are compared one and all. When there are many, an approximate index of them is built in the background and
+replaces them; until then, and when that fails, the search stays exact.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Final
 
@@ -15,27 +15,94 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.config import IndexConfig
+from devmem.indexes.row_column import RowColumn, Rows
 from devmem.indexes.vectors.build import Build
 from devmem.indexes.vectors.quantized import QuantizedVectors
-from devmem.indexes.vectors.segment import GrowingSegment, Rows, Segment
+from devmem.indexes.vectors.segment import GrowingSegment, Segment
 from devmem.model.items import Vector
 
 _LOG: Final = logging.getLogger(__name__)
 _GROWTH: Final = 16
-"""An approximate index is made anew when one part in so many was added, and as many as the first one is made from."""
+"""An approximate index is rebuilt when one part in this many was added, and no fewer than the threshold."""
 _MOST_DEAD: Final = 4
-"""Deleted rows are dropped when they are more than one in so many."""
+"""Removed rows are dropped when they are more than one in this many."""
 _FEW: Final = 1024
+_APPROXIMATE: Final = "approximate."
 
 
 def _background() -> Executor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="devmem-index")
 
 
-class VectorIndex:
-    """Unit vectors of one dimension, searched by inner product. Not thread-safe: its owner holds a lock.
+class VectorReader:
+    """Unit vectors of one dimension, searched by inner product: a snapshot of a `VectorIndex`."""
 
-    Finished segments come first, then the one that is added to. An approximate segment is built out of all of them.
+    def __init__(self, dimension: int, segments: Sequence[Segment]) -> None:
+        self.dimension = dimension
+        """Number of components of a vector."""
+        self._segments = tuple(segments)
+
+    def __len__(self) -> int:
+        return sum(len(segment) for segment in self._segments)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether an approximate index is in use."""
+        return any(isinstance(segment.vectors, QuantizedVectors) for segment in self._segments)
+
+    def contains(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return for each row whether it is in the index."""
+        found = np.zeros(len(rows), dtype=np.bool_)
+        for segment in self._segments:
+            found |= segment.rows.positions(rows) >= 0
+        return found
+
+    def search(self, query: Vector, limit: int, allowed: Rows | None = None) -> Rows:
+        """Return the rows most similar to the query, best first; see `nearest`."""
+        return self.nearest(query, limit, allowed)[0]
+
+    def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:
+        """Return the rows most similar to the query with their similarities, best first.
+
+        Args:
+            query: unit vector, shape (dimension,).
+            limit: maximum number of rows.
+            allowed: restricts the rows; None does not.
+        """
+        found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))]
+        if limit > 0:
+            found += [segment.search(query, limit, allowed) for segment in self._segments if len(segment)]
+        rows, near = (np.concatenate(column) for column in zip(*found, strict=True))
+        if len(found) > 2:
+            best = np.argsort(-near, kind="stable")
+            rows, near = rows[best], near[best]
+        return rows[:limit], near[:limit]
+
+    def gather(self, rows: Rows) -> Vector:
+        """Return the vectors of some rows, shape (n, dimension); zeros for a row that has none."""
+        found = np.zeros((len(rows), self.dimension), dtype=np.float32)
+        for segment in self._segments:
+            positions = segment.rows.positions(rows)
+            there = positions >= 0
+            if there.any():
+                found[there] = segment.vectors.gather(positions[there])
+        return found
+
+    def similarities(self, query: Vector, rows: Rows) -> NDArray[np.float64]:
+        """Return the cosine of the query and each row; NaN for a row that has no vector."""
+        found = np.full(len(rows), np.nan)
+        for segment in self._segments:
+            positions = segment.rows.positions(rows)
+            there = positions >= 0
+            if there.any():
+                found[there] = segment.vectors.gather(positions[there]) @ query
+        return found
+
+
+class VectorIndex:
+    """Unit vectors of one dimension, which can be added and removed. Not thread-safe but for its readers.
+
+    Finished segments come first, then the growing one. An approximate segment is built out of all of them.
     """
 
     def __init__(
@@ -44,7 +111,7 @@ class VectorIndex:
         """Make an empty index.
 
         Args:
-            dimension: length of the vectors.
+            dimension: number of components of a vector.
             config: how it is searched; None takes the defaults.
             executor: makes what runs the building of an approximate segment; it is shut down afterwards.
         """
@@ -52,7 +119,7 @@ class VectorIndex:
         self._threshold = (config or IndexConfig()).threshold()
         self._executor = executor
         self._finished: list[Segment] = []
-        self._growing = GrowingSegment(dimension)
+        self._growing = GrowingSegment.empty(dimension)
         self._build: Build | None = None
         self._not_below = 0
 
@@ -62,100 +129,67 @@ class VectorIndex:
     @property
     def approximate(self) -> bool:
         """Whether an approximate index is in use."""
-        return any(isinstance(segment.vectors, QuantizedVectors) for segment in self._finished)
+        return VectorReader(self.dimension, self._finished).approximate
+
+    def contains(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return for each row whether it is in the index."""
+        return VectorReader(self.dimension, self._segments()).contains(rows)
 
     def _segments(self) -> list[Segment]:
         return [*self._finished, self._growing]
 
-    def add(self, rows: Rows, vectors: Vector) -> None:
-        """Append vectors of shape (n, dimension) for rows of shape (n,), none of which is in the index."""
-        self._growing.add(rows, vectors)
+    def reader(self) -> VectorReader:
+        """Return a snapshot to search, which later changes do not affect.
 
-    def remove(self, rows: Rows) -> None:
-        """Drop the rows; those that are not in the index are passed over."""
-        for segment in self._segments():
-            segment.remove(rows)
-        if self._build is not None:
-            self._build.remove(rows)
-        if self._growing.dead > max(_FEW, self._growing.used // _MOST_DEAD):
-            self._growing = self._growing.compacted()
-        if self._build is None and len(self) < (self._threshold or 0) and self._has_many_dead():
-            self._become_exact()
-
-    def _become_exact(self) -> None:
-        """Search what little is left exactly."""
-        left = GrowingSegment(self.dimension)
-        for segment in self._segments():
-            rows, positions = segment.living()
-            left.add(rows, segment.vectors.gather(positions))
-        self._finished, self._growing = [], left
-
-    def contains(self, rows: Rows) -> NDArray[np.bool_]:
-        """Say for each row whether it is in the index."""
-        found = np.zeros(len(rows), dtype=np.bool_)
-        for segment in self._segments():
-            found |= segment.positions(rows) >= 0
-        return found
-
-    def search(self, query: Vector, limit: int, allowed: Rows | None = None) -> Rows:
-        """Give the rows most similar to the query (shape (dimension,)), best first; `allowed` restricts them."""
-        return self.nearest(query, limit, allowed)[0]
-
-    def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:
-        """Give what `search` gives, and the similarity of each."""
-        self._follow_build()
-        found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))]
-        if limit > 0:
-            found += [segment.search(query, limit, allowed) for segment in self._segments() if len(segment)]
-        rows, near = (np.concatenate(column) for column in zip(*found, strict=True))
-        if len(found) > 2:
-            best = np.argsort(-near, kind="stable")
-            rows, near = rows[best], near[best]
-        return rows[:limit], near[:limit]
-
-    def gather(self, rows: Rows) -> Vector:
-        """Give the vectors of some rows, shape (n, dimension); zeros for a row that has none."""
-        found = np.zeros((len(rows), self.dimension), dtype=np.float32)
-        for segment in self._segments():
-            positions = segment.positions(rows)
-            there = positions >= 0
-            if there.any():
-                found[there] = segment.vectors.gather(positions[there])
-        return found
-
-    def similarities(self, query: Vector, rows: Rows) -> NDArray[np.float64]:
-        """Give the cosine of the query and each row; NaN for a row that has no vector."""
-        found = np.full(len(rows), np.nan)
-        for segment in self._segments():
-            positions = segment.positions(rows)
-            there = positions >= 0
-            if there.any():
-                found[there] = segment.vectors.gather(positions[there]) @ query
-        return found
-
-    def settle(self) -> None:
-        """Wait for the approximate index that is due or being built."""
-        self._follow_build()
-        if self._build is not None:
-            self._take_over(self._build)
-
-    def close(self) -> None:
-        """Give up what is being built."""
-        if self._build is not None:
-            self._build.cancel()
-            self._build = None
-
-    def _follow_build(self) -> None:
-        """Put what was built in its place, and start to build what is due.
-
-        It is searching that asks for it: an index that is only filled needs none.
+        This is where an approximate index that is due begins to be built, and where a finished one is taken into use:
+        an index that nobody searches needs none.
         """
         if self._build is not None and self._build.done():
             self._take_over(self._build)
         if self._build is None and self._is_due():
             self._finished = [segment for segment in self._segments() if len(segment)]
-            self._growing = GrowingSegment(self.dimension)
-            self._build = Build(self._finished, self._executor())
+            self._growing = GrowingSegment.empty(self.dimension)
+            self._build = Build([segment.view() for segment in self._finished], self._executor())
+        return VectorReader(self.dimension, [segment.view() for segment in self._segments()])
+
+    def has_news(self) -> bool:
+        """Whether the next reader differs from the last one although nothing was added or removed."""
+        return self._build is not None and self._build.done()
+
+    def add(self, rows: Rows, vectors: Vector) -> None:
+        """Append rows, shape (n,), none of which is in the index, with their vectors, shape (n, dimension)."""
+        self._growing.add(rows, vectors)
+
+    def remove(self, rows: Rows) -> None:
+        """Drop the rows; those that are not in the index are passed over."""
+        for segment in self._segments():
+            segment.rows.remove(rows)
+        if self._build is not None:
+            self._build.remove(rows)
+        if self._growing.rows.dead > max(_FEW, self._growing.rows.used // _MOST_DEAD):
+            self._growing = self._growing.compacted()
+        if self._build is None and len(self) < (self._threshold or 0) and self._has_many_dead():
+            self._become_exact()
+
+    def _become_exact(self) -> None:
+        """Search the few vectors that are left exactly."""
+        left = GrowingSegment.empty(self.dimension)
+        for segment in self._segments():
+            rows, positions = segment.living()
+            left.add(rows, segment.vectors.gather(positions))
+        self._finished, self._growing = [], left
+
+    def wait_for_build(self) -> None:
+        """Wait for the approximate index that is due or being built."""
+        self.reader()
+        if self._build is not None:
+            self._take_over(self._build)
+
+    def close(self) -> None:
+        """Cancel the build that is running."""
+        if self._build is not None:
+            self._build.cancel()
+            self._build = None
 
     def _is_due(self) -> bool:
         total = len(self)
@@ -165,7 +199,7 @@ class VectorIndex:
         return total - built >= max(self._threshold, built // _GROWTH) or self._has_many_dead()
 
     def _has_many_dead(self) -> bool:
-        dead = sum(segment.dead for segment in self._finished)
+        dead = sum(segment.rows.dead for segment in self._finished)
         return dead * _MOST_DEAD > len(self) + dead
 
     def _take_over(self, build: Build) -> None:
@@ -176,11 +210,11 @@ class VectorIndex:
             # RuntimeError is what FAISS raises. With twice as many vectors it is tried again.
             self._not_below = 2 * len(self)
             _LOG.warning(
-                "the approximate index of %d vectors was not made (%s); the search stays exact.", len(self), error
+                "the approximate index of %d vectors was not built (%s); the search stays exact.", len(self), error
             )
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Give what `restore` takes: arrays by name."""
+        """Return arrays by name, which `restore` takes."""
         exact = [segment for segment in self._segments() if not isinstance(segment.vectors, QuantizedVectors)]
         living = [segment.living() for segment in exact]
         gathered = [one.vectors.gather(positions) for one, (_, positions) in zip(exact, living, strict=True)]
@@ -190,14 +224,14 @@ class VectorIndex:
         }
         for segment in self._finished:
             if isinstance(segment.vectors, QuantizedVectors):
-                rows, dead = segment.everything()
-                named = {"rows": rows.astype("<i8"), "dead": dead.astype("<i8"), **segment.vectors.parts()}
-                parts |= {f"approximate.{name}": part for name, part in named.items()}
+                dead = np.flatnonzero(~segment.rows.live)
+                named = {"rows": segment.rows.rows.astype("<i8"), "dead": dead.astype("<i8"), **segment.vectors.parts()}
+                parts |= {f"{_APPROXIMATE}{name}": part for name, part in named.items()}
         return parts
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]], config: IndexConfig | None = None) -> VectorIndex:
-        """Make an index from the parts that `parts` gave; large ones stay in that memory, which may be a file's.
+        """Return the index that `parts` was made of; large arrays stay in that memory, which may be a file's.
 
         Raises:
             ValueError, KeyError, RuntimeError: they are not such parts, or not what the configuration wants.
@@ -206,15 +240,14 @@ class VectorIndex:
         if vectors.ndim != 2 or len(rows) != len(vectors):
             raise ValueError("its vectors are not those of its rows")
         restored = cls(vectors.shape[1], config)
-        prefix = "approximate."
-        named = {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
+        named = {name.removeprefix(_APPROXIMATE): part for name, part in parts.items() if name.startswith(_APPROXIMATE)}
         if named:
             if restored._threshold is None:
                 raise ValueError("it is approximate, and an exact search is wanted")
             approximate = QuantizedVectors.restore(named)
             if len(approximate) != len(named["rows"]):
                 raise ValueError("its approximate index is not one of its rows")
-            restored._finished.append(Segment(approximate, np.array(named["rows"]), np.array(named["dead"])))
-        if len(rows):
-            restored.add(rows, vectors)
+            column = RowColumn(np.array(named["rows"]), np.array(named["dead"]))
+            restored._finished.append(Segment(approximate, column))
+        restored._growing = GrowingSegment(vectors, rows)
         return restored

@@ -1,9 +1,9 @@
-"""Vectors that are found by short codes and compared as they are: the approximate index.
+"""The approximate index: vectors that are found by short codes, the best of which are compared exactly.
 
 The codes are those of product quantization with 4 bits (Jégou, Douze and Schmid, "Product Quantization for Nearest
 Neighbor Search", 2011; André, Kermarrec and Le Scouarnec, "Quicker ADC", 2019), scanned whole: the tables that they are
-looked up in stay in the processor's registers. How many of the best codes are compared with the vectors themselves is
-measured when the index is made.
+looked up in stay in the processor's registers. The number of best codes that are compared with the vectors themselves
+is measured when the index is built.
 """
 
 from __future__ import annotations
@@ -26,26 +26,25 @@ if TYPE_CHECKING:
     import faiss
 
 _MOST_PARTS: Final = 256
-"""A vector is cut into so many parts of at least two dimensions, each of which becomes 4 bits."""
+"""Maximum number of parts of at least two dimensions that a vector is cut into; each becomes 4 bits."""
 _CENTROIDS: Final = 16
 _TRAINED_ON: Final = 1024
 _ROUNDS: Final = 10
-"""Codes learned in so many rounds from so many vectors find as much as those of 25 rounds and 8,192, in a tenth of the
-time."""
+"""Codes learned in 10 rounds from 1,024 vectors find as much as in 25 rounds from 8,192, in a tenth of the time."""
 _BLOCK: Final = 8192
 _PROBES: Final = 32
 _NEIGHBOURS: Final = 10
 _RECALL: Final = 0.99
-"""Share of the `_NEIGHBOURS` nearest ones that must be found when the index is made."""
+"""Share of the `_NEIGHBOURS` nearest ones that must be found when the index is built."""
 _CANDIDATES: Final = (100, 200, 400, 800, 1600, 3200)
 _CANDIDATES_EACH: Final = 4
 _SPARE: Final = 200
-"""So many candidates are compared for each vector that is asked for, but no more than so many beyond them: of many
+"""Candidates compared for each vector that is asked for, and the maximum number beyond the vectors asked for: of many
 vectors the last ones need not be the very nearest."""
 _GATHERED: Final = 500
-"""To copy one vector out costs as much as to pass over so many."""
+"""Copying one vector costs as much as passing over this many."""
 _SCAN_BELOW: Final = 8
-"""When fewer than one in so many vectors are allowed, or candidates, the vectors themselves are scanned."""
+"""When fewer than one in this many vectors are allowed, or more are candidates, the vectors themselves are scanned."""
 
 
 class QuantizationError(ValueError):
@@ -62,24 +61,24 @@ class QuantizedVectors:
         import faiss
 
         self._full, self._codes = full, codes
-        # Gives as many as it is asked for, ordered by the vectors themselves.
+        # Returns as many as are asked for, ordered by the vectors themselves.
         self._compared = faiss.IndexRefine(codes, full)
         self.candidates = candidates
-        """So many of the best codes are compared as vectors."""
+        """Number of best codes that are compared as vectors."""
         self._memory: tuple[NDArray[Any], ...] = ()
-        """What FAISS reads from without a copy."""
+        """Memory that FAISS reads from without a copy."""
 
     def __len__(self) -> int:
         return int(self._full.ntotal)
 
     @classmethod
     def build(cls, count: int, gather: Callable[[Positions], Vector], check: Callable[[], None]) -> QuantizedVectors:
-        """Make the index of `count` vectors, which `gather` gives by position.
+        """Build the index of `count` vectors, which `gather` returns by position.
 
         Args:
             count: number of vectors.
-            gather: gives the vectors at positions, shape (positions, dimension).
-            check: called between the steps; what it raises ends the work.
+            gather: returns the vectors at positions, shape (positions, dimension).
+            check: called between the steps; an exception from it ends the work.
 
         Raises:
             QuantizationError: not enough of the nearest ones are found by their codes.
@@ -102,23 +101,23 @@ class QuantizedVectors:
 
     @property
     def gathered_up_to(self) -> int:
-        """So many allowed vectors are copied and multiplied rather than scanned for."""
+        """Number of allowed vectors up to which they are copied and multiplied, not scanned."""
         return len(self) // _GATHERED
 
     def gather(self, positions: Positions) -> Vector:
-        """Copy some of them, shape (n, dimension)."""
+        """Copy the vectors at some positions, shape (n, dimension)."""
         return widen(self._halves[positions])[:, : self.dimension]
 
     @cached_property
     def _halves(self) -> NDArray[np.float16]:
-        """The vectors as they are kept, which nothing moves."""
+        """View of the vectors, which FAISS never moves."""
         import faiss
 
         kept: Any = self._full.codes
         return np.asarray(faiss.rev_swig_ptr(kept.data(), kept.size())).view(np.float16).reshape(-1, self._full.d)
 
     def search(self, query: Vector, limit: int, mask: Mask | None) -> Found:
-        """Find the vectors most similar to the query, shape (dimension,), comparing with all if need be."""
+        """Find the vectors most similar to the query, shape (dimension,); exact where the codes would find too few."""
         query = _padded(query.reshape(1, -1), self._codes.d)
         live = len(self) if mask is None else int(np.count_nonzero(mask))
         wanted = max(self.candidates, min(_CANDIDATES_EACH * limit, limit + _SPARE))
@@ -130,7 +129,7 @@ class QuantizedVectors:
         return self._admitted(query, (positions, near), limit, wanted, mask)
 
     def _admitted(self, query: Vector, found: Found, limit: int, wanted: int, mask: Mask | None) -> Found:
-        """Take what the mask lets through; when that is too little, it lies where the query is not."""
+        """Keep what the mask lets through, and scan all vectors when that is too little."""
         if mask is not None:
             admitted = mask[found[0]]
             if np.count_nonzero(admitted) < wanted:
@@ -139,7 +138,7 @@ class QuantizedVectors:
         return found[0][:limit], found[1][:limit]
 
     def _enough_candidates(self, sample: Vector, check: Callable[[], None]) -> int:
-        """Measure with queries near some of the vectors how many candidates hold the nearest ones."""
+        """Measure with queries near some of the vectors how many candidates contain the nearest ones."""
         chance = np.random.default_rng(len(self))
         probes = sample[chance.permutation(len(sample))[:_PROBES]]
         noise = chance.standard_normal(probes.shape, dtype=np.float32)
@@ -158,7 +157,7 @@ class QuantizedVectors:
         )
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Give what `restore` takes."""
+        """Return arrays by name, which `restore` takes."""
         import faiss
 
         return {
@@ -169,7 +168,7 @@ class QuantizedVectors:
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]]) -> QuantizedVectors:
-        """Make the index from the parts that `parts` gave; the vectors stay in that memory, which may be a file's.
+        """Return the index that `parts` was made of; the vectors stay in that memory, which may be a file's.
 
         Raises:
             ValueError, KeyError, RuntimeError: they are not such parts.
@@ -188,7 +187,7 @@ class QuantizedVectors:
 
 
 def _read(memory: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - FAISS has an own type for every kind
-    """Make an index that stays in the memory it is read from, as far as FAISS can."""
+    """Read an index that stays in the memory it is read from, as far as FAISS can."""
     import faiss
 
     reader: Any = faiss.ZeroCopyIOReader  # type: ignore[attr-defined] # FAISS's stubs do not know it.
@@ -203,20 +202,20 @@ def _empty(dimension: int) -> tuple[faiss.IndexScalarQuantizer, faiss.IndexPQFas
     parts = math.ceil(dimension / each)
     full = faiss.IndexScalarQuantizer(parts * each, faiss.ScalarQuantizer.QT_fp16, product)
     codes = faiss.IndexPQFastScan(parts * each, parts, 4, product)
-    # FAISS would say on stderr that so few vectors could be more.
+    # FAISS would warn on stderr that there could be more training vectors.
     codes.pq.cp.min_points_per_centroid = 1
     codes.pq.cp.niter = _ROUNDS
     return full, codes
 
 
 def _padded(vectors: Vector, dimension: int) -> Vector:
-    """Add zeros, which change no product, up to a multiple of the parts."""
+    """Pad with zeros, which change no product, up to a multiple of the parts."""
     missing = dimension - vectors.shape[1]
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors, dtype=np.float32)
 
 
 def _spread(count: int, most: int) -> Positions:
-    """Choose positions all over, in order."""
+    """Return positions sampled evenly, ascending."""
     if count <= most:
         return np.arange(count, dtype=np.int64)
     return np.sort(np.random.default_rng(count).choice(count, most, replace=False))

@@ -1,4 +1,4 @@
-"""How many threads FAISS takes."""
+"""Number of threads that FAISS uses."""
 
 from __future__ import annotations
 

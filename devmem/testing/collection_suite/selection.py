@@ -116,15 +116,16 @@ class RankingChoice(Opening):
         assert twin.score is not None
 
     def test_what_the_filter_left_out_is_counted(self, collection: Collection) -> None:
-        """Long items count once."""
+        """Within the scope only: nobody learns how much others have. Long items count once."""
         long = "A story about rain. " * 100
         mine, other = Scope(user="mine"), Scope(user="other")
         collection.add([item(f"rain {n}", scope=mine) for n in range(3)])
-        collection.add([item(f"rain {n} {long}", scope=other) for n in range(4)])
+        collection.add([item(f"rain {n} {long}", scope=mine, trust=0.2) for n in range(4)])
+        collection.add([item(f"rain {n}", scope=other, trust=0.2) for n in range(5)])
         assert explained(collection, asked("rain")).filtered == 0
-        assert explained(collection, asked("rain", where=Filter(scope=mine))).filtered == 4
-        report = explained(collection, asked("rain", where=Filter(scope=other)))
-        assert (report.filtered, len(report.hits)) == (3, 4)
+        assert explained(collection, asked("rain", where=Filter(scope=mine))).filtered == 0
+        assert explained(collection, asked("rain", where=Filter(scope=mine, min_trust=0.5))).filtered == 4
+        assert explained(collection, asked("rain", where=Filter(min_trust=0.5))).filtered == 9
 
     def test_the_parts_add_up_to_the_score(self, collection: Collection) -> None:
         """The score contributions of a hit sum up to its score."""
@@ -140,7 +141,7 @@ class RankingChoice(Opening):
             assert sum(hit.parts.values()) == pytest.approx(hit.score)
             assert hit.recency == pytest.approx(1)
         report = explained(collection, query)
-        assert set(report.stage_ms) == {"filter", "candidates", "late interaction", "evidence", "choose"}
+        assert set(report.stage_ms) == {"filter", "candidates", "late interaction", "features", "selection"}
 
     def test_importance(self, collection: Collection) -> None:
         """It decides between equals, when it is asked for."""
