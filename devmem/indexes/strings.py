@@ -31,8 +31,12 @@ class StringTable:
         return code
 
     def find(self, string: str) -> int:
-        """Return the code of a string; a number that no column holds when it is not there."""
-        return self._codes.get(string, _UNKNOWN)
+        """Return the code of a string; a number that no column holds when it is not there.
+
+        A lone surrogate is looked up as the backslash escape that databases keep in its place.
+        """
+        kept = string if string.isascii() else string.encode("utf-8", "backslashreplace").decode("utf-8")
+        return self._codes.get(kept, _UNKNOWN)
 
     def decode(self, codes: NDArray[np.int32]) -> list[str | None]:
         """Return the string of each code."""

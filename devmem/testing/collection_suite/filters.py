@@ -92,6 +92,11 @@ class Filtering(Opening):
         assert collection.delete(where=Filter(unbound=("user",))) == 1
         assert ids(list(collection.scan())) == ["mine"]
 
+    def test_half_a_surrogate_pair(self, collection: Collection) -> None:
+        """A name with one is found by searches as by any other operation."""
+        collection.add([_note("half", scope=Scope(user="\ud83d")), _note("other", scope=Scope(user="\ud83e"))])
+        assert _admitted(collection, Filter(scope=Scope(user="\ud83d"))) == ["half"]
+
     def test_all_parts_of_a_scope_must_match(self, collection: Collection) -> None:
         """Two parts narrow the scope, they do not widen it."""
         collection.add([_note("a", scope=Scope(user="u", session="1")), _note("b", scope=Scope(user="u", session="2"))])
