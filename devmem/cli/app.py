@@ -19,6 +19,8 @@ _COMMANDS: Final = {
     "search": "Search a memory.",
     "show": "Show the newest items, or whole items by id.",
     "flow": "Draw who sent what to whom.",
+    "trace": "Show the calls of a trace as a tree.",
+    "log": "Show a conversation as a timeline.",
     "import": "Fill a store from data files.",
     "export": "Write a store's items as JSON or Markdown.",
     "copy": "Copy every item of one store into another.",

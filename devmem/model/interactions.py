@@ -1,0 +1,177 @@
+"""One interaction between users, agents, tools, language models and knowledge, as the global memory records it.
+
+The fields are those of agentUniverse's global memory, with two differences: an answer has the answerer as its source
+and the asker as its target, and `parent_id` names the call from within which a call was made, so that the calls of a
+trace form a tree even where they are nested or parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import JsonValue
+
+
+class ParticipantType(StrEnum):
+    """Kinds of participants."""
+
+    USER = "user"
+    AGENT = "agent"
+    TOOL = "tool"
+    LLM = "llm"
+    KNOWLEDGE = "knowledge"
+    UNKNOWN = "unknown"
+
+
+class InteractionKind(StrEnum):
+    """Kinds of records."""
+
+    INPUT = "input"
+    """A question or a call, from the caller to the callee."""
+    OUTPUT = "output"
+    """The answer, from the callee to the caller."""
+    ERROR = "error"
+    """The exception that a call ended with, from the callee to the caller."""
+    SUMMARY = "summary"
+    """Stands for older records, which its provenance names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """Who takes part in an interaction."""
+
+    name: str
+    type: ParticipantType = ParticipantType.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interaction:
+    """One record."""
+
+    id: str
+    conversation: str
+    trace: str
+    source: Participant
+    target: Participant
+    kind: InteractionKind
+    content: str
+    event_time: float
+    """When it happened: seconds since the epoch, UTC."""
+    sequence: int = 0
+    """Position among the records of its process, for records of the same time."""
+    pair_id: str = ""
+    """The same for a call and its answer."""
+    parent_id: str | None = None
+    """`id` of the input record of the call that this one was made from; None at the root of a trace."""
+    params: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Arguments of the call, as far as they have a JSON form."""
+    extras: Mapping[str, JsonValue] = field(default_factory=dict)
+    language: str = "en"
+    user: str | None = None
+    """Id of the user whom the trace belongs to; None is nobody."""
+
+    def to_row(self) -> list[JsonValue]:
+        """Return the fields as a list, which is faster to write than the JSON form."""
+        return [
+            self.id,
+            self.conversation,
+            self.trace,
+            self.source.name,
+            self.source.type.value,
+            self.target.name,
+            self.target.type.value,
+            self.kind.value,
+            self.content,
+            self.event_time,
+            self.sequence,
+            self.pair_id,
+            self.parent_id,
+            dict(self.params),
+            dict(self.extras),
+            self.language,
+            self.user,
+        ]
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> Self:
+        """Read what `to_row` returned.
+
+        Raises:
+            ValueError: it is not such a list.
+        """
+        item_id, conversation, trace, source, source_type, target, target_type, kind, *rest = row
+        content, event_time, sequence, pair_id, parent_id, params, extras, language, user = rest
+        return cls(
+            id=item_id,
+            conversation=conversation,
+            trace=trace,
+            source=Participant(source, ParticipantType(source_type)),
+            target=Participant(target, ParticipantType(target_type)),
+            kind=InteractionKind(kind),
+            content=content,
+            event_time=event_time,
+            sequence=sequence,
+            pair_id=pair_id,
+            parent_id=parent_id,
+            params=params,
+            extras=extras,
+            language=language,
+            user=user,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the time is ISO 8601 in UTC."""
+        return {
+            "id": self.id,
+            "conversation_id": self.conversation,
+            "trace_id": self.trace,
+            "source": self.source.name,
+            "source_type": self.source.type.value,
+            "target": self.target.name,
+            "target_type": self.target.type.value,
+            "type": self.kind.value,
+            "content": self.content,
+            "timestamp": datetime.fromtimestamp(self.event_time, UTC).isoformat(timespec="microseconds"),
+            "sequence": self.sequence,
+            "pair_id": self.pair_id,
+            "parent_id": self.parent_id,
+            "params": dict(self.params),
+            "extras": dict(self.extras),
+            "language": self.language,
+            "user_id": self.user,
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Read the JSON form.
+
+        Raises:
+            KeyError: a key is missing.
+            ValueError: a value is none of its kind.
+        """
+        return cls(
+            id=str(raw["id"]),
+            conversation=str(raw["conversation_id"]),
+            trace=str(raw["trace_id"]),
+            source=Participant(str(raw["source"]), ParticipantType(raw["source_type"])),
+            target=Participant(str(raw["target"]), ParticipantType(raw["target_type"])),
+            kind=InteractionKind(raw["type"]),
+            content=str(raw["content"]),
+            event_time=datetime.fromisoformat(str(raw["timestamp"])).timestamp(),
+            sequence=int(raw.get("sequence", 0)),
+            pair_id=str(raw.get("pair_id", "")),
+            parent_id=raw.get("parent_id"),
+            params=dict(raw.get("params") or {}),
+            extras=dict(raw.get("extras") or {}),
+            language=str(raw.get("language", "en")),
+            user=raw.get("user_id"),
+        )
+
+
+def in_order(records: Iterable[Interaction]) -> list[Interaction]:
+    """Return records as they happened: by event time, and by sequence where that is the same."""
+    return sorted(records, key=lambda record: (record.event_time, record.sequence))

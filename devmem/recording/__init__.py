@@ -1,0 +1,33 @@
+"""Recording what users, agents, tools, language models and knowledge say to each other, once, with its cause."""
+
+from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType, in_order
+from devmem.recording.calls import Call
+from devmem.recording.context import TraceContext, carry, continue_trace, current_trace, in_trace, trace
+from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
+from devmem.recording.log import InteractionLog
+from devmem.recording.recorder import Recorder, RecordingOptions, RecordingStatus, Sink
+
+__all__ = [
+    "Call",
+    "Interaction",
+    "InteractionKind",
+    "InteractionLog",
+    "Participant",
+    "ParticipantType",
+    "RecordedCall",
+    "Recorder",
+    "RecordingOptions",
+    "RecordingStatus",
+    "Sink",
+    "TraceContext",
+    "carry",
+    "continue_trace",
+    "current_trace",
+    "in_order",
+    "in_trace",
+    "record_agent",
+    "record_knowledge",
+    "record_llm",
+    "record_tool",
+    "trace",
+]

@@ -1,0 +1,58 @@
+"""`devmem trace` and `devmem log`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from devmem import load_workflow, open_stores
+from devmem.recording import Recorder, record_agent, record_tool
+from devmem_stores.conversation import ConversationMemory
+
+from .conftest import Devmem
+
+WORKFLOW = """\
+memory:
+  - {name: global, type: conversation, config: {memory_path: global.db}}
+  - {name: board, type: blackboard}
+"""
+
+
+def record(folder: Path) -> Path:
+    file = folder / "team.yaml"
+    file.write_text(WORKFLOW, encoding="utf-8")
+    with open_stores(load_workflow(file)) as stores:
+        memory = stores["global"]
+        assert isinstance(memory, ConversationMemory)
+        with (
+            Recorder(memory, folder / "journal") as recorder,
+            recorder.trace(conversation="c1", trace="t1"),
+            record_agent("helper", "sum\nup"),
+            record_tool("calculator", "1+1") as call,
+        ):
+            call.output(2)
+    return file
+
+
+def test_a_trace_is_a_tree_and_a_conversation_a_timeline(devmem: Devmem, tmp_path: Path) -> None:
+    file = record(tmp_path)
+    tree = devmem("trace", file, "global", "t1").stdout.splitlines()
+    assert tree[0].startswith("user -> agent helper (")
+    assert tree[0].endswith(": sum up")
+    assert tree[1].startswith("  helper -> tool calculator (")
+    assert tree[2:] == ["    = 2", "  = null"]
+    timeline = devmem("log", file, "global", "c1").stdout.splitlines()
+    assert [line.split("  ", 1)[1] for line in timeline] == [
+        "user -> helper  input: sum up",
+        "helper -> calculator  input: 1+1",
+        "calculator -> helper  output: 2",
+        "helper -> user  output: null",
+    ]
+    (first, *_) = json.loads(devmem("log", file, "global", "c1", "--json").stdout)
+    assert (first["source"], first["content"], first["trace_id"]) == ("user", "sum\nup", "t1")
+
+
+def test_what_is_not_there_and_a_store_that_records_nothing(devmem: Devmem, tmp_path: Path) -> None:
+    file = record(tmp_path)
+    assert "nothing is recorded of trace 'other'" in devmem("trace", file, "global", "other", code=2).stderr
+    assert "keeps no interactions" in devmem("log", file, "board", "c1", code=2).stderr

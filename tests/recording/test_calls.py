@@ -1,0 +1,242 @@
+"""What is recorded of a call: its input before, its answer or its error after, and who called whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from devmem.recording import (
+    InteractionKind,
+    ParticipantType,
+    Recorder,
+    RecordingOptions,
+    carry,
+    continue_trace,
+    current_trace,
+    in_trace,
+    record_agent,
+    record_knowledge,
+    record_llm,
+    record_tool,
+)
+
+from .conftest import ListSink
+
+
+@record_tool("calculator", input_field="number")
+def double(number: Any) -> Any:
+    return number * 2
+
+
+def test_a_call_is_two_records_with_opposite_directions(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace(conversation="c", trace="t", user="ann"):
+        assert double(21) == 42
+    asked, answered = sink.in_order()
+    assert sink.told() == ["ann input calculator: 21", "calculator output ann: 42"]
+    assert asked.pair_id == answered.pair_id != ""
+    assert (asked.conversation, asked.trace, asked.params) == ("c", "t", {"number": 21})
+    assert asked.event_time < answered.event_time
+
+
+def test_nested_calls_name_the_call_that_they_were_made_from(recorder: Recorder, sink: ListSink) -> None:
+    @record_agent("writer")
+    def write(task: str) -> str:
+        return f"{task}: {double(2)}"
+
+    with recorder, recorder.trace():
+        write("sum")
+    write_in, tool_in, tool_out, write_out = sink.in_order()
+    assert (write_in.parent_id, tool_in.parent_id, tool_out.parent_id) == (None, write_in.id, write_in.id)
+    assert write_out.parent_id is None
+    assert tool_in.source.name == "writer"
+
+
+@pytest.mark.parametrize(
+    ("answer", "content"),
+    [
+        (None, "null"),
+        (7, "7"),
+        (True, "true"),
+        ("text with output and kwargs", "text with output and kwargs"),
+        ("", ""),
+        ({"kwargs": 1, "output": 2}, '{"kwargs": 1, "output": 2}'),
+        ([1, "a"], '[1, "a"]'),
+        (b"abc", '"[3 bytes]"'),
+        (float("nan"), '"nan"'),
+    ],
+)
+def test_answers_of_any_type_are_recorded(recorder: Recorder, sink: ListSink, answer: object, content: str) -> None:
+    """agentUniverse loses the answers None, 7 and any text with "output" in it (A7)."""
+    with recorder, recorder.trace(), record_tool("tool", "q") as call:
+        call.output(answer)
+    assert sink.in_order()[1].content == content
+
+
+def test_an_error_is_an_output_of_its_kind_and_goes_on(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace(), pytest.raises(ZeroDivisionError), record_tool("tool", "1/0"):
+        _ = 1 / 0
+    _, error = sink.in_order()
+    assert (error.kind, error.content) == (InteractionKind.ERROR, "ZeroDivisionError: division by zero")
+    assert error.source.name == "tool"
+
+
+def test_async_calls_in_parallel_keep_their_own_callers(recorder: Recorder, sink: ListSink) -> None:
+    @record_tool("slow")
+    async def slow(name: str) -> str:
+        await asyncio.sleep(0)
+        return name
+
+    @record_agent("a")
+    async def agent(name: str) -> list[str]:
+        return list(await asyncio.gather(slow(f"{name}1"), slow(f"{name}2")))
+
+    async def main() -> None:
+        await asyncio.gather(agent("x"), agent("y"))
+
+    with recorder, recorder.trace():
+        asyncio.run(main())
+    by_id = {one.id: one for one in sink.in_order()}
+    for one in sink.in_order():
+        if one.target.name == "slow":
+            parent = by_id[one.parent_id or ""]
+            assert str(one.params["name"]).startswith(str(parent.params["name"]))
+
+
+def test_a_stream_is_recorded_whole_and_calls_between_its_parts_are_the_callers(
+    recorder: Recorder, sink: ListSink
+) -> None:
+    @record_llm("model")
+    def answer() -> Iterator[str]:
+        yield "Hel"
+        double(1)
+        yield "lo"
+
+    with recorder, recorder.trace(user="ann"):
+        parts = []
+        for part in answer():
+            parts.append(part)
+            double(5)
+    assert parts == ["Hel", "lo"]
+    told = sink.told()
+    assert told[0] == "ann input model: {}"
+    assert told[-1] == "model output ann: Hello"
+    assert "model input calculator: 1" in told
+    assert told.count("ann input calculator: 5") == 2
+
+
+def test_streams_take_values_and_exceptions_and_may_be_left(recorder: Recorder, sink: ListSink) -> None:
+    @record_llm("model")
+    def answer() -> Any:
+        try:
+            got = yield "first"
+        except KeyError:
+            got = "caught"
+        yield got
+        yield "never asked for"
+
+    with recorder, recorder.trace():
+        stream = answer()
+        assert next(stream) == "first"
+        assert stream.send("sent") == "sent"
+        stream.close()
+        thrown = answer()
+        next(thrown)
+        assert thrown.throw(KeyError()) == "caught"
+        thrown.close()
+    assert [one.content for one in sink.in_order() if one.kind is InteractionKind.OUTPUT] == [
+        "firstsent",
+        "firstcaught",
+    ]
+
+
+def test_async_streams_and_functions_that_return_streams(recorder: Recorder, sink: ListSink) -> None:
+    @record_llm("a")
+    async def asynchronous() -> AsyncIterator[str]:
+        yield "x"
+        yield "y"
+
+    @record_llm("b")
+    def returns_one() -> Iterator[str]:
+        return (letter for letter in "zw")
+
+    async def main() -> list[str]:
+        return [part async for part in asynchronous()]
+
+    with recorder, recorder.trace():
+        assert asyncio.run(main()) == ["x", "y"]
+        assert list(returns_one()) == ["z", "w"]
+    assert [one.content for one in sink.in_order() if one.kind is InteractionKind.OUTPUT] == ["xy", "zw"]
+
+
+def test_one_record_when_a_wrapper_and_a_callback_see_the_same_call(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace(user="ann"):
+        with record_llm("model", "q", call_id="run-1") as call:
+            call.output("a")
+        with record_llm("model", "q", call_id="run-1") as call:
+            call.output("a")
+    assert sink.told() == ["ann input model: q", "model output ann: a"]
+
+
+def test_threads_carry_the_trace_when_asked_to(recorder: Recorder, sink: ListSink) -> None:
+    @record_agent("boss")
+    def delegate() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(in_trace(double), range(4)))
+
+    with recorder, recorder.trace():
+        delegate()
+    boss = sink.in_order()[0]
+    tools = [one for one in sink.in_order() if one.target.name == "calculator"]
+    assert len(tools) == 4
+    assert {one.parent_id for one in tools} == {boss.id}
+
+
+def test_a_trace_goes_on_in_another_process(recorder: Recorder, sink: ListSink) -> None:
+    """What is carried is JSON; the parent comes before the child whatever the other clock says."""
+    with recorder:
+        with recorder.trace(conversation="c", trace="t"), record_agent("boss", "go"):
+            carried = carry()
+        assert current_trace() is None
+        late = Recorder(sink, recorder._folder, clock=lambda: 5.0)
+        with late, continue_trace(carried, late):
+            double(1)
+    boss, *_ = sink.in_order()
+    child = next(one for one in sink.in_order() if one.target.name == "calculator")
+    assert (child.conversation, child.trace, child.parent_id) == ("c", "t", boss.id)
+    assert child.event_time > boss.event_time
+    with pytest.raises(ValueError, match="carry"), continue_trace({"conversation": "c"}):
+        pass
+
+
+def test_outside_of_a_trace_and_of_what_is_recorded_nothing_is(sink: ListSink, tmp_path: Any) -> None:
+    assert double(2) == 4
+    options = RecordingOptions(types=frozenset({ParticipantType.TOOL}))
+    with Recorder(sink, tmp_path, options) as recorder, recorder.trace(user="ann"), record_agent("a", "q"):
+        double(3)
+    assert sink.told() == ["a input calculator: 3", "calculator output a: 6"]
+
+
+def test_secrets_are_masked_and_long_texts_shortened(sink: ListSink, tmp_path: Any) -> None:
+    options = RecordingOptions(max_content_length=60)
+    tool = record_tool("t", params={"api_key": "abc", "url": "postgres://me:pw12@host/db"})
+    with Recorder(sink, tmp_path, options) as recorder, recorder.trace(), tool as call:
+        call.output("Bearer " + "a" * 30 + " " + "x" * 100)
+    asked, answered = sink.in_order()
+    assert asked.params == {"api_key": "[secret]", "url": "postgres://[secret]@host/db"}
+    assert "aaaa" not in answered.content
+    assert answered.content.endswith("characters]")
+    assert len(answered.content) <= 60
+
+
+def test_knowledge_and_the_output_field(recorder: Recorder, sink: ListSink) -> None:
+    @record_knowledge("wiki", input_field="query", output_field="text")
+    def look_up(query: str) -> dict[str, str]:
+        return {"text": f"about {query}", "raw": "..."}
+
+    with recorder, recorder.trace(user="ann"):
+        assert look_up("tea")["raw"] == "..."
+    assert sink.told() == ["ann input wiki: tea", "wiki output ann: about tea"]

@@ -1,0 +1,175 @@
+"""The global memory: recorded once, in order, seen by each agent through its own view."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from devmem import Filter, Scope
+from devmem.recording import (
+    InteractionKind,
+    ParticipantType,
+    Recorder,
+    in_trace,
+    record_agent,
+    record_llm,
+    record_tool,
+)
+from devmem.stores import MemoryQuery, StoreSetup
+from devmem.views.call_tree import call_tree, timeline_lines, tree_lines
+from devmem_stores.conversation import ConversationConfig, ConversationMemory
+from devmem_stores.conversation.sentences import sentence
+from devmem_stores.conversation.views import View
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ConversationMemory]:
+    setup = StoreSetup(
+        name="global",
+        store_type="conversation",
+        config=ConversationConfig(memory_path="global.db"),
+        base_dir=tmp_path,
+    )
+    memory = ConversationMemory(setup)
+    memory.load()
+    yield memory
+    memory.close()
+
+
+@record_tool("calculator", input_field="x")
+def double(x: int) -> int:
+    return 2 * x
+
+
+@record_llm("model", input_field="prompt")
+def ask_model(prompt: str) -> str:
+    return prompt.upper()
+
+
+@record_agent("reviewer", input_field="text")
+def review(text: str) -> str:
+    return f"fine: {ask_model(text)}"
+
+
+@record_agent("writer", input_field="task")
+def write(task: str) -> str:
+    return review(f"{task} {double(21)}")
+
+
+def record(store: ConversationMemory, folder: Path, task: str = "sum", trace: str = "t1") -> None:
+    with (
+        Recorder(store, folder / "journal") as recorder,
+        recorder.trace(conversation="c", trace=trace, user="ann"),
+    ):
+        write(task)
+
+
+def test_a_trace_is_recorded_once_and_comes_back_as_a_tree(store: ConversationMemory, tmp_path: Path) -> None:
+    record(store, tmp_path)
+    records = store.trace("t1")
+    assert store.count_memories() == len(records) == 8
+    store.record(records)
+    assert store.count_memories() == 8, "recorded again, nothing is added"
+    (root,) = call_tree(records)
+    assert [node.call.target.name for node in root.calls] == ["calculator", "reviewer"]
+    assert [node.call.target.name for node in root.calls[1].calls] == ["model"]
+    assert root.answer is not None
+    assert root.answer.content == "fine: SUM 42"
+    lines = [line.split(" (")[0] if "->" in line else line for line in tree_lines([root])]
+    assert lines == [
+        "ann -> agent writer",
+        "  writer -> tool calculator",
+        "    = 42",
+        "  writer -> agent reviewer",
+        "    reviewer -> llm model",
+        "      = SUM 42",
+        "    = fine: SUM 42",
+        "  = fine: SUM 42",
+    ]
+    assert [line.split("  ")[1] for line in timeline_lines(records)][:2] == ["ann -> writer", "writer -> calculator"]
+
+
+def test_an_agent_sees_its_own_exchanges_and_what_it_names(store: ConversationMemory, tmp_path: Path) -> None:
+    record(store, tmp_path)
+
+    def seen(*types: ParticipantType, agent: str = "writer") -> list[str]:
+        view = View(agent=agent, counterparts=frozenset(types))
+        return [f"{one.source.name}>{one.target.name}" for one in store.view(view, 50)]
+
+    user, agent, tool = ParticipantType.USER, ParticipantType.AGENT, ParticipantType.TOOL
+    assert seen(user) == ["ann>writer", "writer>ann"]
+    assert seen(user, agent) == ["ann>writer", "writer>reviewer", "reviewer>writer", "writer>ann"]
+    assert seen(tool) == ["writer>calculator", "calculator>writer"]
+    assert seen(user, agent, agent="reviewer") == ["writer>reviewer", "reviewer>writer"]
+    assert seen(user, agent, agent="nobody") == []
+
+
+def test_the_latest_of_many_come_in_their_order_without_the_trace_in_progress(
+    store: ConversationMemory, tmp_path: Path
+) -> None:
+    for number in range(30):
+        record(store, tmp_path, f"task {number}", trace=f"t{number}")
+    query = MemoryQuery(text="anything", top_k=4, where=Filter(scope=Scope(agent="writer", user="ann", trace="t29")))
+    hits = store.search(query)
+    assert store.search(replace(query, where=Filter(unbound=("user",)))) == [], "it belongs to ann"
+    assert [hit.item.content_summary for hit in hits] == [
+        "task 28",
+        "task 28 42",
+        "fine: TASK 28 42",
+        "fine: TASK 28 42",
+    ]
+
+
+def test_the_relation_is_worded_from_the_readers_side(store: ConversationMemory, tmp_path: Path) -> None:
+    record(store, tmp_path)
+    asked, called, *_ = store.trace("t1")
+    answered = store.trace("t1")[-1]
+    assert sentence(asked) == "User ann asked agent writer: sum"
+    assert sentence(asked, me="writer") == "User ann asked you: sum"
+    assert sentence(called, me="writer") == "You called tool calculator with: 21"
+    assert sentence(answered, me="writer") == "You answered user ann: fine: SUM 42"
+    assert sentence(asked, me="writer", language="zh") == "用户ann问你:sum"
+    assert sentence(answered, language="zh") == "智能体writer回答用户ann:fine: SUM 42"
+
+
+def test_many_threads_and_agents(store: ConversationMemory, tmp_path: Path) -> None:
+    """Each interaction is there exactly once, paired, and in the right place of its tree."""
+
+    def work(recorder: Recorder, number: int) -> None:
+        chance = random.Random(number)
+        with recorder.trace(conversation=f"c{number % 3}", trace=f"t{number}"):
+
+            @record_agent(f"agent{number % 5}")
+            def agent(depth: int) -> int:
+                if chance.random() < 0.2:
+                    raise ValueError(depth)
+                if depth == 0:
+                    return double(number)
+                with ThreadPoolExecutor(2) as pool:
+                    tasks = [pool.submit(in_trace(agent), depth - 1) for _ in range(2)]
+                return sum(1 for task in tasks if task.exception() is None)
+
+            with suppress(ValueError):
+                agent(2)
+
+    with Recorder(store, tmp_path / "journal") as recorder, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: work(recorder, number), range(40)))
+    recorded = recorder.status().recorded
+    assert store.count_memories() == recorded
+    for number in range(40):
+        records = store.trace(f"t{number}")
+        inputs = {one.id: one for one in records if one.kind is InteractionKind.INPUT}
+        ends = [one for one in records if one.kind is not InteractionKind.INPUT]
+        assert sorted(one.pair_id for one in inputs.values()) == sorted(one.pair_id for one in ends)
+        times = {one.id: (one.event_time, one.sequence) for one in records}
+        for one in inputs.values():
+            assert one.parent_id is None or times[one.parent_id] < times[one.id]
+        for one in ends:
+            assert times[f"{one.pair_id}-input"] < times[one.id]
+        assert len(call_tree(records)) == 1
