@@ -1,4 +1,4 @@
-"""Messages, the queue they wait in, and the memory of those that were seen."""
+"""Messages, the queue they wait in, and the short-term memory of those that were seen."""
 
 from devmem.messages.memory import MessageMemory
 from devmem.messages.queue import Dedupe, MessageQueue
@@ -7,7 +7,15 @@ from devmem.model.blocks import AttachmentRef, KeepBlock, MessageBlock, keep_unk
 from devmem.model.message import AIMessage, Message, SystemMessage, ToolMessage, UserMessage
 from devmem.model.message_items import holds_message, item_to_message, message_to_item, readable_text
 from devmem.model.message_json import dump_message, dump_message_json, load_message, load_message_json
-from devmem.model.message_names import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF, USER_REQUIREMENT, Role, action_name
+from devmem.model.message_names import (
+    ROUTE_ALL,
+    ROUTE_NONE,
+    ROUTE_SELF,
+    USER_REQUIREMENT,
+    Role,
+    action_name,
+    action_names,
+)
 from devmem.model.payloads import Payload, PayloadData, dump_payload, load_payload, register_payload
 
 __all__ = [
@@ -31,6 +39,7 @@ __all__ = [
     "ToolMessage",
     "UserMessage",
     "action_name",
+    "action_names",
     "dump_message",
     "dump_message_json",
     "dump_payload",

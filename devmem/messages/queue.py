@@ -15,7 +15,7 @@ from devmem.model.message import Message
 from devmem.model.message_json import dump_message, json_text, load_messages, read_json
 
 Dedupe = Literal["id", "content"]
-"""What makes two messages the same: their id, or what was said (`Message.content_hash`)."""
+"""Identity of a message: its id, or its content (`Message.content_hash`)."""
 
 _PRIORITY: Final = "priority"
 
@@ -51,7 +51,7 @@ class MessageQueue:
         self._readers: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
 
     def push(self, message: Message, *, priority: int = 0) -> bool:
-        """Append a message; says whether it was queued, which `dedupe` may prevent.
+        """Append a message; return whether it was queued, which `dedupe` may prevent.
 
         Raises:
             MessageError: it is not a message.
@@ -116,7 +116,7 @@ class MessageQueue:
                 raise
 
     def empty(self) -> bool:
-        """Say whether no message waits."""
+        """Whether no message waits."""
         return not self._heap
 
     def count(self) -> int:
@@ -127,11 +127,11 @@ class MessageQueue:
         return len(self._heap)
 
     def __bool__(self) -> bool:
-        """A queue is one even when it is empty."""
+        """Return True: an empty queue is not a missing one."""
         return True
 
     def dump(self) -> str:
-        """Write what waits as JSON, in order; nothing leaves the queue.
+        """Return what waits as JSON, in order; nothing leaves the queue.
 
         Raises:
             MessageError: a message has no JSON form.
@@ -142,7 +142,7 @@ class MessageQueue:
 
     @classmethod
     def load(cls, data: str | bytes, *, dedupe: Dedupe | None = None) -> Self:
-        """Make a queue from what `dump` wrote, or MetaGPT's queue.
+        """Return the queue that `dump` wrote, or MetaGPT's queue.
 
         Raises:
             MessageError: it is not JSON, or some elements are no messages; the error names each.
@@ -166,7 +166,7 @@ class MessageQueue:
         return message.id if self._dedupe == "id" else message.content_hash()
 
     def _wake_a_task(self) -> None:
-        """Let the task that waits longest look; called with the lock held."""
+        """Wake the task that has waited longest; called with the lock held."""
         while self._readers:
             loop, future = self._readers.popleft()
             try:
@@ -177,7 +177,7 @@ class MessageQueue:
             return
 
     def _leave(self, reader: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]) -> None:
-        """Stop waiting; who was woken and does not take the message wakes the next."""
+        """Stop waiting; a task that was woken but takes no message wakes the next one."""
         with self._arrived:
             if reader in self._readers:
                 self._readers.remove(reader)

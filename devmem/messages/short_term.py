@@ -15,19 +15,19 @@ from devmem.messages.memory import MessageMemory
 from devmem.messages.queue import Dedupe
 from devmem.model.message import Message
 from devmem.model.message_json import dump_message, json_text, load_messages, read_json
-from devmem.model.message_names import Role, action_name, role_of
+from devmem.model.message_names import Role, action_name, action_names, role_of
 
 _LOG: Final = logging.getLogger(__name__)
 
 IGNORED_ID: Final = "0"
-"""The id of every message in a memory that MetaGPT kept with `ignore_id`."""
+"""Id of every message in a memory that MetaGPT kept with `ignore_id`."""
 
 
 class ShortTermMemory(MessageMemory):
-    """Messages in the order in which they were added, each once; lists that it gives belong to the caller.
+    """Messages in the order in which they were added, each once; returned lists belong to the caller.
 
-    It is safe to use from several threads. A look-up by id, position, action, role, speaker or time costs what it
-    gives, however many messages there are; `get_by_content` looks into every message.
+    It is safe to use from several threads. The cost of a look-up by id, position, action, role, speaker or time depends
+    on the number of messages that it returns, not on the number of all; `get_by_content` reads every message.
     """
 
     def __init__(self, *, dedupe: Dedupe = "id", max_messages: int | None = None) -> None:
@@ -35,7 +35,7 @@ class ShortTermMemory(MessageMemory):
 
         Args:
             dedupe: what makes a message known: its id, or with `content` also what was said (`Message.content_hash`).
-            max_messages: how many to keep, the oldest go first; None keeps all.
+            max_messages: maximum number of messages, the oldest go first; None keeps all.
 
         Raises:
             MessageError: an argument is out of range.
@@ -50,7 +50,7 @@ class ShortTermMemory(MessageMemory):
         self._index = MessageIndex(by_content=dedupe == "content")
 
     def add(self, message: Message) -> bool:
-        """Append a message; says whether it was new.
+        """Append a message; return whether it was new.
 
         Raises:
             MessageError: it is not a message.
@@ -65,7 +65,7 @@ class ShortTermMemory(MessageMemory):
             return True
 
     def add_batch(self, messages: Iterable[Message]) -> list[Message]:
-        """Append messages; gives those that were new, in order.
+        """Append messages; return those that were new, in order.
 
         Raises:
             MessageError: one is not a message; none was added.
@@ -75,7 +75,7 @@ class ShortTermMemory(MessageMemory):
             return [message for message in checked if self.add(message)]
 
     def update(self, message: Message) -> bool:
-        """Put a message in the place of the one with its id, as after `with_metadata`; says whether there was one.
+        """Put a message in the place of the one with its id, as after `with_metadata`; return whether there was one.
 
         Raises:
             MessageError: it is not a message.
@@ -88,27 +88,31 @@ class ShortTermMemory(MessageMemory):
             return number is not None
 
     def __contains__(self, message: object) -> bool:
-        """Say whether a message, or the message of an id, is known."""
+        """Whether a message, or the message with an id, is known."""
         if not isinstance(message, Message | str):
             return False
         key = self._index.key(message) if isinstance(message, Message) else ""
         with self._lock:
             return self._index.number_of(message if isinstance(message, str) else message.id, key) is not None
 
-    def find_news(self, observed: Iterable[Message], k: int = 0) -> list[Message]:
-        """Give those observed messages that are not known, each once and in order; nothing is added.
+    def find_news(self, observed: Iterable[Message], k: int = 0, *, within: int = 0) -> list[Message]:
+        """Return those observed messages that are not known, each once and in order; nothing is added.
 
         Args:
-            observed: what came in.
-            k: at most so many of them, the last ones; 0 gives all.
+            observed: incoming messages.
+            k: maximum number of messages returned, the last ones; 0 returns all.
+            within: number of newest messages that count as known, what MetaGPT's `Memory` calls `k`; 0 means all.
 
         Raises:
-            MessageError: one is not a message, or `k` is negative.
+            MessageError: one is not a message, or a number is negative.
         """
         _check_count(k)
+        _check_count(within)
         keyed = [(self._index.key(_checked(message)), message) for message in observed]
         with self._lock:
-            unknown = [pair for pair in keyed if self._index.number_of(pair[1].id, pair[0]) is None]
+            first = self._index.first_of_newest(within) if within else 0
+            numbered = [(key, message, self._index.number_of(message.id, key)) for key, message in keyed]
+        unknown = [(key, message) for key, message, number in numbered if number is None or number < first]
         ids: set[str] = set()
         contents: set[str] = set()
         news: list[Message] = []
@@ -120,7 +124,7 @@ class ShortTermMemory(MessageMemory):
         return news[-k:] if k else news
 
     def get(self, k: int = 0) -> list[Message]:
-        """Give the `k` newest messages, oldest first; 0 gives all.
+        """Return the `k` newest messages, oldest first; 0 gives all.
 
         Raises:
             MessageError: `k` is negative.
@@ -131,20 +135,20 @@ class ShortTermMemory(MessageMemory):
             return self._index.slice(max(0, count - k) if k else 0, count)
 
     def get_by_id(self, message_id: str) -> Message | None:
-        """Give the message of an id; None when it is not known."""
+        """Return the message with an id; None when it is not known."""
         with self._lock:
             number = self._index.number_of(message_id)
-            return None if number is None else self._index.give([number])[0]
+            return None if number is None else self._index.messages([number])[0]
 
     def get_by_position(self, position: int) -> Message | None:
-        """Give the message at a position: 0 is the oldest, -1 the newest; None where there is none."""
+        """Return the message at a position: 0 is the oldest, -1 the newest; None where there is none."""
         with self._lock:
             count = len(self._index)
             at = position + count if position < 0 else position
-            return self._index.slice(at, at + 1)[0] if 0 <= at < count else None
+            return self._index.at(at) if 0 <= at < count else None
 
     def get_by_role(self, role: Role | str) -> list[Message]:
-        """Give the messages of a role, oldest first.
+        """Return the messages of a role, oldest first.
 
         Raises:
             MessageError: there is no such role; a speaker is found with `get_by_source`.
@@ -153,36 +157,36 @@ class ShortTermMemory(MessageMemory):
             return self._index.by_role(role_of(role))
 
     def get_by_source(self, source: object) -> list[Message]:
-        """Give the messages of a speaker (`action_name`), oldest first."""
+        """Return the messages of a speaker (`action_name`), oldest first."""
         with self._lock:
             return self._index.by_source(action_name(source))
 
     def get_by_action(self, action: object) -> list[Message]:
-        """Give the messages that an action (`action_name`) caused, oldest first."""
+        """Return the messages that an action (`action_name`) caused, oldest first."""
         return self.get_by_actions([action])
 
-    def get_by_actions(self, actions: Iterable[object]) -> list[Message]:
-        """Give the messages that any of the actions caused, oldest first."""
-        names = [action_name(action) for action in actions]
+    def get_by_actions(self, actions: object) -> list[Message]:
+        """Return the messages that any of the actions caused, oldest first; a string is one action."""
+        names = action_names(actions)
         with self._lock:
             return self._index.by_action(*names)
 
     def actions(self) -> list[str]:
-        """Name the actions that caused the messages there are; the empty name stands for none."""
+        """Return the names of the actions that caused messages; the empty name stands for none."""
         with self._lock:
             return self._index.actions()
 
     def get_by_time(self, *, after: float = -inf, before: float = inf) -> list[Message]:
-        """Give the messages made from `after` on and before `before` (seconds since the epoch), as they were added."""
+        """Return the messages made from `after` until before `before` (seconds since the epoch), in the order added."""
         with self._lock:
-            return self._index.give(self._index.by_time(after, before))
+            return self._index.messages(self._index.by_time(after, before))
 
     def get_by_content(self, text: str) -> list[Message]:
-        """Give the messages whose content holds a text, letter by letter, oldest first."""
+        """Return the messages whose content holds a text, verbatim, oldest first."""
         return [message for message in self.get() if text in message.content]
 
     def try_remember(self, keyword: str) -> list[Message]:
-        """Do `get_by_content`, under MetaGPT's other name."""
+        """Return `get_by_content(keyword)`: MetaGPT's other name for it."""
         return self.get_by_content(keyword)
 
     def count(self) -> int:
@@ -193,17 +197,17 @@ class ShortTermMemory(MessageMemory):
         return len(self._index)
 
     def __bool__(self) -> bool:
-        """A memory is one even when it is empty."""
+        """Return True: an empty memory is not a missing one."""
         return True
 
     def delete(self, message: Message | str) -> bool:
-        """Forget a message, or the message of an id; says whether it was known."""
+        """Forget a message, or the message with an id; return whether it was known."""
         with self._lock:
             number = self._index.number_of(message if isinstance(message, str) else message.id)
             return number is not None and self._forget([number]) == 1
 
     def delete_newest(self) -> Message | None:
-        """Forget the message that was added last and give it; None when there is none."""
+        """Forget and return the message that was added last; None when there is none."""
         with self._lock:
             newest = self.get_by_position(-1)
             if newest is not None:
@@ -213,7 +217,7 @@ class ShortTermMemory(MessageMemory):
     def trim(self, *, keep: int | None = None, before: float | None = None) -> int:
         """Forget all but the `keep` messages added last, and those made before a time (seconds since the epoch).
 
-        Gives how many were forgotten.
+        Return the number of forgotten messages.
 
         Raises:
             MessageError: `keep` is negative.
@@ -228,7 +232,7 @@ class ShortTermMemory(MessageMemory):
             return forgotten
 
     def clear(self) -> int:
-        """Forget everything; gives how many messages there were."""
+        """Forget everything; return the number of messages."""
         with self._lock:
             count = len(self._index)
             self._index = MessageIndex(by_content=self.dedupe == "content")
@@ -240,7 +244,7 @@ class ShortTermMemory(MessageMemory):
         return len(numbers)
 
     def dump(self) -> str:
-        """Write everything as JSON: the settings, and the messages with their classes.
+        """Return everything as JSON: the settings, and the messages with their classes.
 
         Raises:
             MessageError: a message has no JSON form.
@@ -250,7 +254,7 @@ class ShortTermMemory(MessageMemory):
 
     @staticmethod
     def load(data: str | bytes) -> ShortTermMemory:
-        """Make a memory from what `dump` wrote, or from MetaGPT's (`storage`, `ignore_id`).
+        """Return the memory that `dump` wrote, or MetaGPT's (`storage`, `ignore_id`).
 
         Raises:
             MessageError: it is neither, or some elements are no messages; the error names each.
@@ -267,7 +271,7 @@ class ShortTermMemory(MessageMemory):
             raise MessageError(f"`max_messages` is a whole number or null, not {limit!r}")
         memory = ShortTermMemory(dedupe=dedupe, max_messages=limit)
         if again := len(messages) - len(memory.add_batch(messages)):
-            _LOG.warning("%d message(s) are there twice in what was loaded; each is kept once", again)
+            _LOG.warning("%d message(s) stand twice in the loaded data; each is kept once", again)
         return memory
 
 
@@ -279,4 +283,4 @@ def _checked(message: Message) -> Message:
 
 def _check_count(count: int) -> None:
     if count < 0:
-        raise MessageError(f"how many messages cannot be negative: {count}")
+        raise MessageError(f"a number of messages cannot be negative: {count}")

@@ -66,12 +66,20 @@ def action_name(action: object) -> str:
     return f"{module}.{name}" if module else name
 
 
+def action_names(actions: object) -> list[str]:
+    """Return the names of one action or of several; a string or a class is one, also where several are expected.
+
+    Raises:
+        MessageError: as `action_name`.
+    """
+    several = isinstance(actions, Iterable) and not isinstance(actions, str | type)
+    return [action_name(each) for each in (actions if several else [actions])]  # type: ignore[attr-defined]
+
+
 def addresses(send_to: object) -> frozenset[str]:
     """Return the names of one addressee or several; no name means everybody.
 
     Raises:
         MessageError: as `action_name`.
     """
-    several = isinstance(send_to, Iterable) and not isinstance(send_to, str | type)
-    names = frozenset(action_name(each) for each in (send_to if several else [send_to]))  # type: ignore[attr-defined]
-    return names - {""} or frozenset({ROUTE_ALL})
+    return frozenset(action_names(send_to)) - {""} or frozenset({ROUTE_ALL})

@@ -1,4 +1,4 @@
-"""What a message is: known by its id, unchangeable, named and routed without surprises."""
+"""Message: what a message is: known by its id, unchangeable, named and routed without surprises."""
 
 from __future__ import annotations
 

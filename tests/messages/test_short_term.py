@@ -261,7 +261,7 @@ def test_metagpts_memory_is_read(caplog: pytest.LogCaptureFixture) -> None:
     assert contents(loaded.get_by_action("x.Y")) == contents(loaded.get_by_source("ann")) == ["a"]
     with caplog.at_level(logging.WARNING):
         assert contents(ShortTermMemory.load(stored % "false").get()) == ["a"]
-    assert "1 message(s) are there twice" in caplog.text
+    assert "1 message(s) stand twice" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -302,3 +302,25 @@ def test_many_threads() -> None:
     assert len(set(kept)) == len(kept) == memory.count() <= 150
     assert sorted(memory.get_by_actions(memory.actions()), key=kept.index) == kept
     assert sorted(memory.get_by_time(), key=kept.index) == kept
+
+
+def test_news_can_be_what_is_not_among_the_newest_as_in_metagpt() -> None:
+    """MetaGPT's `find_news(observed, k)` compares with the last `k` messages; devmem's `k` limits the answer."""
+    messages = [Message(f"message {number}", id=str(number)) for number in range(5)]
+    memory = ShortTermMemory()
+    memory.add_batch(messages)
+    new = Message("new", id="new")
+    assert memory.find_news([*messages, new], within=2) == [*messages[:3], new]
+    assert memory.find_news([*messages, new], k=2, within=2) == [messages[2], new]
+    assert memory.find_news([*messages, new], within=99) == [new]
+    assert memory.find_news([*messages, new]) == [new]
+    with pytest.raises(MessageError, match="negative: -1"):
+        memory.find_news([], within=-1)
+
+
+def test_one_action_may_be_given_without_a_list() -> None:
+    """A string is one action, not its letters."""
+    memory = ShortTermMemory()
+    memory.add_batch([Message("a", cause_by="Write"), Message("b", cause_by="W"), Message("c", cause_by="Read")])
+    assert [message.content for message in memory.get_by_actions("Write")] == ["a"]
+    assert [message.content for message in memory.get_by_actions(["Write", "Read"])] == ["a", "c"]

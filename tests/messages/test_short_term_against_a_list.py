@@ -1,4 +1,4 @@
-"""Whatever is done to a short-term memory, it gives what a plain list would."""
+"""Whatever is done to a short-term memory, it returns what a plain list would."""
 
 from __future__ import annotations
 

@@ -1,45 +1,44 @@
-"""From what was said to items, and back: the items keep everything, whatever becomes of a conversation's state."""
+"""Messages of a conversation as items, and back: the items keep everything, whatever becomes of the state."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from pydantic import JsonValue
+
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.messages import Message, Role, dump_message, load_message
+from devmem.messages import Message, Role, holds_message, item_to_message, message_to_item
 from devmem.stores import Provenance, SourceKind, item_from, shorten, skipped, strip_frames
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.state import Entry, spoken
 
-MESSAGE: Final = "brain_message"
-"""Key in an item's metadata: the message that it keeps, without what the snapshot holds, or `exchange`."""
-KNOWLEDGE: Final = "brain_knowledge"
-"""Key in an item's metadata: it was not said, but is known."""
+KIND_KEY: Final = "brain_message"
+"""Metadata key of what a conversation wrote: `message` or `exchange`; devmem 0.1.0 kept the message itself under it."""
+KNOWLEDGE_KEY: Final = "brain_knowledge"
+"""Metadata key of an item that keeps knowledge, which nobody said."""
 _WHO: Final = re.compile(r"\A\((?:system|user|assistant|tool)\) ")
 
 
 def item_of(message: Message, key: ChatKey, *, knowledge: bool, length: int, now: float) -> MemoryItem:
-    """Make the item that keeps one message; `length` is that of what is shown of it, in characters."""
-    snapshot = MemoryContentSnapshot.from_message(message)
-    said = message.role is Role.USER or knowledge
-    form = {name: value for name, value in dump_message(message).items() if name not in ("content", "blocks")}
-    return MemoryItem(
-        id=key.item_id(message.id),
-        content_summary=shorten(message.text() if knowledge else spoken(message), length),
-        metadata={**message.metadata, MESSAGE: form, **({KNOWLEDGE: True} if knowledge else {})},
-        created_at=now,
-        event_time=message.created_at,
-        input_snapshot=snapshot if said else None,
-        output_snapshot=None if said else snapshot,
+    """Return the item that keeps one message; `length` is the maximum number of characters of its summary."""
+    told = message.role is Role.USER or knowledge
+    item = message_to_item(
+        message,
+        item_id=key.item_id(message.id),
         scope=key.scope(),
-        provenance=Provenance(kind=SourceKind.USER if said else SourceKind.NODE, name=message.source),
+        summary=shorten(message.text() if knowledge else spoken(message), length),
+        stored_at=now,
+        as_input=told,
     )
+    marks: dict[str, JsonValue] = {KIND_KEY: "message", **({KNOWLEDGE_KEY: True} if knowledge else {})}
+    provenance = Provenance(kind=SourceKind.USER if told else SourceKind.NODE, name=message.source)
+    return replace(item, metadata={**message.metadata, **item.metadata, **marks}, provenance=provenance)
 
 
 def item_of_exchange(payload: MemoryWritePayload, *, length: int, now: float) -> MemoryItem | WriteOutcome:
-    """Make the item that keeps what a node was told and what it answered; the outcome says why there is none."""
+    """Return the item that keeps the input of a node and its answer, or the outcome that explains why there is none."""
     asked, answered = strip_frames(payload.inputs_text).strip(), payload.output_text().strip()
     if not asked and not answered:
         return skipped("neither the input nor the output has a text")
@@ -52,29 +51,31 @@ def item_of_exchange(payload: MemoryWritePayload, *, length: int, now: float) ->
         lines.append(speaker + shorten(answered, max(room, 20)))
     item = item_from(payload, "\n".join(lines), created_at=now)
     whole = payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked else None)
-    return replace(item, input_snapshot=whole, metadata={**item.metadata, MESSAGE: "exchange"})
+    return replace(item, input_snapshot=whole, metadata={**item.metadata, KIND_KEY: "exchange"})
 
 
 def was_said(item: MemoryItem) -> bool:
-    """Say whether an item keeps something of a conversation, and did not come from an import."""
-    return MESSAGE in item.metadata and not item.metadata.get(KNOWLEDGE)
+    """Whether an item keeps what somebody said in a conversation; imports and knowledge do not."""
+    return belongs_to_conversation(item) and not item.metadata.get(KNOWLEDGE_KEY)
+
+
+def belongs_to_conversation(item: MemoryItem) -> bool:
+    """Whether an item was written by a conversation; an import was not."""
+    return KIND_KEY in item.metadata
 
 
 def entries_of_exchange(item: MemoryItem, payload: MemoryWritePayload) -> list[Entry]:
-    """Give the messages of an exchange: what the node was told, and its answer."""
+    """Return the messages of an exchange: the input of the node, and its answer."""
     asked, answered = strip_frames(payload.inputs_text).strip(), payload.output_text().strip()
     return _entries(item, asked, answered)
 
 
 def entries_of(item: MemoryItem) -> list[Entry]:
-    """Give the messages that an item keeps."""
-    form = item.metadata.get(MESSAGE)
-    if not isinstance(form, Mapping):
-        asked, answered = item.input_snapshot, item.output_snapshot
-        return _entries(item, _plain(asked), answered.text.strip() if answered else "")
-    snapshot = item.input_snapshot or item.output_snapshot or MemoryContentSnapshot(text=item.content_summary)
-    message = load_message({**form, "content": snapshot.text})
-    return [Entry(message=replace(message, blocks=tuple(snapshot.to_message_blocks())), item_id=item.id)]
+    """Return the messages that an item keeps."""
+    if holds_message(item):
+        return [Entry(message=item_to_message(item), item_id=item.id)]
+    asked, answered = item.input_snapshot, item.output_snapshot
+    return _entries(item, _plain(asked), answered.text.strip() if answered else "")
 
 
 def _entries(item: MemoryItem, asked: str, answered: str) -> list[Entry]:

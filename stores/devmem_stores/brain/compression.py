@@ -1,4 +1,4 @@
-"""Turning older messages into summaries, and summaries into summaries of a higher level."""
+"""Compression of a conversation: older messages become summaries, and summaries become summaries of a higher level."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from devmem.stores import Backoff, estimate_tokens
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.errors import BrainBusyError
 from devmem_stores.brain.keys import ChatKey
-from devmem_stores.brain.message_log import StateKeeper
 from devmem_stores.brain.state import BrainState, Entry, Summary, spoken
-from devmem_stores.brain.summarizing import Summarized, Summarizer
+from devmem_stores.brain.state_store import StateStore
+from devmem_stores.brain.summarizer import Summarized, Summarizer
 
 _LONGEST_PAUSE: Final = 300.0
 _STEPS_A_WRITE: Final = 5
-"""One for the messages, and one for each level that fills up with it; a longer backlog goes on with the next write."""
+"""One step for the messages, and one for each level that it fills; a longer backlog continues with the next write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The next thing to summarize: messages, or summaries of one level."""
+    """One step of compression: messages, or summaries of one level, to summarize."""
 
     entries: tuple[Entry, ...] = ()
     summaries: tuple[Summary, ...] = ()
 
     def text(self) -> str:
-        """Give what is to be summarized, a line each."""
+        """Return the text to summarize, a line for each message or summary."""
         return "\n".join([*(spoken(e.message) for e in self.entries), *(s.text for s in self.summaries)])
 
     def summary(self, made: Summarized) -> Summary:
-        """Make the summary of it: from when to when, and of what."""
+        """Return the summary with its time span and sources."""
         times = [e.message.created_at for e in self.entries]
         sources = dict.fromkeys(
             [*(e.item_id for e in self.entries), *(source for s in self.summaries for source in s.sources)]
@@ -53,10 +53,10 @@ class Step:
 
 
 def next_step(state: BrainState, config: BrainConfig, *, all_older: bool = False) -> Step | None:
-    """Say what is to be summarized next; None when the state is small enough.
+    """Return the next step of compression; None when the state is small enough.
 
-    The latest messages are never summarized, and the messages of one exchange only together. `all_older` summarizes
-    every older message, however few they are.
+    The latest messages are never summarized, and the messages of one exchange only together. With `all_older` every
+    older message is summarized, however few they are.
     """
     for level in sorted({summary.level for summary in state.summaries}):
         alike = [summary for summary in state.summaries if summary.level == level]
@@ -72,7 +72,7 @@ def next_step(state: BrainState, config: BrainConfig, *, all_older: bool = False
 
 
 def _whole_items(entries: tuple[Entry, ...], count: int) -> tuple[Entry, ...]:
-    """Give the first messages, so many at most, without a part of an exchange."""
+    """Return at most `count` of the first messages, none of them without the rest of its exchange."""
     count = min(max(count, 0), len(entries))
     while 0 < count < len(entries) and entries[count - 1].item_id == entries[count].item_id:
         count -= 1
@@ -80,7 +80,7 @@ def _whole_items(entries: tuple[Entry, ...], count: int) -> tuple[Entry, ...]:
 
 
 def replaced(state: BrainState, step: Step, summary: Summary) -> BrainState:
-    """Put a summary in the place of what it was made of; a state that does not hold all of that stays as it is."""
+    """Return the state with a summary in place of its sources; a state that does not hold all of these is unchanged."""
     gone = {(entry.item_id, entry.message.id) for entry in step.entries}
     kept = tuple(entry for entry in state.entries if (entry.item_id, entry.message.id) not in gone)
     merged = {old.id for old in step.summaries}
@@ -93,30 +93,30 @@ def replaced(state: BrainState, step: Step, summary: Summary) -> BrainState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compressed:
-    """What compressing a conversation came to."""
+    """Result of compressing a conversation."""
 
     messages: int = 0
-    """So many messages of the history are in summaries now."""
+    """Number of messages that were summarized."""
     failure: Exception | None = None
-    """Why it went no further; what is not summarized stays in the history."""
+    """Error that ended it; messages that are not summarized stay in the history."""
 
 
 class Compressor:
-    """Compresses conversations; the model is asked while nothing is locked, and left in peace after it failed."""
+    """Compresses conversations; the model is called while nothing is locked, and backs off after a failure."""
 
     def __init__(
-        self, config: BrainConfig, keeper: StateKeeper, summarizer: Summarizer, clock: Callable[[], float]
+        self, config: BrainConfig, states: StateStore, summarizer: Summarizer, clock: Callable[[], float]
     ) -> None:
-        self._config, self._keeper, self._summarizer = config, keeper, summarizer
+        self._config, self._states, self._summarizer = config, states, summarizer
         self._busy: set[ChatKey] = set()
         self._lock = threading.Lock()
         self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=clock)
         self._last: Exception | None = None
 
     def compress(self, key: ChatKey, state: BrainState, *, all_older: bool = False) -> Compressed:
-        """Summarize until the state is small enough; a conversation that another thread is at is left to it.
+        """Summarize until the state is small enough; a conversation that another thread compresses is left to it.
 
-        `all_older` summarizes all but the latest messages, and asks a model that failed before at once.
+        With `all_older` all but the latest messages are summarized, and the model is called whatever failed before.
         """
         if next_step(state, self._config, all_older=all_older) is None:
             return Compressed()
@@ -152,8 +152,8 @@ class Compressor:
         return Compressed(messages=messages)
 
     def _put(self, key: ChatKey, step: Step, summary: Summary) -> BrainState | None:
-        """Put a summary into the state that is kept; None when another process was faster."""
-        state = self._keeper.update(key, lambda state: replaced(state, step, summary)).state
+        """Store a summary and return the new state; None when another process was faster."""
+        state = self._states.update(key, lambda state: replaced(state, step, summary)).state
         return state if state is not None and any(one.id == summary.id for one in state.summaries) else None
 
     def _failed(self, error: Exception) -> None:

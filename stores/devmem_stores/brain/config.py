@@ -1,4 +1,4 @@
-"""What a `brain` store can be told."""
+"""Configuration of the `brain` store type."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class RedisConfig(ConfigModel):
     password: SecretStr | None = None
     """Password, when it is not part of the address."""
     ttl: float = Field(default=1800.0, gt=0)
-    """Seconds that a conversation stays in Redis after its last change; it stays in the file."""
+    """Seconds until a conversation expires in Redis after its last change; it stays in the file."""
     prefix: str | None = None
     """First part of the keys `prefix:user:chat`; absent takes the store's name."""
     timeout: float = Field(default=2.0, gt=0, json_schema_extra={"advanced": True})
-    """Seconds that Redis may take to answer."""
+    """Seconds to wait for an answer of Redis."""
     retry_after: float = Field(default=5.0, gt=0, json_schema_extra={"advanced": True})
-    """Seconds that Redis is left in peace after it failed; twice as long each time that it fails again, up to 60."""
+    """First pause in seconds after Redis failed; it doubles with each further failure, up to 60."""
 
     @field_validator("url")
     @classmethod
@@ -42,25 +42,26 @@ class BrainConfig(CollectionConfig):
     redis: RedisConfig | None = None
     """Redis in front of the file; absent keeps the state in the file alone."""
     llm: ChatConfig | None = Field(default=None, title="Language model")
-    """Who summarizes, rewrites and compares; absent summarizes by choosing sentences, and rewrites nothing."""
+    """Model that summarizes, rewrites and compares; without one, summaries are selected sentences and nothing is
+    rewritten."""
     language: Literal["auto", "en", "zh"] = "auto"
-    """Language of the prompts; `auto` goes by the text."""
+    """Language of the prompts; `auto` detects that of the text."""
     max_messages: int = Field(default=10, ge=2)
-    """So many messages before the latest ones become one summary."""
+    """Number of messages before the latest ones that become one summary."""
     max_tokens: int = Field(default=4000, ge=50)
-    """Estimated tokens of the history beyond which all but its latest messages become summaries sooner."""
+    """Maximum number of estimated tokens of the history; beyond it older messages are summarized sooner."""
     keep_messages: int = Field(default=2, ge=1)
-    """Latest messages that are never summarized."""
+    """Number of latest messages that are never summarized."""
     summaries_per_level: int = Field(default=10, ge=2)
-    """So many summaries of one level become one of the next."""
+    """Number of summaries of one level that become one of the next."""
     summary_words: int = Field(default=200, ge=20)
-    """Words of one summary."""
+    """Maximum number of words of a summary."""
     window: int = Field(default=1480, ge=100, json_schema_extra={"advanced": True})
-    """Characters that the model summarizes at once; a longer text goes through in overlapping windows."""
+    """Maximum number of characters that the model summarizes at once; a longer text is split into windows."""
     max_content_length: int = Field(default=500, ge=50)
-    """Characters of an item's summary that is shown; all of the text is kept, and found by words and meaning."""
+    """Maximum number of characters of an item's summary; the whole text is kept and searched."""
 
     @property
     def llm_model(self) -> ChatConfig | None:
-        """The language model; None when the store is to do without one."""
+        """Configuration of the language model; None where the store does without one."""
         return None if self.llm is None or self.llm.provider == "extractive" else self.llm

@@ -1,4 +1,4 @@
-"""One conversation of one user: what was said, what is known, and what can be made of it."""
+"""One conversation of one user: its messages, its knowledge, and what a language model derives from them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from devmem.stores import WriteStatus, skipped
 from devmem_stores.brain.archive import item_of
 from devmem_stores.brain.compression import Compressed
 from devmem_stores.brain.errors import BrainBusyError
-from devmem_stores.brain.forms import to_metagpt_history_format
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import Rewriting
+from devmem_stores.brain.metagpt_helpers import to_metagpt_history_format
 from devmem_stores.brain.services import Services
 from devmem_stores.brain.state import BrainState, Entry, Summary, refusal, with_entries
 
@@ -26,20 +26,20 @@ _FOR_A_TITLE: Final = 500
 
 
 class Conversation:
-    """What MetaGPT's brain memory does for one chat, on a store that loses nothing.
+    """The interface of MetaGPT's brain memory for one chat, on a store that loses nothing.
 
-    Every change is kept when the call returns. Every method may wait for Redis, a file or a language model, and has a
-    twin for event loops; several threads and processes may use one conversation.
+    Every change is durable when the call returns. A method may wait for Redis, a file or a language model, and has an
+    async twin (`Brain`); several threads and processes may use one conversation.
     """
 
-    def __init__(self, key: ChatKey, parts: Services) -> None:
+    def __init__(self, key: ChatKey, services: Services) -> None:
         self.key = key
-        self._parts = parts
+        self._services = services
 
     def snapshot(self) -> BrainState:
-        """Give the state as it is now; it has every property and question of this class that needs no model."""
-        state = self._parts.keeper.load(self.key).state
-        return state if state is not None else self._parts.rebuilt(self.key)
+        """Return the state as it is now, which has every property of this class that needs no model."""
+        state = self._services.states.load(self.key).state
+        return state if state is not None else self._services.rebuilt(self.key)
 
     @property
     def history(self) -> list[Message]:
@@ -48,12 +48,12 @@ class Conversation:
 
     @property
     def knowledge(self) -> list[Message]:
-        """What is known beside what was said."""
+        """Messages that add knowledge beside the conversation."""
         return self.snapshot().knowledge
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
-        """What stands for the older messages, in the order of what it tells."""
+        """Summaries of the older messages, in the order of these messages."""
         return self.snapshot().summaries
 
     @property
@@ -68,7 +68,7 @@ class Conversation:
 
     @property
     def is_history_available(self) -> bool:
-        """Say whether anything was said."""
+        """Whether anything was said."""
         return self.snapshot().is_history_available
 
     @property
@@ -78,37 +78,41 @@ class Conversation:
 
     @property
     def last_talk(self) -> str | None:
-        """What the user said last, until it is taken."""
+        """Last message of the user, until `pop_last_talk` takes it."""
         return self.snapshot().last_talk
 
     @property
     def is_dirty(self) -> bool:
-        """Say whether a change is not yet where it should be: in Redis where one is configured, else in the file."""
-        return self._parts.keeper.is_dirty(self.key)
+        """Whether a change is not yet where it should be: in Redis where one is configured, else in the file."""
+        return self._services.states.is_dirty(self.key)
 
     def exists(self, text: str) -> bool:
-        """Say whether a message of the history has exactly this text."""
+        """Whether a message of the history has exactly this text."""
         return self.snapshot().exists(text)
 
     def get_knowledge(self) -> str:
-        """Give all that is known, a line each."""
+        """Return the knowledge, a line for each message."""
         return self.snapshot().get_knowledge()
 
     def to_metagpt_history_format(self) -> str:
-        """Give the history as JSON: a list of `{"content": ..., "role": ...}`."""
+        """Return the history as JSON: a list of `{"content": ..., "role": ...}`."""
         return to_metagpt_history_format(self.history)
 
     def sources(self, summary: Summary) -> list[MemoryItem]:
-        """Give the items that a summary was made of."""
-        return self._parts.archive.get(list(summary.sources))
+        """Return the items that a summary was made of."""
+        return self._services.archive.get(list(summary.sources))
 
     def add_talk(self, message: Message | str) -> WriteOutcome:
-        """Add what the user said; it is what `pop_last_talk` takes."""
+        """Add a message of the user, which `pop_last_talk` takes.
+
+        Raises:
+            MessageError: it is neither a message nor a text.
+        """
         said = self._message(message, Role.USER)
         return self._add(said, lambda state: replace(state, last_talk=said.content))
 
     def add_answer(self, message: Message | str) -> WriteOutcome:
-        """Add what was answered."""
+        """Add an answer; raises as `add_talk`."""
         return self._add(self._message(message, Role.ASSISTANT))
 
     def add_history(self, message: Message) -> WriteOutcome:
@@ -119,7 +123,7 @@ class Conversation:
         return self._add(message)
 
     def add_knowledge(self, message: Message | str) -> WriteOutcome:
-        """Add something to know beside what was said."""
+        """Add knowledge beside the conversation; raises as `add_talk`."""
         known = self._message(message, Role.SYSTEM) if isinstance(message, str) else message
         if not known.text().strip():
             return skipped("the message has no text")
@@ -133,26 +137,26 @@ class Conversation:
         return self._changed(added, self._archived(known, knowledge=True))
 
     def pop_last_talk(self) -> str | None:
-        """Take what the user said last; of several who ask for it, one gets it."""
+        """Return and clear the last message of the user; of several callers one gets it."""
         taken: list[str | None] = []
 
         def take(state: BrainState) -> BrainState:
             taken[:] = [state.last_talk]
             return replace(state, last_talk=None)
 
-        self._parts.keeper.update(self.key, take, fresh=self._fresh())
+        self._services.states.update(self.key, take, fresh=self._fresh())
         return taken[0]
 
     def set_history_summary(self, summary: str) -> WriteOutcome:
-        """Let a text stand for all but the latest messages, and keep that; giving it again changes nothing."""
+        """Replace all but the latest messages by a summary; setting the same text again changes nothing."""
         if not summary.strip():
             return skipped("the summary is empty")
-        now = self._parts.clock()
+        now = self._services.clock()
 
         def told(state: BrainState) -> BrainState:
             if state.historical_summary == summary:
                 return state
-            latest = state.entries[-self._parts.config.keep_messages :]
+            latest = state.entries[-self._services.config.keep_messages :]
             first = {entry.item_id for entry in latest}
             older = [entry for entry in state.entries if entry.item_id not in first]
             return replace(state, entries=state.entries[len(older) :], summaries=(_given(summary, state, older, now),))
@@ -168,21 +172,21 @@ class Conversation:
         text = self.snapshot().whole_text()
         if len(text) < limit:
             return text
-        return self._parts.summarizer.summarize(text, max_words=max_words, keep_language=keep_language).text
+        return self._services.summarizer.summarize(text, max_words=max_words, keep_language=keep_language).text
 
     def compress(self) -> int:
-        """Summarize all but the latest messages now; gives how many messages that were.
+        """Summarize all but the latest messages now; return the number of messages.
 
         Raises:
             ChatModelError: the language model gave no answer; what is not summarized stays in the history.
         """
-        done = self._parts.compressor.compress(self.key, self.snapshot(), all_older=True)
+        done = self._services.compressor.compress(self.key, self.snapshot(), all_older=True)
         if done.failure is not None:
             raise done.failure
         return done.messages
 
     def get_title(self, max_words: int = 5) -> str:
-        """Give the conversation a title, and change nothing; `New` when nothing was said.
+        """Return a title for the conversation, and change nothing; `New` when nothing was said.
 
         Raises:
             ChatModelError: the language model gave no answer.
@@ -190,18 +194,18 @@ class Conversation:
         state = self.snapshot()
         if not state.is_history_available:
             return _NEW
-        if self._parts.config.llm_model is None:
+        if self._services.config.llm_model is None:
             said = [state.historical_summary, *(message.content for message in state.history)]
-            return self._parts.thinker.title(next(text for text in said if text.strip()), max_words)
-        return self._parts.thinker.title(self.summarize(_FOR_A_TITLE), max_words)
+            return self._services.llm_tasks.title(next(text for text in said if text.strip()), max_words)
+        return self._services.llm_tasks.title(self.summarize(_FOR_A_TITLE), max_words)
 
     def is_related(self, text1: str, text2: str) -> bool:
-        """Say whether the first text is about what the second one is about.
+        """Whether the first text is about what the second one is about.
 
         Raises:
             ChatModelError: the language model gave no answer, or neither TRUE nor FALSE.
         """
-        return self._parts.thinker.is_related(text1, text2)
+        return self._services.llm_tasks.is_related(text1, text2)
 
     def rewrite(self, sentence: str, context: str) -> Rewriting:
         """Put what a sentence leaves to its context into it; without a model it comes back unchanged, and says so.
@@ -209,35 +213,35 @@ class Conversation:
         Raises:
             ChatModelError: the language model gave no answer.
         """
-        return self._parts.thinker.rewrite(sentence, context)
+        return self._services.llm_tasks.rewrite(sentence, context)
 
     def save(self) -> bool:
-        """Bring to Redis, or to the file, what could not go there before; gives whether all of it is there now."""
-        self._parts.keeper.flush()
+        """Write to Redis, or to the file, what could not be written before; return whether everything is there now."""
+        self._services.states.flush()
         return not self.is_dirty
 
     def remember(self, entries: Iterable[Entry], outcome: WriteOutcome) -> WriteOutcome:
-        """Add messages whose item is stored already, and summarize what is due."""
+        """Add messages whose items are stored already, and summarize what is due."""
         added = list(entries)
         return self._changed(lambda state: with_entries(state, added), outcome)
 
     def forget(self, change: Callable[[BrainState], BrainState]) -> None:
-        """Change the state where something of it is forgotten."""
-        self._parts.keeper.update(self.key, change, fresh=BrainState)
+        """Apply a change that removes parts of the state."""
+        self._services.states.update(self.key, change, fresh=BrainState)
 
     def _message(self, message: Message | str, role: Role) -> Message:
         if isinstance(message, str):
-            return Message(role=role, content=message, created_at=self._parts.clock())
+            return Message(role=role, content=message, created_at=self._services.clock())
         return message.with_role(role)
 
     def _fresh(self, but: str | None = None) -> Callable[[], BrainState]:
         def fresh() -> BrainState:
-            state = self._parts.rebuilt(self.key, but=but)
+            state = self._services.rebuilt(self.key, but=but)
             if state.is_history_available:
                 _LOG.warning(
                     "memory store %r: no state of a conversation was found; its history starts with the last %d "
                     "messages, older ones are found by searching",
-                    self._parts.store,
+                    self._services.store,
                     len(state.entries),
                 )
             return state
@@ -245,9 +249,9 @@ class Conversation:
         return fresh
 
     def _archived(self, message: Message, *, knowledge: bool = False) -> WriteOutcome:
-        parts = self._parts
-        length, now = parts.config.max_content_length, parts.clock()
-        return parts.archive.add_item(item_of(message, self.key, knowledge=knowledge, length=length, now=now))
+        services = self._services
+        length, now = services.config.max_content_length, services.clock()
+        return services.archive.add_item(item_of(message, self.key, knowledge=knowledge, length=length, now=now))
 
     def _add(self, message: Message, then: Callable[[BrainState], BrainState] = lambda state: state) -> WriteOutcome:
         if not message.text().strip():
@@ -272,16 +276,16 @@ class Conversation:
         return late[0] if late else outcome
 
     def _changed(self, change: Callable[[BrainState], BrainState], outcome: WriteOutcome) -> WriteOutcome:
-        """Change the state and summarize what is due; what could not be done is in the outcome."""
+        """Change the state and summarize what is due; the outcome has the failures."""
         failures: list[Exception] = []
         try:
-            kept = self._parts.keeper.update(self.key, change, fresh=self._fresh(outcome.item_id))
+            kept = self._services.states.update(self.key, change, fresh=self._fresh(outcome.item_id))
         except BrainBusyError as error:
             return _with_failures(outcome, [error])
         if kept.failure is not None:
             failures.append(kept.failure)
         if kept.state is not None:
-            done: Compressed = self._parts.compressor.compress(self.key, kept.state)
+            done: Compressed = self._services.compressor.compress(self.key, kept.state)
             failures += [done.failure] if done.failure is not None else []
         return _with_failures(outcome, failures)
 

@@ -1,4 +1,4 @@
-"""Taking items out of a state, and out of the summaries that tell of them."""
+"""Removal of items from a state and from the summaries made of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from devmem_stores.brain.state import BrainState, Entry
 
 
 def without(state: BrainState, items: set[str], read: Callable[[list[str]], Iterable[Entry]]) -> BrainState:
-    """Forget items: a summary that tells of one of them goes, and its other messages are history again.
+    """Return the state without items: summaries made of one are dropped, and their other messages are history again.
 
-    `read` gives the messages of items, in order.
+    `read` returns the messages of items, in order.
     """
     kept = tuple(summary for summary in state.summaries if items.isdisjoint(summary.sources))
     if len(kept) == len(state.summaries) and items.isdisjoint(_listed(state)):
@@ -37,7 +37,7 @@ def without(state: BrainState, items: set[str], read: Callable[[list[str]], Iter
 
 
 def emptied(state: BrainState) -> BrainState:
-    """Forget everything."""
+    """Return an empty state, in which everything counts as forgotten."""
     knowledge = {entry.item_id for entry in state.knowledge_entries}
     return BrainState(version=state.version, removed=tuple(sorted({*state.removed, *state.known_items(), *knowledge})))
 

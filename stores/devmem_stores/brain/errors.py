@@ -1,12 +1,12 @@
-"""What goes wrong with a `brain` store.
+"""Errors of a `brain` store.
 
 BrainError
 ├── BrainCacheError          one place where conversations are kept could not do its part
 │   ├── CacheUnavailableError  it does not answer
 │   ├── CacheRefusedError      a wrong password, or a user who may not do this
-│   └── CacheContentError      what lies there was not written by this store; it was left as it is
-├── BrainFallbackError       a state is not where it should be, but kept all the same
-└── BrainBusyError           others changed a conversation over and over while it was to be changed
+│   └── CacheContentError      the value was not written by this store; it was left as it is
+├── BrainFallbackError       a state is kept in a fallback place
+└── BrainBusyError           concurrent changes prevented a change
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class CacheRefusedError(BrainCacheError):
 
 
 class CacheContentError(BrainCacheError):
-    """What lies under the key is no state of a conversation; it was left as it is."""
+    """The value of the key is not the state of a conversation; it was left as it is."""
 
-    advice = "Give the store a `redis.prefix` of its own, or remove what lies there."
+    advice = "Give the store a `redis.prefix` of its own, or remove that value."
 
 
 class BrainFallbackError(BrainError):
-    """A conversation's state is kept, but not where it should be; it goes there when that works again."""
+    """A conversation's state is kept in a fallback place; it is moved when the intended one works again."""
 
     def __init__(self, store: str, used: str, causes: Sequence[BrainCacheError]) -> None:
         self.store, self.used, self.causes = store, used, tuple(causes)
@@ -58,7 +58,7 @@ class BrainFallbackError(BrainError):
 
 
 class BrainBusyError(BrainError):
-    """Others changed the conversation each time that it was to be changed; nothing was changed here."""
+    """Concurrent changes of others prevented a change of the conversation; nothing was changed here."""
 
     def __init__(self, store: str, tries: int) -> None:
         self.store, self.tries = store, tries

@@ -1,4 +1,4 @@
-"""Whose conversation a state belongs to, and the keys made of that."""
+"""The key of a conversation: its user and its chat."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from devmem import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatKey:
-    """One conversation of one user; empty where nobody said whose it is."""
+    """One conversation of one user; empty parts where it is bound to nobody."""
 
     user: str = ""
     chat: str = ""
 
     @classmethod
     def of(cls, scope: Scope) -> Self:
-        """Give the conversation of a scope: its conversation, or else its session."""
+        """Return the conversation of a scope: its conversation, or else its session."""
         return cls(user=scope.user or "", chat=scope.conversation or scope.session or "")
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `str` gives."""
+        """Return the key that `str` wrote."""
         user, _, chat = text.partition(":")
         return cls(user=_unescaped(user), chat=_unescaped(chat))
 
@@ -31,11 +31,11 @@ class ChatKey:
         return f"{escaped(self.user)}:{escaped(self.chat)}"
 
     def scope(self) -> Scope:
-        """Give the scope of what is said in it."""
+        """Return the scope of its messages."""
         return Scope(user=self.user or None, conversation=self.chat or None)
 
     def item_id(self, message_id: str) -> str:
-        """Name the item that keeps a message: chats may number their messages alike."""
+        """Return the id of a message's item: chats may number their messages alike."""
         return f"{self}:{escaped(message_id)}" if self.user or self.chat else message_id
 
 

@@ -1,4 +1,4 @@
-"""What a brain makes of texts: a title, whether two belong together, a sentence that stands alone."""
+"""Tasks of a language model: a title, whether two texts are related, a sentence that needs no context."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Final
 
 from devmem.errors import ChatModelError
 from devmem.stores import extract_summary, query_terms
-from devmem_stores.brain.model import Model
+from devmem_stores.brain.language_model import LanguageModel
 from devmem_stores.brain.prompts import LanguageChoice, prompts_for
 
 _VERDICT: Final = re.compile(r"\b(TRUE|FALSE)\b", re.IGNORECASE)
 _SHARED: Final = 0.25
-"""Without a model, texts are related when the shorter one shares so many of its terms with the other."""
+"""Share of the shorter text's terms that related texts have in common, where there is no model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriting:
-    """A sentence after it was to be made understandable without its context."""
+    """Result of rewriting a sentence so that it is understood without its context."""
 
     text: str
     rewritten: bool
-    """False when the sentence came back as it was because there is nobody to rewrite it."""
+    """Whether a model rewrote it; otherwise the sentence is unchanged."""
     reason: str = ""
     """Why it was not rewritten."""
 
@@ -31,14 +31,14 @@ class Rewriting:
 
 
 class LlmTasks:
-    """Asks a language model, or does without one what can be done without."""
+    """Performs tasks with a language model, and without one where that is possible."""
 
-    def __init__(self, model: Model | None, language: LanguageChoice) -> None:
+    def __init__(self, model: LanguageModel | None, language: LanguageChoice) -> None:
         self._model = model
         self._language: LanguageChoice = language
 
     def title(self, text: str, max_words: int) -> str:
-        """Give a title of so many words; without a model, the text's most telling words in one line."""
+        """Return a title of at most `max_words` words; without a model, the most telling words of the text."""
         if self._model is None:
             return " ".join(extract_summary(text, max_words).split())
         prompts = prompts_for(text, self._language)
@@ -46,7 +46,7 @@ class LlmTasks:
         return " ".join(answer.split()).strip("\"'“”《》「」")
 
     def is_related(self, one: str, two: str) -> bool:
-        """Say whether two texts are about the same.
+        """Whether two texts are about the same.
 
         Raises:
             ChatModelError: the model gave no answer, or neither TRUE nor FALSE.
@@ -58,11 +58,11 @@ class LlmTasks:
         answer = self._model.ask([prompts.related, prompts.data], text)
         verdicts = {found.upper() for found in _VERDICT.findall(answer)}
         if len(verdicts) != 1:
-            raise ChatModelError(f"the language model was to say TRUE or FALSE, and said {answer[:100]!r}")
+            raise ChatModelError(f"the language model was asked for TRUE or FALSE, and answered {answer[:100]!r}")
         return verdicts == {"TRUE"}
 
     def rewrite(self, sentence: str, context: str) -> Rewriting:
-        """Put what a sentence leaves to its context into it; without a model it comes back unchanged, and says so.
+        """Resolve what a sentence leaves to its context; without a model it is unchanged, with the reason.
 
         Raises:
             ChatModelError: the model gave no answer.

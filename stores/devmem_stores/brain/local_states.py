@@ -1,4 +1,4 @@
-"""States on this machine: in a file, or in this process."""
+"""States of conversations on this machine: in a file, or in this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Stored:
     body: bytes
     version: int
     waiting: bool
-    """Redis has not got it yet."""
+    """Whether Redis does not have it yet."""
 
 
 class LocalStates(Protocol):
@@ -40,24 +40,24 @@ class LocalStates(Protocol):
     place: str
 
     def get(self, key: str) -> Stored | None:
-        """Give what lies under a key."""
+        """Return the value of a key."""
         ...
 
     def put(self, key: str, stored: Stored, *, expected: bytes | None) -> bool:
-        """Replace what lies under a key if that is what is expected; gives whether it was."""
+        """Replace the expected value of a key; return False when another one is there."""
         ...
 
     def keys(self, *, waiting: bool = False) -> list[str]:
-        """Give all keys, or those that wait for Redis."""
+        """Return all keys, or those that wait for Redis."""
         ...
 
     def close(self) -> None:
-        """Release what is held."""
+        """Release the resources."""
         ...
 
 
 class StatesInProcess:
-    """States that go with the process."""
+    """States that end with the process."""
 
     def __init__(self) -> None:
         self.place = "this process's memory"
@@ -65,12 +65,12 @@ class StatesInProcess:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> Stored | None:
-        """Give what lies under a key."""
+        """Return the value of a key."""
         with self._lock:
             return self._states.get(key)
 
     def put(self, key: str, stored: Stored, *, expected: bytes | None) -> bool:
-        """Replace what lies under a key if that is what is expected."""
+        """Replace the expected value of a key."""
         with self._lock:
             found = self._states.get(key)
             if (found.body if found else None) != expected:
@@ -79,12 +79,12 @@ class StatesInProcess:
             return True
 
     def remove(self, key: str) -> None:
-        """Forget what lies under a key."""
+        """Remove the value of a key."""
         with self._lock:
             self._states.pop(key, None)
 
     def keys(self, *, waiting: bool = False) -> list[str]:
-        """Give all keys, or those that wait for Redis."""
+        """Return all keys, or those that wait for Redis."""
         with self._lock:
             return [key for key, stored in self._states.items() if stored.waiting or not waiting]
 
@@ -114,7 +114,7 @@ class StatesInFile:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         opened = sqlite3.connect(self._file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            # What people said is in it.
+            # People's words are in it.
             self._file.chmod(0o600)
             opened.execute("PRAGMA journal_mode = WAL")
             opened.execute(f"PRAGMA synchronous = {self._durability.upper()}")
@@ -125,13 +125,13 @@ class StatesInFile:
         return opened
 
     def get(self, key: str) -> Stored | None:
-        """Give what lies under a key."""
+        """Return the value of a key."""
         query = "SELECT body, version, waiting FROM states WHERE key = ?"
         row = self._run("read a conversation", lambda db: db.execute(query, (key,)).fetchone())
         return None if row is None else Stored(body=row[0], version=row[1], waiting=bool(row[2]))
 
     def put(self, key: str, stored: Stored, *, expected: bytes | None) -> bool:
-        """Replace what lies under a key if that is what is expected; durable when it returns."""
+        """Replace the expected value of a key, durably."""
         values = (stored.version, stored.waiting, stored.body, key)
         if expected is None:
             statement = "INSERT INTO states (version, waiting, body, key) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -141,7 +141,7 @@ class StatesInFile:
         return self._run("keep a conversation", lambda db: db.execute(statement, values).rowcount == 1)
 
     def keys(self, *, waiting: bool = False) -> list[str]:
-        """Give all keys, or those that wait for Redis."""
+        """Return all keys, or those that wait for Redis."""
         query = "SELECT key FROM states WHERE waiting >= ? ORDER BY key"
         return self._run(
             "list the conversations", lambda db: [row[0] for row in db.execute(query, (int(waiting),)).fetchall()]

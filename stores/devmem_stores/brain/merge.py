@@ -1,4 +1,4 @@
-"""One state of two: what was said on both sides while they could not see each other."""
+"""Merging two states of one conversation that diverged while they could not be exchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from devmem_stores.brain.state import MARKS, BrainState, Entry, Summary
 
 
 def merge(one: BrainState, two: BrainState) -> BrainState:
-    """Join two states of one conversation; no message of either is left out, and what either forgot stays forgotten.
+    """Merge two states: the result has the messages of both, without what either forgot.
 
     Of two summaries of the same messages, that of the state which summarized more is taken.
     """
@@ -33,7 +33,7 @@ def _summaries(one: BrainState, two: BrainState, removed: set[str]) -> tuple[Sum
     taken: dict[str, Summary] = {}
     for summary in (*more.summaries, *less.summaries):
         said_already = bool(summary.sources) and covered.issuperset(summary.sources)
-        # A summary tells what was forgotten too; its other messages are still found in the store.
+        # A summary repeats what was forgotten too; its other messages are still found in the store.
         if said_already or not removed.isdisjoint(summary.sources):
             continue
         taken.setdefault(summary.id, summary)

@@ -1,4 +1,4 @@
-"""Everything that the brain says to a language model, in each of its languages."""
+"""Prompts for a language model, in each language."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ LanguageChoice: TypeAlias = Literal["auto", "en", "zh"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """The prompts of one language; what they are about goes to the model as a message of its own."""
+    """Prompts of one language; the text that they are about is a message of its own."""
 
     data: str
-    """Said with every text: it is no instruction."""
+    """Part of every prompt: the text is not an instruction."""
     summarize: str
-    """Takes `words`."""
+    """With the placeholder `words`."""
     same_language: str
     title: str
-    """Takes `words`."""
+    """With the placeholder `words`."""
     related: str
-    """Wants TRUE or FALSE."""
+    """Asks for TRUE or FALSE."""
     rewrite: str
     first: str
     second: str
@@ -69,5 +69,5 @@ PROMPTS: Final[dict[Language, Prompts]] = {
 
 
 def prompts_for(text: str, language: LanguageChoice) -> Prompts:
-    """Give the prompts of the configured language, or of the text's."""
+    """Return the prompts in the configured language, or else in that of the text."""
     return PROMPTS[language if language != "auto" else "zh" if mostly_unspaced(text) else "en"]

@@ -1,4 +1,4 @@
-"""What a node is shown of a conversation: the summary, what is related, and the latest turns."""
+"""Hits that a node is shown of a conversation: the summary, related items, and the latest turns."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _HEADS: Final = {
     True: "此前{count}条消息的概括({start}至{end}):",
 }
 _HEARD: Final = 500
-"""Characters that a text's language is told by."""
+"""Number of characters by which the language of a text is detected."""
 
 
 def summary_item(state: BrainState, key: ChatKey, store: str, *, max_tokens: int) -> MemoryItem | None:
-    """Make one item of all summaries, within a number of estimated tokens; None when there are none."""
+    """Return one item of all summaries, of at most `max_tokens` estimated tokens; None when there are none."""
     if not state.summaries:
         return None
     text, count = _shown(state.historical_summary, max_tokens), sum(summary.messages for summary in state.summaries)
@@ -43,7 +43,7 @@ def summary_item(state: BrainState, key: ChatKey, store: str, *, max_tokens: int
 
 
 def latest_items(entries: Sequence[Entry], stored: Sequence[MemoryItem], key: ChatKey) -> list[MemoryItem]:
-    """Give the items of these messages, newest first; what another machine stored is made from the messages."""
+    """Return the items of messages, newest first; items of another machine are rebuilt from the messages."""
     here = {item.id: item for item in stored}
     lines: dict[str, list[str]] = {}
     for entry in entries:
@@ -60,7 +60,7 @@ def latest_items(entries: Sequence[Entry], stored: Sequence[MemoryItem], key: Ch
 def composed(
     top_k: int, *, summary: MemoryItem | None, related: Sequence[Hit], latest: Sequence[MemoryItem], turns: int
 ) -> list[Hit]:
-    """Put the hits together, best first, each item once.
+    """Return the hits together, best first, each item once.
 
     With room for two or more, the summary comes first; of the rest, up to half is for the latest `turns` items. Where
     little is related, more of the latest fill up.
@@ -83,7 +83,7 @@ def _recent(item: MemoryItem, age: int, below: float) -> Hit:
 
 @lru_cache(maxsize=64)
 def _shown(text: str, max_tokens: int) -> str:
-    """Give what of a text is shown; the same summary is shown at every turn."""
+    """Return a text shortened to the token limit; cached, because the same summary is shown at every turn."""
     # A word is about one and a third tokens.
     return text if estimate_tokens(text) <= max_tokens else extract_summary(text, 3 * max_tokens // 4)
 

@@ -1,4 +1,4 @@
-"""States in Redis, each under a key of its own that expires."""
+"""States of conversations in Redis, each under a key that expires."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RedisCache:
         secrets = (config.password, urlsplit(config.url.get_secret_value()).password)
         self._secrets = [s if isinstance(s, str) else s.get_secret_value() for s in secrets if s]
         password = {"password": config.password.get_secret_value()} if config.password else {}
-        # A connection that the server closed meanwhile is opened anew at once; a server that is gone is not waited for.
+        # A connection that the server closed is opened again at once; a server that is gone is not waited for.
         self._client: Redis = redis.Redis.from_url(
             config.url.get_secret_value(),
             socket_timeout=config.timeout,
@@ -60,11 +60,11 @@ class RedisCache:
         return self._backoff.left > 0
 
     def get(self, key: str) -> bytes | None:
-        """Give what lies under a key."""
+        """Return the value of a key."""
         return self._call("read a conversation", lambda: cast("bytes | None", self._client.get(key)))
 
     def put(self, key: str, body: bytes, *, expected: bytes | None) -> bool:
-        """Replace what lies under a key if that is what is expected; gives whether it was. It expires after the TTL."""
+        """Replace the expected value of a key, for the time to live; return False when another one is there."""
         return self._call("keep a conversation", lambda: self._put(key, body, expected))
 
     def _put(self, key: str, body: bytes, expected: bytes | None) -> bool:
@@ -81,7 +81,7 @@ class RedisCache:
         return True
 
     def keys(self, prefix: str) -> list[str]:
-        """Give all keys that start with a prefix of plain ASCII."""
+        """Return all keys that start with a prefix of plain ASCII."""
         return self._call(
             "list the conversations", lambda: [key.decode() for key in self._client.scan_iter(match=f"{prefix}*")]
         )

@@ -1,4 +1,4 @@
-"""What the conversations of one store share: its items, the keeper of their states, and who thinks about them."""
+"""Services that the conversations of one store share: items, states, and the language model's tasks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import partial
 from typing import Final, Protocol
 
 from devmem import Filter, MemoryItem, Scope, WriteOutcome
-from devmem_stores.brain.archive import KNOWLEDGE, MESSAGE, entries_of, was_said
+from devmem_stores.brain.archive import KNOWLEDGE_KEY, belongs_to_conversation, entries_of, was_said
 from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import LlmTasks
-from devmem_stores.brain.message_log import StateKeeper
 from devmem_stores.brain.state import BrainState, Entry, with_entries
-from devmem_stores.brain.summarizing import Summarizer
+from devmem_stores.brain.state_store import StateStore
+from devmem_stores.brain.summarizer import Summarizer
 
 _LOOKED_THROUGH: Final = 200
 
@@ -28,45 +28,45 @@ class Archive(Protocol):
         ...
 
     def get(self, ids: list[str]) -> list[MemoryItem]:
-        """Give the items that are there, in the order of `ids`."""
+        """Return the items that are there, in the order of `ids`."""
         ...
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Give the items stored last, newest first."""
+        """Return the items stored last, newest first."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What a conversation works with."""
+    """The services of a store's conversations."""
 
     store: str
     config: BrainConfig
     archive: Archive
-    keeper: StateKeeper
+    states: StateStore
     compressor: Compressor
     summarizer: Summarizer
-    thinker: LlmTasks
+    llm_tasks: LlmTasks
     clock: Callable[[], float]
 
     def entries(self, items: list[str]) -> list[Entry]:
-        """Give the messages that items keep, in order."""
+        """Return the messages that items keep, in order."""
         return [entry for item in self.archive.get(items) for entry in entries_of(item)]
 
     def rebuilt(self, key: ChatKey, *, but: str | None = None) -> BrainState:
-        """Make a state of the latest items, where its own was lost; an empty one when nothing was said.
+        """Return a state rebuilt from the latest items, where the conversation's own was lost; empty without messages.
 
-        What was imported was not said here. `but` names an item that is about to be added.
+        Imported items are no part of it. `but` is the id of an item that is about to be added.
         """
         found = self.archive.recent(_LOOKED_THROUGH, Filter(scope=Scope(user=key.user or None)))
         items = [
             item
             for item in reversed(found)
-            if ChatKey.of(item.scope) == key and MESSAGE in item.metadata and item.id != but
+            if ChatKey.of(item.scope) == key and belongs_to_conversation(item) and item.id != but
         ]
         if not items:
             return BrainState()
-        known = [entry for item in items if item.metadata.get(KNOWLEDGE) for entry in entries_of(item)]
+        known = [entry for item in items if item.metadata.get(KNOWLEDGE_KEY) for entry in entries_of(item)]
         said = [entry for item in items if was_said(item) for entry in entries_of(item)]
         # All of them first, for the largest number among their ids.
         whole = with_entries(BrainState(knowledge_entries=tuple(known)), said)
@@ -79,14 +79,14 @@ class Services:
         )
 
     def catch_up(self) -> None:
-        """Tell the conversations of what was stored last, where a process died before it could."""
+        """Add the items stored last to their conversations, where a process died before it could."""
         missed: dict[ChatKey, list[MemoryItem]] = {}
         for item in reversed(self.archive.recent(self.config.max_messages)):
             if was_said(item):
                 missed.setdefault(ChatKey.of(item.scope), []).append(item)
         for key, items in missed.items():
-            state = self.keeper.load(key).state
+            state = self.states.load(key).state
             if state is None or state.known_items().issuperset(item.id for item in items):
                 continue
             entries = [entry for item in items for entry in entries_of(item)]
-            self.keeper.update(key, partial(with_entries, entries=entries))
+            self.states.update(key, partial(with_entries, entries=entries))

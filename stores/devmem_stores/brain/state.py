@@ -31,7 +31,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What stands for older messages."""
+    """A summary of older messages."""
 
     id: str
     text: str
@@ -42,33 +42,33 @@ class Summary:
     end: float
     """When the last of them was said."""
     messages: int
-    """How many they are."""
+    """Number of these messages."""
     sources: tuple[str, ...]
-    """Ids of the items that keep these messages, in their order; `get` gives them."""
+    """Ids of the items that keep these messages, in their order."""
     method: Method = "model"
     """`model` and `extract` (by choosing sentences) wrote it; `whole`: it is short enough; `given` by the caller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrainState:
-    """All that is known of one conversation; unchangeable, every change makes a new one."""
+    """The state of one conversation; immutable, every change makes a new one."""
 
     entries: tuple[Entry, ...] = ()
     knowledge_entries: tuple[Entry, ...] = ()
     summaries: tuple[Summary, ...] = ()
-    """In the order of what they tell."""
+    """In the order of the messages that they summarize."""
     last_history_id: str = ""
     """Id of the message added last."""
     last_number: int = -1
     """Largest id that was a number."""
     last_talk: str | None = None
-    """What the user said last, until it is taken."""
+    """Last message of the user, until it is taken."""
     removed: tuple[str, ...] = ()
-    """Items that were forgotten while this state could not be shared."""
+    """Ids of items that were forgotten while this state could not be shared."""
     version: int = 0
     """Grows with every change."""
     marks: tuple[str, ...] = ()
-    """Of the latest changes; by its mark a writer that got no answer knows that its change was made."""
+    """Marks of the latest changes, by which a writer that got no answer recognizes its change."""
     format: int = FORMAT
 
     @property
@@ -78,7 +78,7 @@ class BrainState:
 
     @property
     def knowledge(self) -> list[Message]:
-        """What is known beside what was said."""
+        """Messages that add knowledge beside the conversation."""
         return [entry.message for entry in self.knowledge_entries]
 
     @property
@@ -88,7 +88,7 @@ class BrainState:
 
     @property
     def is_history_available(self) -> bool:
-        """Say whether anything was said."""
+        """Whether anything was said."""
         return bool(self.entries or self.summaries)
 
     @property
@@ -98,42 +98,42 @@ class BrainState:
         return "\n".join(part for part in parts if part)
 
     def whole_text(self) -> str:
-        """Give the summaries and the whole history, a line each, every message with who said it."""
+        """Return the summaries and the whole history, a line each, every message with who said it."""
         parts = [self.historical_summary, *(spoken(entry.message) for entry in self.entries)]
         return "\n".join(part for part in parts if part)
 
     def exists(self, text: str) -> bool:
-        """Say whether a message of the history has exactly this text."""
+        """Whether a message of the history has exactly this text."""
         return any(entry.message.content == text for entry in reversed(self.entries))
 
     def get_knowledge(self) -> str:
-        """Give all that is known, a line each."""
+        """Return the knowledge, a line for each message."""
         return "\n".join(entry.message.content for entry in self.knowledge_entries)
 
     def known_items(self) -> set[str]:
-        """Give the ids of all items that the history or a summary stands for."""
+        """Return the ids of all items in the history and in summaries."""
         return {entry.item_id for entry in self.entries} | self.summarized_items()
 
     def summarized_items(self) -> set[str]:
-        """Give the ids of all items that a summary stands for."""
+        """Return the ids of all summarized items."""
         return {source for summary in self.summaries for source in summary.sources}
 
 
 def spoken(message: Message) -> str:
-    """Give a message as a line: who said it, and what."""
+    """Return a message as one line, with its speaker."""
     return f"{message.source or message.role.value}: {message.text()}"
 
 
 def sequence_number(message_id: str) -> int | None:
-    """Read an id as a number that counts messages; None for any other id.
+    """Return an id that numbers messages as a number; None for any other id.
 
-    An id of 32 hex digits that happens to have no letter counts nothing: 19 digits are the most.
+    An id of 32 hex digits that happens to have no letter is no number: the maximum is 19 digits.
     """
     return int(message_id) if message_id.isascii() and message_id.isdigit() and len(message_id) <= 19 else None
 
 
 def refusal(state: BrainState, message: Message, item_id: str) -> WriteOutcome | None:
-    """Say why a message is not taken into the history; None when it is.
+    """Return the reason why a message is not taken into the history; None when it is.
 
     Numbered messages come in order; a message with any other id is taken once.
     """
@@ -168,14 +168,14 @@ def _adapter() -> TypeAdapter[BrainState]:
 
 
 def dump_state(state: BrainState) -> bytes:
-    """Give the state as JSON in UTF-8; nothing of the configuration is in it."""
+    """Return the state as JSON in UTF-8; nothing of the configuration is in it."""
     raw = _adapter().dump_python(state, mode="json", exclude_defaults=True)
     # UTF-8 cannot hold half a surrogate pair; written as a backslash escape it is JSON.
     return json.dumps(raw, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def load_state(raw: bytes) -> BrainState:
-    """Read what `dump_state` gave; raises `ValueError` when it is something else, or of a later format."""
+    """Return the state that `dump_state` wrote; raises `ValueError` for anything else and for a later format."""
     try:
         state = _adapter().validate_python(json.loads(raw))
     except MessageError as error:

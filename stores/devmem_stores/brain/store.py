@@ -10,23 +10,23 @@ from typing import ClassVar
 from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import Unique
 from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, SearchReport, StoreSetup
-from devmem_stores.brain import forms
+from devmem_stores.brain import metagpt_helpers
 from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.brain import Brain
 from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.deletion import emptied, without
 from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.language_model import LanguageModel
 from devmem_stores.brain.llm_tasks import LlmTasks
 from devmem_stores.brain.local_states import LocalStates, StatesInFile, StatesInProcess
-from devmem_stores.brain.message_log import StateKeeper
-from devmem_stores.brain.model import Model
 from devmem_stores.brain.recall import composed, latest_items, summary_item
 from devmem_stores.brain.redis_cache import RedisCache
 from devmem_stores.brain.services import Services
-from devmem_stores.brain.splitting import split_texts
 from devmem_stores.brain.state import BrainState
-from devmem_stores.brain.summarizing import Summarizer
+from devmem_stores.brain.state_store import StateStore
+from devmem_stores.brain.summarizer import Summarizer
+from devmem_stores.brain.text_windows import split_texts
 
 
 class BrainMemory(CollectionMemory):
@@ -40,9 +40,9 @@ class BrainMemory(CollectionMemory):
     unique: ClassVar[Unique] = Unique.ID
 
     split_texts = staticmethod(split_texts)
-    extract_info = staticmethod(forms.extract_info)
-    to_int = staticmethod(forms.to_int)
-    to_metagpt_history_format = staticmethod(forms.to_metagpt_history_format)
+    extract_info = staticmethod(metagpt_helpers.extract_info)
+    to_int = staticmethod(metagpt_helpers.to_int)
+    to_metagpt_history_format = staticmethod(metagpt_helpers.to_metagpt_history_format)
 
     def __init__(self, setup: StoreSetup) -> None:
         """Prepare the store; nothing is opened or asked yet.
@@ -54,18 +54,18 @@ class BrainMemory(CollectionMemory):
         self.config = config = setup.config_as(BrainConfig)
         redis = RedisCache(config.redis, clock=setup.monotonic) if config.redis else None
         prefix = (config.redis.prefix if config.redis else None) or self.name
-        self._keeper = StateKeeper(self.name, redis, self._local_states(), prefix=prefix)
+        self._states = StateStore(self.name, redis, self._local_states(), prefix=prefix)
         llm = config.llm_model
-        model = Model(lambda: setup.open_chat(llm), llm.params) if llm else None
+        model = LanguageModel(lambda: setup.open_chat(llm), llm.params) if llm else None
         summarizer = Summarizer(model, window=config.window, language=config.language)
-        self._parts = Services(
+        self._services = Services(
             store=self.name,
             config=config,
             archive=self,
-            keeper=self._keeper,
-            compressor=Compressor(config, self._keeper, summarizer, setup.monotonic),
+            states=self._states,
+            compressor=Compressor(config, self._states, summarizer, setup.monotonic),
             summarizer=summarizer,
-            thinker=LlmTasks(model, config.language),
+            llm_tasks=LlmTasks(model, config.language),
             clock=setup.clock,
         )
 
@@ -81,26 +81,26 @@ class BrainMemory(CollectionMemory):
         )
 
     def brain(self, user: str = "", chat: str = "") -> Brain:
-        """Give one conversation of one user; both may be empty where there is only one."""
-        return Brain(ChatKey(user=user, chat=chat), self._parts)
+        """Return one conversation of one user; both may be empty where there is only one."""
+        return Brain(ChatKey(user=user, chat=chat), self._services)
 
     def brain_of(self, scope: Scope) -> Brain:
-        """Give the conversation that a scope names: its user, and its conversation or else its session."""
-        return Brain(ChatKey.of(scope), self._parts)
+        """Return the conversation that a scope names: its user, and its conversation or else its session."""
+        return Brain(ChatKey.of(scope), self._services)
 
     def load(self) -> None:
-        """Open the items, and finish what an earlier process could not; Redis may be down."""
+        """Open the items, and finish what an earlier process left unfinished; Redis may be down."""
         super().load()
-        self._parts.catch_up()
-        self._keeper.flush()
+        self._services.catch_up()
+        self._states.flush()
 
     def save(self) -> None:
-        """Embed what waits for its embedding, and bring to Redis what could not go there before."""
+        """Embed what waits for its embedding, and write waiting states to Redis."""
         super().save()
-        self._keeper.flush()
+        self._states.flush()
 
     def add_item(self, item: MemoryItem) -> WriteOutcome:
-        """Store one item without telling a conversation of it."""
+        """Store one item without adding it to a conversation."""
         return self.store_items([item])[0]
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
@@ -137,7 +137,7 @@ class BrainMemory(CollectionMemory):
         return replace(related, hits=tuple(hits))
 
     def _meant(self, where: Filter) -> ChatKey:
-        """Say which conversation a query is about: that of the newest item that it may see."""
+        """Return the conversation that a query is about: that of the newest item that it may see."""
         own = self.recent(1, replace(where, or_unbound=False)) or self.recent(1, where)
         return ChatKey.of(own[0].scope if own else where.scope)
 
@@ -150,7 +150,7 @@ class BrainMemory(CollectionMemory):
         return [item for item in items if item.embedding is None or float(item.embedding @ vector) >= least]
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Forget the named or the matching items, and the summaries that tell of them."""
+        """Forget the named or the matching items, and the summaries made of them."""
         if ids is None and where is None:
             return 0
         found = self.get(ids) if ids is not None else list(self.collection.scan(where))
@@ -159,7 +159,7 @@ class BrainMemory(CollectionMemory):
         return count
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Forget all but the newest items, and those that are too old, and the summaries that tell of them."""
+        """Forget all but the newest items, and those that are too old, and the summaries made of them."""
         found = list(self.collection.scan())
         count = super().trim(keep=keep, stored_before=stored_before)
         self._forget(found)
@@ -168,20 +168,20 @@ class BrainMemory(CollectionMemory):
     def clear(self) -> int:
         """Forget everything."""
         count = super().clear()
-        for key in self._keeper.known():
+        for key in self._states.known():
             self.brain(key.user, key.chat).forget(emptied)
         return count
 
     def compress(self) -> int:
-        """Summarize all but the latest messages of every conversation; gives how many messages that were.
+        """Summarize all but the latest messages of every conversation; return the number of messages.
 
         Raises:
             ChatModelError: the language model gave no answer; what is not summarized stays in the history.
         """
-        return sum(self.brain(key.user, key.chat).compress() for key in self._keeper.known())
+        return sum(self.brain(key.user, key.chat).compress() for key in self._states.known())
 
     def _forget(self, candidates: Iterable[MemoryItem]) -> None:
-        """Take the items that are gone out of their conversations."""
+        """Remove deleted items from their conversations."""
         by_key: dict[ChatKey, set[str]] = {}
         for item in candidates:
             by_key.setdefault(ChatKey.of(item.scope), set()).add(item.id)
@@ -191,9 +191,9 @@ class BrainMemory(CollectionMemory):
                 self.brain(key.user, key.chat).forget(self._without(gone))
 
     def _without(self, gone: set[str]) -> Callable[[BrainState], BrainState]:
-        return lambda state: without(state, gone, self._parts.entries)
+        return lambda state: without(state, gone, self._services.entries)
 
     def close(self) -> None:
         """Release the items, the states and the connections."""
         super().close()
-        self._keeper.close()
+        self._states.close()

@@ -1,14 +1,21 @@
-"""What a `long_term` store can be told."""
+"""Configuration of the `long_term` store type."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from devmem.stores import CollectionConfig
 
 _SECONDS_A_DAY: Final = 86_400.0
+_ACTIONS_SCHEMA: Final = WithJsonSchema(
+    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}], "default": []}
+)
+
+
+def _one_or_many(actions: object) -> object:
+    return [actions] if isinstance(actions, str) else actions
 
 
 class LongTermConfig(CollectionConfig):
@@ -17,9 +24,9 @@ class LongTermConfig(CollectionConfig):
     memory_path: str | None = "auto"
     """Where the messages live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
     session, null for this process only."""
-    watch: list[str] = Field(default_factory=list)
-    """Actions whose messages are kept for long, by their whole name or its last part; for what a workflow's node says,
-    the node's id. Empty keeps everything."""
+    watch: Annotated[list[str], BeforeValidator(_one_or_many), _ACTIONS_SCHEMA] = Field(default_factory=list)
+    """Actions whose messages are kept for long, one or a list, by their whole name or its last part; the messages of a
+    workflow's node have its id as their action. Empty keeps everything."""
     known_similarity: float = Field(default=0.95, ge=-1, le=1)
     """Cosine similarity from which on a message says nothing new."""
     threshold: float | None = Field(default=None, ge=0, le=4, json_schema_extra={"advanced": True})
@@ -27,7 +34,7 @@ class LongTermConfig(CollectionConfig):
     short_term: int = Field(default=200, ge=1)
     """Newest messages of a role that are at hand, and that are taken back from the long-term memory at the start."""
     dedupe: Literal["id", "content"] = "id"
-    """What makes a message known: its id, or with `content` also the same words of the same speaker."""
+    """Identity of a message: its id, or with `content` also the same words of the same speaker."""
     ttl_days: float | None = Field(default=None, gt=0)
     """Days that a message is kept; absent keeps it until it is deleted."""
     max_content_length: int = Field(default=1000, ge=50)
@@ -51,10 +58,10 @@ class LongTermConfig(CollectionConfig):
         return None if self.ttl_days is None else self.ttl_days * _SECONDS_A_DAY
 
     def watches(self, action: str) -> bool:
-        """Say whether the messages of an action are kept for long."""
+        """Whether the messages of an action are kept for long."""
         return watches(self.watch, action)
 
 
 def watches(watch: list[str], action: str) -> bool:
-    """Say whether an action is one of those named, by its whole name or its last part; none named means all."""
+    """Whether an action is one of those named, by its whole name or its last part; none named means all."""
     return not watch or action in watch or action.rpartition(".")[2] in watch

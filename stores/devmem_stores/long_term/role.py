@@ -1,4 +1,4 @@
-"""One role's memory: what it saw last is at hand, what it watches is kept for long."""
+"""One role's memory: its newest messages at hand, watched messages kept for long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from devmem import Scope
-from devmem.messages import Message, ShortTermMemory, action_name
+from devmem.messages import Message, ShortTermMemory, action_names
 from devmem.stores import WriteStatus
 from devmem_stores.long_term.config import LongTermConfig, watches
 from devmem_stores.long_term.items import item_id
@@ -20,32 +20,32 @@ class Kept(NamedTuple):
 
 
 class LongTerm(Protocol):
-    """What a role's memory needs of the store behind it."""
+    """Operations of the store behind a role's memory."""
 
     config: LongTermConfig
 
     def keep(self, messages: Sequence[Message], scope: Scope) -> list[WriteStatus]:
-        """Keep messages durably; says of each whether it was there already."""
+        """Keep messages durably; return for each whether it was there already."""
         ...
 
     def forget(self, item_ids: Sequence[str]) -> int:
-        """Delete items; gives how many there were."""
+        """Delete items; return their number."""
         ...
 
     def forget_all(self, scope: Scope) -> int:
-        """Delete every item of a scope; gives how many there were."""
+        """Delete every item of a scope; return their number."""
         ...
 
     def kept(self, item_ids: Sequence[str]) -> set[str]:
-        """Give those of the items that are kept."""
+        """Return those of the items that are kept."""
         ...
 
     def similar(self, texts: Sequence[str], scope: Scope, k: int) -> list[list[Message]]:
-        """Give for each text at most `k` kept messages that say the same, the most similar first."""
+        """Return for each text at most `k` kept messages that say the same, the most similar first."""
         ...
 
     def recall(self, scope: Scope, count: int) -> list[tuple[Kept, Message]]:
-        """Give the messages that were kept last, oldest first, each with where it is kept."""
+        """Return the messages that were kept last, oldest first, each with where it is kept."""
         ...
 
 
@@ -70,16 +70,16 @@ class RoleMemory(ShortTermMemory):
             self._recalled[message.id] = kept
             super().add(message)
 
-    def watch(self, actions: Iterable[object]) -> None:
-        """Keep for long, from now on, the messages of these actions (`action_name`); none named means all."""
-        self._watch = [action_name(action) for action in actions]
+    def watch(self, actions: object) -> None:
+        """Keep for long, from now on, the messages of one action or of several (`action_names`); none means all."""
+        self._watch = action_names(actions)
 
     def watches(self, message: Message) -> bool:
-        """Say whether a message like this is kept for long."""
+        """Whether a message like this is kept for long."""
         return watches(self._watch, message.cause_by)
 
     def add(self, message: Message) -> bool:
-        """Append a message and, if it is watched, keep it for long; says whether it was known to neither memory.
+        """Append a message and, if it is watched, keep it for long; return whether it was known to neither memory.
 
         Raises:
             MessageError: it is not a message.
@@ -87,7 +87,7 @@ class RoleMemory(ShortTermMemory):
         return bool(self.add_batch([message]))
 
     def add_batch(self, messages: Iterable[Message]) -> list[Message]:
-        """Append messages and keep the watched ones for long, all at once; gives those that were new, in order.
+        """Append messages and keep the watched ones for long, all at once; return those that were new, in order.
 
         Raises:
             MessageError: one is not a message; none was added.
@@ -102,7 +102,7 @@ class RoleMemory(ShortTermMemory):
         return [message for message, appended in added if appended or message.id in written]
 
     def update(self, message: Message) -> bool:
-        """Put a message in the place of the one with its id, in both memories; says whether there was one.
+        """Put a message in the place of the one with its id, in both memories; return whether there was one.
 
         What was kept for long stays so, whatever it is now.
 
@@ -128,21 +128,23 @@ class RoleMemory(ShortTermMemory):
             self._store.forget([older])
             self._recalled[message.id] = Kept(newer, scope)
 
-    def find_news(self, observed: Iterable[Message], k: int = 0) -> list[Message]:
-        """Give those observed messages that are not at hand, and to which nothing similar was kept; none is added.
+    def find_news(self, observed: Iterable[Message], k: int = 0, *, within: int = 0) -> list[Message]:
+        """Return those observed messages that are not at hand, and to which nothing similar was kept; none is added.
 
         Each is given once and in order. With an embedding model, similar is what has a cosine of `known_similarity`;
         what is longer than `max_content_length`, and anything without a model, is known by its very words.
 
         Args:
-            observed: what came in.
-            k: at most so many of them, the last ones; 0 gives all.
+            observed: incoming messages.
+            k: maximum number of messages returned, the last ones; 0 returns all.
+            within: number of newest messages at hand that count as known; 0 means all. What is kept for long is known
+                in any case.
 
         Raises:
-            MessageError: one is not a message, or `k` is negative.
+            MessageError: one is not a message, or a number is negative.
         """
         super().find_news([], k)
-        unknown = self._not_kept(super().find_news(observed))
+        unknown = self._not_kept(super().find_news(observed, within=within))
         found = self._store.similar([message.text() for message in unknown], self.scope, 1)
         news = [message for message, similar in zip(unknown, found, strict=True) if not similar]
         return news[-k:] if k else news
@@ -155,12 +157,12 @@ class RoleMemory(ShortTermMemory):
         return self._recalled.get(message_id) or Kept(item_id(self.scope, message_id), self.scope)
 
     def search_similar(self, message: Message | str, k: int = 4) -> list[Message]:
-        """Give at most `k` kept messages that say the same as a message or a text, the most similar first."""
+        """Return at most `k` kept messages that say the same as a message or a text, the most similar first."""
         text = message if isinstance(message, str) else message.text()
         return self._store.similar([text], self.scope, k)[0]
 
     def delete(self, message: Message | str) -> bool:
-        """Forget a message, or the message of an id, in both memories; says whether it was known."""
+        """Forget a message, or the message of an id, in both memories; return whether it was known."""
         message_id = message if isinstance(message, str) else message.id
         was_kept = self._store.forget([self._kept_as(message_id).item_id]) > 0
         return super().delete(message_id) or was_kept
@@ -173,7 +175,7 @@ class RoleMemory(ShortTermMemory):
         return newest
 
     def clear(self) -> int:
-        """Forget everything, in both memories; gives how many messages there were."""
+        """Forget everything, in both memories; return the number of messages."""
         only_at_hand = len(self._not_kept(self.get()))
         kept = self._store.forget_all(self.scope)
         super().clear()

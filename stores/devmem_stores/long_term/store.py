@@ -1,17 +1,17 @@
-"""The `long_term` store: what is watched is kept for long, a role takes it up again, and news are what is not known."""
+"""The `long_term` store: watched messages are kept for long, roles recover them, and news are what is not known."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
 from devmem import EmbeddingError, Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import SearchQuery, Unique, Weights
 from devmem.errors import MessageError
-from devmem.messages import Message
+from devmem.messages import Message, item_to_message
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
@@ -24,7 +24,7 @@ from devmem.stores import (
     strip_frames,
 )
 from devmem_stores.long_term.config import LongTermConfig
-from devmem_stores.long_term.items import item_of, message_of, same_words, whole_text
+from devmem_stores.long_term.items import item_of, same_words, whole_text
 from devmem_stores.long_term.role import Kept, RoleMemory
 
 _ROUNDING: Final = 1e-6
@@ -46,14 +46,15 @@ class LongTermMemory(CollectionMemory):
         self._roles: dict[Scope, RoleMemory] = {}
         self._recovering = threading.Lock()
 
-    def recover(self, role_id: str, watch: Iterable[object] | None = None, *, scope: Scope | None = None) -> RoleMemory:
-        """Give a role's memory, with what it knew last at hand; the same object each time.
+    def recover(self, role_id: str, watch: object = None, *, scope: Scope | None = None) -> RoleMemory:
+        """Return a role's memory, with what it knew last at hand; the same object each time.
 
         The role's id is data: it names no file, so it may hold any character.
 
         Args:
             role_id: the role's name.
-            watch: actions (`action_name`) whose messages this role keeps for long; None takes the store's.
+            watch: actions whose messages this role keeps for long, one or several (`action_names`); None takes the
+                store's.
             scope: whom the memory is for beside the role, as a user or a conversation.
 
         Raises:
@@ -88,7 +89,7 @@ class LongTermMemory(CollectionMemory):
         )
 
     def keep(self, messages: Sequence[Message], scope: Scope) -> list[WriteStatus]:
-        """Keep messages durably; says of each whether it was there already.
+        """Keep messages durably; return the status of each write.
 
         Raises:
             MessageError: a message has no JSON form.
@@ -109,25 +110,25 @@ class LongTermMemory(CollectionMemory):
         return [outcome.status for outcome in self.store_items(items, unique=unique)]
 
     def forget(self, item_ids: Sequence[str]) -> int:
-        """Delete items; gives how many there were."""
+        """Delete items; return their number."""
         return self.collection.delete(ids=item_ids)
 
     def forget_all(self, scope: Scope) -> int:
-        """Delete every item of a scope; gives how many there were."""
+        """Delete every item of a scope; return their number."""
         return self.collection.delete(where=Filter(scope=scope))
 
     def kept(self, item_ids: Sequence[str]) -> set[str]:
-        """Give those of the items that are kept."""
+        """Return those of the items that are kept."""
         now = self.setup.clock()
         return {item.id for item in self.collection.get(item_ids) if not item.expired(now)}
 
     def recall(self, scope: Scope, count: int) -> list[tuple[Kept, Message]]:
-        """Give the messages that were kept last, oldest first, each with where it is kept."""
+        """Return the messages that were kept last, oldest first, each with where it is kept."""
         recent = self.collection.recent(count, Filter(scope=scope))
-        return [(Kept(item.id, item.scope), message_of(item)) for item in reversed(recent)]
+        return [(Kept(item.id, item.scope), item_to_message(item)) for item in reversed(recent)]
 
     def similar(self, texts: Sequence[str], scope: Scope, k: int) -> list[list[Message]]:
-        """Give for each text at most `k` kept messages that say the same, the most similar first.
+        """Return for each text at most `k` kept messages that say the same, the most similar first.
 
         The texts are embedded in one call. A provider that fails leaves their words to compare.
         """
@@ -139,7 +140,7 @@ class LongTermMemory(CollectionMemory):
             items = self._near(vectors[text], scope, k) if text in vectors else {}
             if text.strip() and (some_wait or text not in vectors):
                 items |= self._worded(text, scope, k)
-            found.append([message_of(item) for item in items.values()][: max(k, 0)])
+            found.append([item_to_message(item) for item in items.values()][: max(k, 0)])
         return found
 
     def _compared_by_meaning(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the store asks of mem0, wherever mem0 runs."""
+"""The interface to mem0, wherever it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devmem_stores.mem0.items import Change, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One text to remember."""
+    """A text to remember."""
 
     key: str
     """Marks the memories that are made of it, so that a repeated write can be told from a new one."""
@@ -28,11 +28,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some of the memories there are."""
+    """One page of memories."""
 
     records: tuple[Record, ...]
     total: int
-    """How many there are on all pages."""
+    """Number of memories on all pages."""
     more: bool
 
 
@@ -41,23 +41,23 @@ class Backend(Protocol):
 
     @property
     def location(self) -> str:
-        """Say where the memories are."""
+        """Location of the memories."""
         ...
 
     def search(self, text: str, ids: Ids, top_k: int, threshold: float | None) -> list[Record]:
-        """Give the best memories, best first; no threshold means mem0's own."""
+        """Return the best memories, best first; no threshold means mem0's own."""
         ...
 
     def add(self, write: Write) -> str | None:
-        """Remember a text; gives the id of the first memory, None when mem0 does not say."""
+        """Remember a text; return the id of the first memory, None when mem0 does not say."""
         ...
 
     def page(self, ids: Ids, number: int, size: int, metadata: Mapping[str, str] | None = None) -> Page:
-        """Give a page (from 1) of the memories of these ids, those with this metadata only."""
+        """Return a page (from 1) of the memories of these ids, those with this metadata only."""
         ...
 
     def get(self, memory_id: str) -> Record | None:
-        """Give one memory by mem0's id (a UUID, which can stand in a path); None when there is none."""
+        """Return one memory by mem0's id (a UUID, which can stand in a path); None when there is none."""
         ...
 
     def delete(self, memory_id: str) -> bool:
@@ -69,7 +69,7 @@ class Backend(Protocol):
         ...
 
     def history(self, memory_id: str) -> list[Change]:
-        """Give what happened to a memory, oldest first."""
+        """Return the changes of a memory, oldest first."""
         ...
 
     def close(self) -> None:

@@ -105,7 +105,7 @@ def _by_model(status: int, cause: BaseException, operation: str, secrets: tuple[
 
 
 def _detail(response: httpx.Response) -> str:
-    """Give what the server says of the error: `detail`, or whatever it answered."""
+    """Return what the server says of the error: `detail`, or whatever it answered."""
     try:
         raw = response.json()
     except ValueError:

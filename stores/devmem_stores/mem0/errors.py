@@ -1,4 +1,4 @@
-"""What goes wrong with mem0.
+"""Errors of mem0.
 
 Mem0Error
 ├── Mem0SetupError         the package, the configuration or the project does not fit

@@ -28,18 +28,18 @@ class Ids:
     run_id: str | None = None
 
     def given(self) -> dict[str, str]:
-        """Give the ids that are set."""
+        """Return the ids that are set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def alternatives(self) -> list[dict[str, str]]:
-        """Give what matches: user and agent are searched side by side, each within the run."""
+        """Return what matches: user and agent are searched side by side, each within the run."""
         run = {"run_id": self.run_id} if self.run_id is not None else {}
         owners = [(name, value) for name, value in self.given().items() if name != "run_id"]
         return [{name: value, **run} for name, value in owners] or ([run] if run else [])
 
 
 def find_ids(config: Mem0Config, scope: Scope, role: str, *, operation: str) -> Ids:
-    """Say whose memories are meant: the configuration's ids, where it has none the scope's, and else the role's.
+    """Return the ids whose memories are meant: those of the configuration, else of the scope, else of the role.
 
     Raises:
         Mem0ScopeError: there is no id at all; mem0 would take that for everybody.
@@ -79,7 +79,7 @@ def platform_filters(ids: Ids, metadata: Mapping[str, str] | None = None) -> Fil
 
 
 def restricts_more(where: Filter, ids: Ids) -> bool:
-    """Say whether a filter asks for more than what mem0 finds by the ids."""
+    """Whether a filter asks for more than what mem0 finds by the ids."""
     if where.everything():
         return False
     by_user = Filter(scope=Scope(user=ids.user_id), or_unbound=where.or_unbound)
@@ -87,6 +87,6 @@ def restricts_more(where: Filter, ids: Ids) -> bool:
 
 
 def matches(item: MemoryItem, where: Filter) -> bool:
-    """Say whether an item passes a filter."""
+    """Whether an item passes a filter."""
     # mem0 itself leaves out what has expired.
     return where.admits(item, now=-math.inf)

@@ -35,11 +35,11 @@ class HostedMem0:
 
     @property
     def location(self) -> str:
-        """Give the server's address."""
+        """Return the server's address."""
         return self._config.host or _SERVICE
 
     def _client(self, operation: str) -> Any:  # noqa: ANN401 - mem0 is imported when it is needed
-        """Give the client; the first call opens it, which asks the server whether the key is good."""
+        """Return the client; the first call opens it, which asks the server whether the key is good."""
         with self._lock:
             if self._opened is None:
                 mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=(self._key,))
@@ -93,7 +93,7 @@ class HostedMem0:
         return read_records(answer, "search")
 
     def add(self, write: Write) -> str | None:
-        """Add one message of the user; gives the first memory's id, None while the server still works on it."""
+        """Add one message of the user; return the first memory's id, None while the server still works on it."""
         messages = [{"role": "user", "content": write.text}]
         time = {} if write.timestamp is None else {"timestamp": write.timestamp}
         answer = self._ask(
@@ -106,7 +106,7 @@ class HostedMem0:
         return str(first["id"]) if isinstance(first, dict) and first.get("id") else None
 
     def page(self, ids: Ids, number: int, size: int, metadata: Mapping[str, str] | None = None) -> Page:
-        """Give one page."""
+        """Return one page."""
         operation = "list memories"
         # Both, always: 2.0.0 sends neither as a query parameter unless it has both.
         answer = self._ask(operation, "get_all", filters=platform_filters(ids, metadata), page=number, page_size=size)
@@ -119,7 +119,7 @@ class HostedMem0:
         )
 
     def get(self, memory_id: str) -> Record | None:
-        """Give one memory."""
+        """Return one memory."""
         raw = self._unless_missing("get", memory_id)
         return None if raw is None else read_record(raw, "get")
 
@@ -128,7 +128,7 @@ class HostedMem0:
         return self._unless_missing("delete", memory_id) is not None
 
     def history(self, memory_id: str) -> list[Change]:
-        """Give a memory's history; empty when there is no such memory."""
+        """Return a memory's history; empty when there is no such memory."""
         raw = self._unless_missing("history", memory_id)
         return [] if raw is None else read_history(raw, "history")
 

@@ -55,7 +55,7 @@ class InProcessMem0:
 
     @property
     def location(self) -> str:
-        """Say which vector store it is, and where."""
+        """Name and place of the vector store."""
         store = self._vector_store(dimension=0)
         where = store.get("config")
         place = (where.get("path") or where.get("url") or where.get("host")) if isinstance(where, dict) else None
@@ -100,7 +100,7 @@ class InProcessMem0:
         return base.MemoryConfig(**parts)
 
     def _vector_store(self, dimension: int) -> dict[str, Any]:
-        """Give mem0's `vector_store` with a local path resolved, and the vectors' length (0: not known) filled in."""
+        """Return mem0's `vector_store` with a local path resolved, and the vectors' length (0: not known) filled in."""
         given = self._config.oss.get("vector_store")
         store: dict[str, Any] = dict(given) if isinstance(given, dict) else {"provider": "qdrant"}
         raw = store.get("config")
@@ -116,7 +116,7 @@ class InProcessMem0:
 
     @contextmanager
     def _asking(self, operation: str) -> Iterator[Any]:
-        """Give mem0's memory; a failure that mem0 keeps to itself is raised at the end."""
+        """Return mem0's memory; a failure that mem0 keeps to itself is raised at the end."""
         with self._lock, translated_errors(operation, *self._secrets):
             self._watch.take()
             try:
@@ -148,7 +148,7 @@ class InProcessMem0:
         return str(first["id"]) if isinstance(first, dict) and first.get("id") else None
 
     def page(self, ids: Ids, number: int, size: int, metadata: Mapping[str, str] | None = None) -> Page:
-        """Give everything on the first page; mem0 has no others here."""
+        """Return everything on the first page; mem0 has no others here."""
         found: dict[str, Record] = {}
         for filters in ids.alternatives():
             with self._asking("list memories") as memory:
@@ -159,7 +159,7 @@ class InProcessMem0:
         return Page(records=tuple(records[start:]), total=len(records), more=False)
 
     def get(self, memory_id: str) -> Record | None:
-        """Give one memory."""
+        """Return one memory."""
         with self._asking("get") as memory:
             raw = memory.get(memory_id)
         return None if raw is None else read_record(raw, "get")
@@ -178,7 +178,7 @@ class InProcessMem0:
             memory.delete_all(**ids)
 
     def history(self, memory_id: str) -> list[Change]:
-        """Give a memory's history."""
+        """Return a memory's history."""
         with self._asking("history") as memory:
             raw = memory.history(memory_id)
         return read_history(raw, "history")
@@ -197,7 +197,7 @@ class InProcessMem0:
 
 
 def _clients(memory: Any) -> Iterator[Any]:  # noqa: ANN401 - mem0's Memory
-    """Give the clients of mem0's parts: `Memory.close` closes none of them."""
+    """Return the clients of mem0's parts: `Memory.close` closes none of them."""
     seen: set[int] = set()
     for name in _PARTS_WITH_CLIENTS:
         client = getattr(getattr(memory, name, None), "client", None)
@@ -208,7 +208,7 @@ def _clients(memory: Any) -> Iterator[Any]:  # noqa: ANN401 - mem0's Memory
 
 
 def _secrets(part: object, *, secret: bool = False) -> Iterator[str]:
-    """Give what stands under a key such as `api_key` in mem0's configuration."""
+    """Return what stands under a key such as `api_key` in mem0's configuration."""
     if isinstance(part, Mapping):
         for key, value in part.items():
             yield from _secrets(value, secret=secret or str(key).lower().endswith(_SECRET_NAMES))

@@ -45,7 +45,7 @@ class Record(BaseModel):
     run_id: str | None = None
 
     def marked(self, key: str) -> JsonValue:
-        """Give one value of the metadata."""
+        """Return one value of the metadata."""
         return (self.metadata or {}).get(key)
 
 
@@ -158,7 +158,7 @@ def _merged(scope: Mapping[str, str | None], carried: object) -> dict[str, Any]:
 
 
 def carried_metadata(item: MemoryItem, *, marks: Mapping[str, str], keep_time: bool = True) -> dict[str, JsonValue]:
-    """Give the metadata that carries an item through mem0, snapshots and embedding aside.
+    """Return the metadata that carries an item through mem0, snapshots and embedding aside.
 
     `keep_time` says whether the item was created before: mem0 has no other place for that in `mode: oss`.
     """
@@ -189,6 +189,6 @@ def _seconds(raw: str | None) -> float | None:
 
 
 def _end_of_day(raw: str | None) -> float | None:
-    """Give the end of the last day (UTC) on which a memory is valid."""
+    """Return the end of the last day (UTC) on which a memory is valid."""
     start = _seconds(raw)
     return None if start is None else start + timedelta(days=1).total_seconds()

@@ -1,4 +1,4 @@
-"""What mem0's in-process `Memory` gets from us: our embedding models, no language model, and a watch on its own.
+"""Parts for mem0's in-process `Memory`: our embedding models, a missing language model, and a watch on its own.
 
 mem0's factories know their providers by name (`mem0/utils/factory.py`) and import them by dotted path: ours are added
 under names of their own, as `LlmFactory.register_provider` is there for.
@@ -33,7 +33,7 @@ class Watch:
             self._local.failure = error
 
     def take(self) -> Exception | None:
-        """Give and forget the first failure of this thread's call."""
+        """Return and forget the first failure of this thread's call."""
         failure: Exception | None = getattr(self._local, "failure", None)
         self._local.failure = None
         return failure
@@ -84,7 +84,7 @@ class WatchedLlm:
 
     @property
     def client(self) -> Any:  # noqa: ANN401 - of whatever package the model comes from
-        """Give what the model's connections belong to; None for a model without any."""
+        """Return what the model's connections belong to; None for a model without any."""
         return getattr(self._llm, "client", None)
 
     def generate_response(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - passed through
@@ -102,7 +102,7 @@ class WatchedLlm:
 
 
 def _is_extraction(answer: object) -> bool:
-    """Say whether mem0 can read the answer: `{"memory": [{"text": ...}, ...]}`, perhaps within a fence."""
+    """Whether mem0 can read the answer: `{"memory": [{"text": ...}, ...]}`, perhaps within a fence."""
     if not isinstance(answer, str):
         return False
     text = _FENCE.sub("", answer.strip())
@@ -122,7 +122,7 @@ def register_parts() -> None:
 
 
 def dimension_of(embedder: Embedder) -> int:
-    """Give the length of the model's vectors; a model that does not say it is asked for one.
+    """Return the length of the model's vectors; a model that does not say it is asked for one.
 
     Raises:
         Mem0Error: it gave none.

@@ -1,4 +1,4 @@
-"""Looking through what mem0 remembers, page by page and by id."""
+"""Reading mem0's memories, page by page and by id."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Records:
         self._config, self._backend, self._retrier = config, backend, retrier
 
     def ids(self, scope: Scope | None, operation: str) -> Ids:
-        """Say whose memories are meant when no agent asks; raises `Mem0ScopeError` when nobody's are."""
+        """Return the ids whose memories are meant when no agent asks; raises `Mem0ScopeError` when nobody's are."""
         return find_ids(self._config, scope or Scope(), "", operation=operation)
 
     def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
-        """Give one page (from 1)."""
+        """Return one page (from 1)."""
         return self._retrier.call("list memories", lambda: self._backend.page(ids, number, _PAGE, metadata))
 
     def records(self, ids: Ids, metadata: Mapping[str, str] | None = None) -> Iterator[Record]:
-        """Give every record, page by page."""
+        """Return every record, page by page."""
         number = 1
         while True:
             page = self.page(ids, number, metadata)
@@ -42,7 +42,7 @@ class Records:
             number += 1
 
     def items(self, where: Filter | None, operation: str) -> Iterator[tuple[Record, MemoryItem]]:
-        """Give every item that passes the filter, with its record."""
+        """Return every item that passes the filter, with its record."""
         where = where or Filter()
         for record in self.records(self.ids(where.scope, operation)):
             item = to_item(record)
@@ -60,11 +60,11 @@ class Records:
         return next((record for record in found if record.marked(ID_KEY) == item_id), None)
 
     def delete(self, record_ids: Sequence[str]) -> int:
-        """Delete records one by one; gives how many there were."""
+        """Delete records one by one; return their number."""
         return sum(self._retrier.call("delete", partial(self._backend.delete, one)) for one in record_ids)
 
     def history(self, item_id: str) -> list[Change]:
-        """Give what happened to an item; empty when there is no such item."""
+        """Return what happened to an item; empty when there is no such item."""
         record_id: str | None = item_id
         if not _is_mem0_id(item_id):
             record = self.find(item_id)
@@ -75,7 +75,7 @@ class Records:
 
 
 def _is_mem0_id(item_id: str) -> bool:
-    """Say whether an id has the form of mem0's: a UUID with its dashes."""
+    """Whether an id has the form of mem0's: a UUID with its dashes."""
     try:
         return str(UUID(item_id)) == item_id.lower()
     except ValueError:

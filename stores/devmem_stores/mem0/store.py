@@ -1,4 +1,4 @@
-"""The `mem0` store: what users say goes to mem0, which extracts, keeps and finds what is worth remembering."""
+"""The `mem0` store: mem0 extracts, keeps and finds what is worth remembering of users' messages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 Progress = Callable[[int], None]
 
 _WIDER: Final = 10
-"""So many times `top_k` is searched for when a filter that mem0 does not know picks from it."""
+"""Factor by which `top_k` is widened when a filter that mem0 does not know picks from the results."""
 
 
 class Mem0Memory(MemoryBase):
@@ -79,7 +79,7 @@ class Mem0Memory(MemoryBase):
 
     @property
     def backend(self) -> Backend:
-        """Give mem0, hosted or in this process; the first call that needs it connects."""
+        """Return mem0, hosted or in this process; the first call that needs it connects."""
         with self._opening:
             if self._closed:
                 raise Mem0SetupError("start", f"memory store {self.name!r} was closed")
@@ -121,12 +121,12 @@ class Mem0Memory(MemoryBase):
 
     @property
     def unsent(self) -> int:
-        """How many writes wait in the outbox."""
+        """Number of writes that wait in the outbox."""
         return self._outbox.waiting() if self._outbox else 0
 
     @property
     def refused(self) -> int:
-        """How many writes mem0 refused for good; they stay in the outbox's file."""
+        """Number of writes that mem0 refused for good; they stay in the outbox's file."""
         return self._outbox.rejected() if self._outbox else 0
 
     def find(self, query: MemoryQuery) -> SearchReport:
@@ -204,19 +204,19 @@ class Mem0Memory(MemoryBase):
         return WriteOutcome(status=WriteStatus.SUPERSEDED, item_id=item.id)
 
     def get_all(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Give every item, as mem0 orders them, a page at a time."""
+        """Return every item, as mem0 orders them, a page at a time."""
         return (item for _, item in self._records.items(where, "list memories"))
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Give the items that are there, in the order of `ids`."""
+        """Return the items that are there, in the order of `ids`."""
         return [to_item(record) for record in map(self._records.find, ids) if record is not None]
 
     def history(self, item_id: str) -> list[Change]:
-        """Give what happened to an item in mem0, as mem0 tells it; empty when there is no such item."""
+        """Return what happened to an item in mem0, as mem0 tells it; empty when there is no such item."""
         return self._records.history(item_id)
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Give the newest items; mem0 promises no order, so all of them are looked through."""
+        """Return the newest items; mem0 promises no order, so all of them are looked through."""
         return heapq.nlargest(limit, self.get_all(where), key=lambda item: item.created_at)
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
@@ -249,7 +249,7 @@ class Mem0Memory(MemoryBase):
         return sum(1 for _ in self._records.items(where, "count"))
 
     def info(self) -> CollectionInfo:
-        """Say where the items are and how many; `waiting` counts the writes in the outbox."""
+        """Describe the memories; `waiting` counts the writes in the outbox."""
         return CollectionInfo(
             location=self.backend.location,
             items=self.count_memories(),

@@ -1,4 +1,4 @@
-"""What a `role_zero` store can be told."""
+"""Configuration of the `role_zero` store type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RankerConfig(ConfigModel):
     """The chat model that puts the related messages in order."""
 
     provider: str = Field(default="openai", min_length=1)
-    """Who ranks: `openai` is any service that speaks its protocol."""
+    """Provider of the model: `openai` is any service that speaks its protocol."""
     model: str | None = None
     """The provider's name of the model."""
     api_key: SecretStr | None = None
@@ -23,7 +23,7 @@ class RankerConfig(ConfigModel):
     params: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Details of a call, handed to the provider as they are: `temperature`, `max_tokens` and so on."""
     candidates: int = Field(default=20, ge=1)
-    """So many of the best related messages are shown to the model, `similarity_top_k` at least."""
+    """Number of best related messages that the model is shown, at least `similarity_top_k`."""
 
 
 class RoleZeroConfig(CollectionConfig):
@@ -35,7 +35,7 @@ class RoleZeroConfig(CollectionConfig):
     memory_k: int = Field(default=200, ge=1)
     """Messages in the short-term window of each memory; what is older is long-term."""
     similarity_top_k: int = Field(default=5, ge=1)
-    """At most so many related messages are recalled."""
+    """Maximum number of related messages that are recalled."""
     similarity_threshold: float = Field(default=-1.0, ge=-1.0, le=1.0)
     """Least cosine similarity of a related message."""
     recall: Literal["requirement", "always", "never"] = "requirement"
@@ -45,17 +45,17 @@ class RoleZeroConfig(CollectionConfig):
     team_leaders: tuple[str, ...] = ("Mike",)
     """Senders whose messages in the user's role count as requirements whatever caused them."""
     query: Literal["last_message", "last_turns"] = "last_message"
-    """What related messages are related to: the last message, or the last `query_turns` together."""
+    """Text that related messages are searched by: the last message, or the last `query_turns` together."""
     query_turns: int = Field(default=3, ge=1)
-    """Messages that `last_turns` joins."""
+    """Number of messages that `last_turns` joins."""
     min_importance: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Related messages below this are not recalled; they are kept all the same. 0 recalls all."""
+    """Minimum importance of a related message that is recalled; less important ones are kept all the same."""
     across_sessions: bool = False
     """Related messages may come from other sessions of the same role and user."""
     shared: bool = False
     """Nodes recall what nodes of other roles wrote too, not only their own and what belongs to no role."""
     max_content_length: int = Field(default=1000, ge=50)
-    """Characters of a message that searches show; all of the text is kept, and found by words and meaning."""
+    """Maximum number of characters of a message that a search shows; the whole text is kept and searched."""
     llm_ranker: RankerConfig | None = None
     """A chat model that picks the related messages among the candidates; absent leaves the search's own order."""
     outbox: str | None = Field(default="auto", json_schema_extra={"advanced": True})

@@ -33,7 +33,7 @@ class Ranker(Protocol):
     """Puts hits in order; safe to use from several threads."""
 
     def rank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Give the hits, best first, each of them once.
+        """Return the hits, best first, each of them once.
 
         Raises:
             DevmemError: it cannot; the hits stay in the search's order then.
@@ -59,7 +59,7 @@ class ChatRanker:
         self._lock = Lock()
 
     def rank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Give the hits that the model chose, in its order, and then the others as they came.
+        """Return the hits that the model chose, in its order, and then the others as they came.
 
         Raises:
             ChatModelError: the model gave no usable answer.
@@ -97,7 +97,7 @@ class ChatRanker:
 
 
 def _read_order(answer: str, count: int) -> list[int]:
-    """Give the places of all candidates: those that the answer numbers first, the others as they were."""
+    """Return the places of all candidates: those that the answer numbers first, the others as they were."""
     found = _LIST.search(answer)
     if found is None:
         raise ChatModelError(f"the ranker answered {shorten(answer, 80)!r} instead of a list of numbers")

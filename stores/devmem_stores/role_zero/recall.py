@@ -1,4 +1,4 @@
-"""Searching older messages for what is related, and what a role is given of it."""
+"""Recall of older messages that are related to the newest ones."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from dataclasses import dataclass
 
 from devmem import Hit, MemoryItem
 from devmem.manager import StoreFailure
-from devmem.messages import Message
-from devmem_stores.role_zero.messages import message_of
+from devmem.messages import Message, item_to_message
 from devmem_stores.role_zero.rules import Importance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """What a role is given: its newest messages, and older ones that are related."""
+    """Result of a recall: a role's newest messages, and older ones that are related."""
 
     recent: tuple[Message, ...]
     """The newest messages, in the order in which they came."""
     related: tuple[Message, ...] = ()
     """Older messages, none of which is in `recent`, the best first."""
     hits: tuple[Hit, ...] = ()
-    """Why: the search's hits, in the order of `related`."""
+    """Hits of the search, in the order of `related`."""
     query: str = ""
-    """What they are related to; empty when nothing was searched for."""
+    """Text that was searched for; empty when nothing was."""
     failures: tuple[StoreFailure, ...] = ()
-    """What went wrong while searching; the newest messages are there all the same."""
+    """Failures of the search; the newest messages are there all the same."""
 
     @property
     def messages(self) -> list[Message]:
@@ -36,13 +35,13 @@ class Recall:
 def related_hits(
     search: Callable[[int], Sequence[Hit]], wanted: int, admit: Callable[[MemoryItem], bool], spare: int = 0
 ) -> list[Hit]:
-    """Give the best hits whose item is admitted.
+    """Return the best hits whose item is admitted.
 
     Args:
-        search: gives at most so many hits, best first.
-        wanted: how many hits are wanted.
-        admit: says whether an item may be among them.
-        spare: how many items are likely to be in the way; it saves a second search.
+        search: returns at most that many hits, best first.
+        wanted: maximum number of hits.
+        admit: whether an item may be among them.
+        spare: number of items that are likely to be refused, to save a second search.
     """
     limit = wanted + spare
     while True:
@@ -54,7 +53,7 @@ def related_hits(
 
 
 class Fresh:
-    """Admits what is not among the recent messages, says something else than they do, and is important enough."""
+    """Predicate for recall: not a recent message, not a repetition, and important enough."""
 
     def __init__(self, recent: Sequence[MemoryItem], importance: Importance, least: float) -> None:
         self._importance, self._least = importance, least
@@ -63,13 +62,13 @@ class Fresh:
         self._seen: dict[str, str] = {}
 
     def __call__(self, item: MemoryItem) -> bool:
-        """Say whether the item may be recalled; the answer about an item is always the same."""
+        """Whether the item may be recalled; the answer about an item is always the same."""
         if item.id in self._ids or _said(item) in self._texts:
             return False
         # The same words twice are recalled once; asked again about the same item, the answer is the same.
         if self._seen.setdefault(_said(item), item.id) != item.id:
             return False
-        return self._least <= 0 or self._importance(message_of(item)) >= self._least
+        return self._least <= 0 or self._importance(item_to_message(item)) >= self._least
 
 
 def _said(item: MemoryItem) -> str:

@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 from devmem import DevmemError, Filter, Hit, MemoryItem, Scope, WriteOutcome
 from devmem.errors import MessageError, RerankerError
 from devmem.manager import StoreFailure
-from devmem.messages import Message, Role, action_name
+from devmem.messages import Message, Role, action_names, item_to_message
 from devmem.stores import MemoryQuery, QueryEmbedding
-from devmem_stores.role_zero.messages import item_id_of, item_of, message_of
+from devmem_stores.role_zero.messages import item_id_of, item_of
 from devmem_stores.role_zero.recall import Fresh, Recall
 from devmem_stores.role_zero.rules import Rules, Situation
 from devmem_stores.role_zero.window import OutboxMemory
@@ -21,6 +21,12 @@ from devmem_stores.role_zero.window import OutboxMemory
 _LOG: Final = logging.getLogger(__name__)
 
 EmbeddingOf: TypeAlias = Callable[[str], QueryEmbedding]
+
+
+def check_count(count: int) -> None:
+    """Raise `MessageError` when a number of messages is negative."""
+    if count < 0:
+        raise MessageError(f"a number of messages cannot be negative: {count}")
 
 
 class RoleMemory:
@@ -55,32 +61,31 @@ class RoleMemory:
         return self._store.add(items)
 
     def get(self, k: int = 0) -> list[Message]:
-        """Give the `k` newest messages (0: the window), and related older ones when the trigger says so, by time.
+        """Return the `k` newest messages (0: the window), and related older ones when the trigger says so, by time.
 
         Raises:
             MessageError: `k` is negative.
-            CollectionError: the messages cannot be read. A search that fails is logged; `recall` tells it.
+            CollectionError: the messages cannot be read. A failed search is logged, and reported by `recall`.
         """
         return self.recall(k).messages
 
     def recall(self, k: int = 0) -> Recall:
-        """Do `get`, and tell what is recent, what is related and why, and what failed; raises as `get`."""
-        if k < 0:
-            raise MessageError(f"how many messages cannot be negative: {k}")
+        """Return what `get` does with hits, query and failures; raises as `get`."""
+        check_count(k)
         rules, memory_k = self._rules, self._rules.config.memory_k
         recent = self._newest(k or memory_k)
-        messages = tuple(message_of(item) for item in recent)
+        messages = tuple(item_to_message(item) for item in recent)
         last = messages[-1] if messages else None
         situation = Situation(k=k, last=last, count=self.count(), memory_k=memory_k)
         query = rules.query_builder(messages) if rules.trigger(situation) else ""
         if not query.strip():
             return Recall(recent=messages)
         hits, failures = self._related(query, recent)
-        related = tuple(message_of(hit.item) for hit in hits)
+        related = tuple(item_to_message(hit.item) for hit in hits)
         return Recall(recent=messages, related=related, hits=tuple(hits), query=query, failures=tuple(failures))
 
     def _related(self, query: str, recent: Sequence[MemoryItem]) -> tuple[list[Hit], list[StoreFailure]]:
-        """Search for older messages that say something else than the recent ones; what fails is told, not raised."""
+        """Search for older messages that do not repeat the recent ones; failures are returned, not raised."""
         config, ranker = self._rules.config, self._rules.ranker
         asked = MemoryQuery(
             text=query,
@@ -114,25 +119,25 @@ class RoleMemory:
         return failure
 
     def window(self) -> list[Message]:
-        """Give the messages of the short-term window, the `memory_k` newest, oldest first."""
-        return [message_of(item) for item in self._newest(self._rules.config.memory_k)]
+        """Return the messages of the short-term window, the `memory_k` newest, oldest first."""
+        return [item_to_message(item) for item in self._newest(self._rules.config.memory_k)]
 
     def long_term(self) -> Iterator[Message]:
-        """Give the messages that have left the window, oldest first."""
+        """Return the messages that have left the window, oldest first."""
         recent = {item.id for item in self._newest(self._rules.config.memory_k)}
-        return (message_of(item) for item in self._store.scan(self._where) if item.id not in recent)
+        return (item_to_message(item) for item in self._store.scan(self._where) if item.id not in recent)
 
     def history(self) -> Iterator[Message]:
-        """Give every message, oldest first."""
-        return (message_of(item) for item in self._store.scan(self._where))
+        """Return every message, oldest first."""
+        return (item_to_message(item) for item in self._store.scan(self._where))
 
     def _newest(self, limit: int) -> list[MemoryItem]:
         return self._store.recent(limit, self._where)[::-1]
 
     def last(self) -> Message | None:
-        """Give the message that was added last; None when there is none."""
+        """Return the message that was added last; None when there is none."""
         found = self._newest(1)
-        return message_of(found[0]) if found else None
+        return item_to_message(found[0]) if found else None
 
     def count(self) -> int:
         """Count the messages, those of the window and the older ones."""
@@ -142,62 +147,73 @@ class RoleMemory:
         return self.count()
 
     def __bool__(self) -> bool:
-        """A memory is one even when it is empty."""
+        """Return True: an empty memory is not a missing one."""
         return True
 
     def __contains__(self, message: object) -> bool:
-        """Say whether a message, or the message of an id, is known."""
+        """Whether a message, or the message of an id, is known."""
         message_id = message.id if isinstance(message, Message) else message
         return isinstance(message_id, str) and bool(self._store.get([item_id_of(message_id, self.scope)]))
 
     def get_by_id(self, message_id: str) -> Message | None:
-        """Give the message of an id; None when it is not known."""
+        """Return the message of an id; None when it is not known."""
         found = self._store.get([item_id_of(message_id, self.scope)])
-        return message_of(found[0]) if found else None
+        return item_to_message(found[0]) if found else None
 
     def get_by_role(self, role: Role | str) -> list[Message]:
-        """Give the messages of a role as chat models name it, oldest first."""
+        """Return the messages of a role as chat models name it, oldest first."""
         return [message for message in self.history() if message.role == role]
 
     def get_by_action(self, action: object) -> list[Message]:
-        """Give the messages that an action (`action_name`) caused, oldest first."""
+        """Return the messages that an action (`action_name`) caused, oldest first."""
         return self.get_by_actions([action])
 
-    def get_by_actions(self, actions: Iterable[object]) -> list[Message]:
-        """Give the messages that any of the actions caused, oldest first."""
-        names = {action_name(action) for action in actions}
+    def get_by_actions(self, actions: object) -> list[Message]:
+        """Return the messages that any of the actions caused, oldest first; a string is one action."""
+        names = set(action_names(actions))
         return [message for message in self.history() if message.cause_by in names]
 
     def get_by_content(self, text: str) -> list[Message]:
-        """Give the messages whose content holds a text, letter by letter, oldest first."""
+        """Return the messages whose content holds a text, verbatim, oldest first."""
         return [message for message in self.history() if text in message.content]
 
     def try_remember(self, keyword: str) -> list[Message]:
-        """Do `get_by_content`, under MetaGPT's other name."""
+        """Return `get_by_content(keyword)`: MetaGPT's other name for it."""
         return self.get_by_content(keyword)
 
-    def find_news(self, observed: Iterable[Message], k: int = 0) -> list[Message]:
-        """Give those observed messages that are not known, each once and in order; the last `k`, 0 gives all."""
-        unique = list({message.id: message for message in observed}.values())
-        known = {item.id for item in self._store.get([item_id_of(message.id, self.scope) for message in unique])}
-        news = [message for message in unique if item_id_of(message.id, self.scope) not in known]
+    def find_news(self, observed: Iterable[Message], k: int = 0, *, within: int = 0) -> list[Message]:
+        """Return those observed messages that are not known, each once and in order.
+
+        Args:
+            observed: incoming messages.
+            k: maximum number of messages returned, the last ones; 0 returns all.
+            within: number of newest messages that count as known, what MetaGPT's `Memory` calls `k`; 0 means all.
+
+        Raises:
+            MessageError: a number is negative.
+        """
+        check_count(k)
+        check_count(within)
+        unique = {item_id_of(message.id, self.scope): message for message in observed}
+        known = {item.id for item in (self._newest(within) if within else self._store.get(list(unique)))}
+        news = [message for item_id, message in unique.items() if item_id not in known]
         return news[-k:] if k else news
 
     def delete(self, message: Message | str) -> bool:
-        """Forget a message, or the message of an id, wherever it is; says whether it was known."""
+        """Forget a message, or the message of an id, wherever it is; return whether it was known."""
         message_id = message if isinstance(message, str) else message.id
         return self._store.delete(ids=[item_id_of(message_id, self.scope)]) > 0
 
     def delete_newest(self) -> Message | None:
-        """Forget the message that was added last and give it; None when there is none."""
+        """Forget and return the message that was added last; None when there is none."""
         while found := self._newest(1):
             # Another thread may have taken it: then it is theirs, and the next one is ours.
             if self._store.delete(ids=[found[0].id]):
-                return message_of(found[0])
+                return item_to_message(found[0])
         return None
 
     def clear(self) -> int:
-        """Forget everything in this memory; gives how many messages there were."""
+        """Forget everything in this memory; return the number of messages."""
         return self._store.delete(where=self._where)
 
     async def aadd(self, message: Message) -> WriteOutcome:

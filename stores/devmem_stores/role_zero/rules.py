@@ -14,20 +14,20 @@ from devmem_stores.role_zero.ranking import Ranker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What a trigger decides by."""
+    """Facts that a trigger decides by."""
 
     k: int
-    """How many of the newest messages were asked for; 0 is the window."""
+    """Number of newest messages that were asked for; 0 is the window."""
     last: Message | None
     """The message that was added last; None when there is none."""
     count: int
-    """How many messages the memory has."""
+    """Number of messages in the memory."""
     memory_k: int
-    """How many of them the window holds."""
+    """Number of messages in the window."""
 
 
 Trigger: TypeAlias = Callable[[Situation], bool]
-"""Says whether related messages are looked for."""
+"""Whether related messages are searched for."""
 QueryBuilder: TypeAlias = Callable[[Sequence[Message]], str]
 """Makes the text to search for from the newest messages, oldest first; a blank one searches for nothing."""
 Importance: TypeAlias = Callable[[Message], float]
@@ -39,7 +39,7 @@ _BY_ROLE: Final = {Role.USER: 0.8, Role.ASSISTANT: 0.6, Role.SYSTEM: 0.5, Role.T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the memories of a store go by."""
+    """Rules that the memories of a store follow."""
 
     config: RoleZeroConfig
     trigger: Trigger
@@ -49,7 +49,7 @@ class Rules:
 
     @property
     def candidates(self) -> int:
-        """How many related messages are looked for: as many as are recalled, or as a ranker picks from."""
+        """Number of related messages to search for: those that are recalled, or those that a ranker chooses from."""
         config = self.config
         if self.ranker is None:
             return config.similarity_top_k
@@ -58,7 +58,7 @@ class Rules:
 
 
 def is_requirement(message: Message | None, team_leaders: Collection[str] = ("Mike",)) -> bool:
-    """Say whether a user, or a team leader in the user's role, requires something with the message."""
+    """Whether a user, or a team leader in the user's role, requires something with the message."""
     return (
         message is not None
         and message.is_user_message()
@@ -108,7 +108,7 @@ def importance_of(message: Message) -> float:
 
 
 def configured_trigger(config: RoleZeroConfig) -> Trigger:
-    """Give the trigger that the configuration names."""
+    """Return the trigger that the configuration names."""
     rules: dict[str, Trigger] = {
         "requirement": partial(on_requirement, team_leaders=config.team_leaders),
         "always": whenever_older,
@@ -118,5 +118,5 @@ def configured_trigger(config: RoleZeroConfig) -> Trigger:
 
 
 def configured_query(config: RoleZeroConfig) -> QueryBuilder:
-    """Give the query builder that the configuration names."""
+    """Return the query builder that the configuration names."""
     return last_message if config.query == "last_message" else partial(last_turns, turns=config.query_turns)

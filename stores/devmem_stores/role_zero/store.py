@@ -41,7 +41,7 @@ _QUERIES_KEPT: Final = 128
 
 
 class RoleZeroMemory(OutboxMemory):
-    """Keeps whole conversations; `role` gives one role's memory, with its window and what it recalls.
+    """Keeps whole conversations; `role` returns one role's memory, with its window and what it recalls.
 
     A write that the collection cannot take waits in the outbox, in order, and is delivered later, once.
     """
@@ -82,11 +82,11 @@ class RoleZeroMemory(OutboxMemory):
         self._query_embedding = lru_cache(_QUERIES_KEPT)(QueryEmbedding)
 
     def role(self, name: str, *, user: str = "", session: str = "") -> RoleMemory:
-        """Give the memory of one role for one user and session; no other memory's messages are in it."""
+        """Return the memory of one role for one user and session; no other memory's messages are in it."""
         return RoleMemory(self, self._rules, self._embedding_of, Scope(agent=name, user=user, session=session))
 
     def _embedding_of(self, text: str) -> QueryEmbedding:
-        """Give the embedding of a query, made once for the last queries; one whose provider failed is tried again."""
+        """Return the embedding of a query, made once for the last queries; one whose provider failed is tried again."""
         known = self._query_embedding(text)
         return QueryEmbedding(text) if known.failures else known
 

@@ -168,12 +168,12 @@ class OutboxMemory(CollectionMemory):
         return failure is None
 
     def related(self, query: MemoryQuery, admit: Callable[[MemoryItem], bool], spare: int = 0) -> SearchReport:
-        """Give the best hits whose item is admitted, at most `query.top_k`, also those that say the same.
+        """Return the best hits whose item is admitted, at most `query.top_k`, also those that say the same.
 
         Args:
-            query: what is searched for.
-            admit: says whether an item may be among them.
-            spare: how many items are likely to be in the way.
+            query: the query.
+            admit: whether an item may be among them.
+            spare: number of items that are likely to be refused.
         """
         # A hit that is not admitted must not have taken the place of another.
         ranking = replace(self.ranking, collapse=False)

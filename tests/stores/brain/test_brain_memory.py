@@ -1,4 +1,4 @@
-"""What MetaGPT's brain memory does for a chat: its tests' intent, and the values they expect."""
+"""MetaGPT's brain memory for a chat: the intent of its tests, and the values they expect."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_b10_an_empty_brain_has_an_empty_summary(make_brain: MakeBrain) -> None:
 
 
 def test_a_redis_that_is_down_is_not_an_empty_memory(make_brain: MakeBrain) -> None:
-    """There, errors of Redis are swallowed, and the chat starts anew."""
+    """There, errors of Redis are swallowed, and the chat starts empty."""
     store = make_brain(redis={"url": "redis://127.0.0.1:1"})
     outcome = store.brain().add_talk("Hello")
     assert outcome.status is WriteStatus.STORED
@@ -162,7 +162,7 @@ def test_a_redis_that_is_down_is_not_an_empty_memory(make_brain: MakeBrain) -> N
 
 
 def test_the_state_file_is_nobody_elses(make_brain: MakeBrain, tmp_path: Path) -> None:
-    """What people said is in it."""
+    """People's words are in it."""
     make_brain().brain().add_talk("Hello")
     file = tmp_path / "memory.db.brain"
     assert all(each.stat().st_mode & 0o077 == 0 for each in tmp_path.glob("memory.db.brain*"))

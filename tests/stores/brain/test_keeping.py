@@ -1,4 +1,4 @@
-"""What a conversation survives: a file that cannot be used, a lost state, forgetting, and many threads."""
+"""Conversations survive a file that cannot be used, a lost state, forgetting, and many threads."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_two_failures_are_both_said(make_brain: MakeBrain, clock: object) -> Non
     assert len(outcome.failure.exceptions) == 2
 
 
-def test_a_lost_state_is_made_anew_of_the_items(
+def test_a_lost_state_is_rebuilt_from_the_items(
     make_brain: MakeBrain, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Numbers go on, knowledge is there, and what was imported was not said."""
@@ -108,7 +108,7 @@ def test_a_lost_state_is_made_anew_of_the_items(
 def test_a_process_that_dies_between_item_and_state(
     make_brain: MakeBrain, redis_server: RedisServer, redis_is_up: bool
 ) -> None:
-    """What is stored and not in the history yet is there when the store is opened again, once and in its place."""
+    """A message that is stored and not in the history yet is there when the store is opened again, once and in its place."""
     redis = {"url": redis_server.url}
     store = make_brain(redis=redis)
     scope = Scope(user="ann", conversation="c")
@@ -134,7 +134,7 @@ def test_a_new_conversation_is_not_a_lost_one(make_brain: MakeBrain, caplog: pyt
 
 
 def test_forgetting_a_message_forgets_its_summary(make_brain: MakeBrain) -> None:
-    """What else the summary told is history again, and in the next summary."""
+    """The other messages of the summary are history again, and in the next summary."""
     store = make_brain()
     brain = store.brain("ann", "c")
     for n in range(12):

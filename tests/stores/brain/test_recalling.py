@@ -1,4 +1,4 @@
-"""What a node gets from a `brain` store: the summary, what is related, and the latest turns."""
+"""Hits that a node gets from a `brain` store: the summary, what is related, and the latest turns."""
 
 from __future__ import annotations
 

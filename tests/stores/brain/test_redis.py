@@ -156,7 +156,7 @@ def test_a_server_that_keeps_dying_under_two_processes(
 def test_a_server_that_is_killed_and_comes_back(
     make_brain: MakeBrain, redis_server: RedisServer, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is left in peace for a while; then what was said meanwhile is written to it."""
+    """Requests back off; then what was said meanwhile is written to it."""
     store = make_brain(redis={"url": redis_server.url})
     brain = store.brain("ann", "c")
     brain.add_talk("before")
@@ -171,13 +171,13 @@ def test_a_server_that_is_killed_and_comes_back(
     assert len([line for line in caplog.messages if "keeps its conversations in" in line]) == 1
     assert (brain.is_dirty, brain.save(), contents(brain.history)) == (True, False, ["before", "meanwhile"])
     redis_server.start()
-    assert brain.add_talk("while it is left in peace").failure is not None
+    assert brain.add_talk("while requests back off").failure is not None
     clock.advance(60)
     with caplog.at_level(logging.INFO):
         assert brain.add_talk("after").failure is None
     assert "where it should again" in caplog.text
     assert not brain.is_dirty
-    expected = ["before", "meanwhile", "while it is left in peace", "after"]
+    expected = ["before", "meanwhile", "while requests back off", "after"]
     elsewhere = make_brain(path=None, redis={"url": redis_server.url})
     assert contents(elsewhere.brain("ann", "c").history) == expected
     assert contents(elsewhere.brain("bob", "c").history) == ["of bob"]

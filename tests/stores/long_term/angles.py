@@ -34,5 +34,5 @@ class AngleEmbedder:
 
 
 def angle_of(squared_distance: float) -> float:
-    """Give the degrees between unit vectors whose squared L2 distance this is."""
+    """Return the degrees between unit vectors whose squared L2 distance this is."""
     return math.degrees(math.acos(1 - squared_distance / 2))

@@ -61,6 +61,16 @@ def test_a_role_of_all_users_reaches_what_is_one_users(open_store: OpenStore) ->
     assert everyone.clear() == 4
 
 
+def test_string_is_one_action_everywhere(open_store: OpenStore) -> None:
+    """`watch="WriteDesign"` was taken for eleven actions of one letter."""
+    store = open_store(watch="WritePlan")
+    assert store.config.watch == ["WritePlan"]
+    role = store.recover("a", watch="WriteDesign")
+    role.add(UserMessage("a design", cause_by="WriteDesign"))
+    role.add(UserMessage("a plan", cause_by="WritePlan"))
+    assert [item.content_summary for item in store.recent(5)] == ["a design"]
+
+
 def test_only_what_is_watched_is_kept_for_long(open_store: OpenStore) -> None:
     store = open_store(watch=["WriteCode", "metagpt.actions.WritePlan"])
     role = store.recover("engineer")
@@ -132,7 +142,7 @@ def test_only_messages_are_taken(open_store: OpenStore, wrong: object) -> None:
 
 
 def test_many_threads(open_store: OpenStore) -> None:
-    """What all of them add at once is new to one of them."""
+    """A message that all of them add at once is new to one of them."""
     store = open_store(embedder=HashEmbedder())
     shared = [UserMessage(f"message number {n}", cause_by=f"action {n % 2}") for n in range(30)]
     roles = [store.recover("r", ["action 1"]) for _ in range(4)]

@@ -46,7 +46,7 @@ def test_an_old_threshold_is_converted(threshold: float, cosine: float) -> None:
         {"known_similarity": 1.1},
         {"ttl_days": 0},
         {"short_term": 0},
-        {"watch": "WriteCode"},
+        {"watch": {"WriteCode": True}},
         {"dedupe": "words"},
     ],
 )

@@ -35,7 +35,7 @@ class Seen:
 
 @dataclass
 class Fault:
-    """What the server does once instead of answering properly, or after having done its work."""
+    """A thing that the server does once instead of answering properly, or after having done its work."""
 
     kind: str
     """`status`, `body`, `hang`, `drip`, `cut` (within the answer) or `drop` (before it)."""
@@ -100,7 +100,7 @@ class FakeMem0:
         return f"http://127.0.0.1:{self.port}"
 
     def notify_at(self, path: str) -> Event:
-        """Give an event that is set when a request for the path arrives."""
+        """Return an event that is set when a request for the path arrives."""
         arrived = Event()
         self.before_each = lambda seen: arrived.set() if seen.path.startswith(path) else None
         return arrived

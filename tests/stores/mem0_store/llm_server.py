@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 def facts(*texts: str) -> str:
-    """Give what `mem0/memory/main.py:_add_to_vector_store` reads from the model."""
+    """Return what `mem0/memory/main.py:_add_to_vector_store` reads from the model."""
     return json.dumps({"memory": [{"text": text, "attributed_to": "user"} for text in texts]})
 
 
@@ -50,7 +50,7 @@ class LlmServer:
         return self._server.server_port
 
     def config(self, **more: Any) -> dict[str, Any]:
-        """Give the `llm` block of mem0's configuration."""
+        """Return the `llm` block of mem0's configuration."""
         base = f"http://127.0.0.1:{self.port}/v1"
         return {"provider": "openai", "config": {"model": "m", "openai_base_url": base, **more}}
 

@@ -1,4 +1,4 @@
-"""What is done when mem0 fails: typed errors, tries, pauses, and no key in any text."""
+"""Failures of mem0: typed errors, attempts, pauses, and no key in any text."""
 
 from __future__ import annotations
 

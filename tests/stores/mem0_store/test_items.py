@@ -1,4 +1,4 @@
-"""What comes back from mem0, and how it is looked through and deleted."""
+"""Items that come back from mem0, and how they are listed and deleted."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def said(number: int, content: str = "", **fields: Any) -> Message:
 
 
 def fill(memory: RoleMemory, count: int) -> list[Message]:
-    """Add so many messages, one after another."""
+    """Add `count` messages, one after another."""
     messages = [said(number) for number in range(count)]
     for message in messages:
         memory.add(message)

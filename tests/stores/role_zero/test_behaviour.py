@@ -1,4 +1,4 @@
-"""What MetaGPT's RoleZero promises: when it looks for older messages, for what, and what it gives."""
+"""Promises of MetaGPT's RoleZero: when older messages are recalled, by which query, and which ones."""
 
 from __future__ import annotations
 

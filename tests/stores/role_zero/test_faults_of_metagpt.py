@@ -19,12 +19,13 @@ from devmem.messages import (
     MessageBlock,
     SystemMessage,
     UserMessage,
+    item_to_message,
     register_payload,
 )
 from devmem.stores import Vector, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem.testing.strategies import SCOPES, messages
-from devmem_stores.role_zero.messages import item_of, message_of
+from devmem_stores.role_zero.messages import item_of
 from devmem_stores.role_zero.role import RoleMemory
 
 from .conftest import FlakyStore, MakeStore, fill, ids, said
@@ -253,7 +254,7 @@ def test_z8_class_and_payload_survive_and_empty_content_is_no_reason_to_forget(m
 @given(message=messages(), scope=SCOPES)
 def test_z8_any_message_is_what_it_was(message: Message, scope: Scope) -> None:
     item = item_of(message, scope, stored_at=1.0, limit=100)
-    assert message_of(item).identical(message)
+    assert item_to_message(item).identical(message)
     assert len(item.content_summary) <= 100
 
 

@@ -27,7 +27,7 @@ WORKER = Path(__file__).parent / "workers" / "talk.py"
 
 
 def check_places(memory: RoleMemory) -> list[str]:
-    """Give the ids of all messages, each of which is in exactly one place."""
+    """Return the ids of all messages, each of which is in exactly one place."""
     window, long_term, history = ids(memory.window()), ids(memory.long_term()), ids(memory.history())
     assert long_term + window == history
     assert len(set(history)) == len(history) == memory.count()

@@ -1,4 +1,4 @@
-"""Says messages in one conversation: python talk.py FOLDER URL NAME COUNT; starts when a line comes in.
+"""Add messages to one conversation: python talk.py FOLDER URL NAME COUNT; starts when a line comes in.
 
 A line comes out when it is ready, one for each message (`kept`, or `fallback` when a failure is reported), and the end.
 """
@@ -13,7 +13,7 @@ from devmem_stores.brain import BrainConfig, BrainMemory
 
 
 def say(line: str) -> None:
-    """Tell the test."""
+    """Report to the test."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

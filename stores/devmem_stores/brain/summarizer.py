@@ -1,4 +1,4 @@
-"""Summaries of long texts: window by window, and again until one is left."""
+"""Summaries of long texts: each window is summarized, and the summaries together, until one is left."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from dataclasses import dataclass
 from typing import Final
 
 from devmem.stores import count_words, extract_summary
-from devmem_stores.brain.model import Model
+from devmem_stores.brain.language_model import LanguageModel
 from devmem_stores.brain.prompts import LanguageChoice, prompts_for
-from devmem_stores.brain.splitting import split_texts
 from devmem_stores.brain.state import Method
+from devmem_stores.brain.text_windows import split_texts
 
 _LOG: Final = logging.getLogger(__name__)
 _PART_WORDS: Final = 100
-"""Words of a window's summary at most."""
+"""Maximum number of words of a window's summary."""
 _SLACK: Final = 20
-"""So much longer than a window, a text is still summarized at once."""
+"""Number of characters beyond a window with which a text is still summarized at once."""
 _SHRINKS: Final = 0.9
-"""A round that leaves more of the text than this share has not made it shorter."""
+"""A summary that keeps more than this share of the text has not made it shorter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarized:
-    """A summary, and what made it."""
+    """A summary and the method that made it."""
 
     text: str
     method: Method
 
 
 class Summarizer:
-    """Makes summaries with a language model, or without one by choosing sentences."""
+    """Makes summaries with a language model, or without one by selecting sentences."""
 
-    def __init__(self, model: Model | None, *, window: int, language: LanguageChoice) -> None:
+    def __init__(self, model: LanguageModel | None, *, window: int, language: LanguageChoice) -> None:
         self._model, self._window = model, window
         self._language: LanguageChoice = language
 
     def summarize(self, text: str, *, max_words: int, keep_language: bool = True) -> Summarized:
-        """Summarize the text in so many words; a text that is short enough comes back as it is.
+        """Summarize a text in at most `max_words` words; a text that is short enough is returned unchanged.
 
-        A model that does not make it shorter is not asked again: sentences are chosen in its place, and it is logged.
+        Where the model does not make it shorter, that is logged and sentences are selected instead.
 
         Raises:
             ChatModelError: the model gave no answer.
@@ -52,11 +52,11 @@ class Summarizer:
         found = self._with_model(self._model, text, max_words, keep_language)
         if found is not None:
             return Summarized(text=found, method="model")
-        _LOG.warning("the language model does not shorten a text of %d characters; sentences are chosen", len(text))
+        _LOG.warning("the language model does not shorten a text of %d characters; sentences are selected", len(text))
         return Summarized(text=extract_summary(text, max_words), method="extract")
 
-    def _with_model(self, model: Model, text: str, max_words: int, keep_language: bool) -> str | None:
-        """Give the model's summary; None when it does not make the text shorter."""
+    def _with_model(self, model: LanguageModel, text: str, max_words: int, keep_language: bool) -> str | None:
+        """Return the model's summary; None when it does not make the text shorter."""
         shorter = text
         while len(shorter) > self._window + _SLACK:
             windows = split_texts(shorter, self._window)
@@ -70,7 +70,7 @@ class Summarizer:
         summary = self._asked(model, shorter, max_words, keep_language)
         return summary if len(summary) <= _SHRINKS * len(text) else None
 
-    def _asked(self, model: Model, text: str, max_words: int, keep_language: bool) -> str:
+    def _asked(self, model: LanguageModel, text: str, max_words: int, keep_language: bool) -> str:
         if count_words(text) <= max_words:
             return text
         prompts = prompts_for(text, self._language)

@@ -1,4 +1,4 @@
-"""Small forms that texts, ids and histories take between agents."""
+"""Helpers of MetaGPT's brain memory for tagged texts, ids and histories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TAGGED: Final = r"\[([A-Z]+)\]:\s*(.+)"
 
 
 def to_int(value: object, default: int) -> int:
-    """Read a value as a whole number; gives `default` when it is none."""
+    """Return a value as a whole number, or `default` when it is none."""
     try:
         return int(str(value))
     except ValueError:
@@ -21,7 +21,7 @@ def to_int(value: object, default: int) -> int:
 
 
 def extract_info(text: str, pattern: str = _TAGGED) -> tuple[str | None, str]:
-    """Read `[TAG]: content` as the tag and the content, all its lines; any other text has no tag.
+    """Return tag and content, all its lines, of `[TAG]: content`; any other text has no tag.
 
     `pattern` has two groups: the tag, and the content.
     """
@@ -30,5 +30,5 @@ def extract_info(text: str, pattern: str = _TAGGED) -> tuple[str | None, str]:
 
 
 def to_metagpt_history_format(history: Iterable[Message]) -> str:
-    """Give a history as JSON: a list of `{"content": ..., "role": ...}`."""
+    """Return a history as JSON: a list of `{"content": ..., "role": ...}`."""
     return json.dumps([{"content": m.content, "role": m.role.value} for m in history], ensure_ascii=False)

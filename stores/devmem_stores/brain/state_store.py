@@ -1,7 +1,7 @@
-"""Where the states of conversations are kept: in Redis, behind it on this machine, and behind that in the process.
+"""The states of conversations: in Redis, else on this machine, else in this process.
 
-A state on this machine is the copy of last resort: Redis may lose its own at any time, and lets them expire. What
-Redis did not take is marked there as waiting, also for the next process, and joined with what Redis has got meanwhile.
+The copy on this machine is the last resort: Redis may lose its states at any time, and lets them expire. A state that
+Redis did not take is marked there as waiting, also for the next process, and merged with that of Redis later.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ Change = Callable[[BrainState], BrainState]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A state, and what could not be done with it."""
+    """Result of reading or changing a state."""
 
     state: BrainState | None
-    """None when nothing is known of the conversation."""
+    """None when no place has a state of the conversation."""
     failure: BrainFallbackError | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """What lay where when a state was read."""
+    """Contents of every place when a state was read, for compare-and-set."""
 
     state: BrainState | None = None
     remote: bytes | None = None
     local: bytes | None = None
     held: bytes | None = None
     shared: bool = False
-    """Redis answered."""
+    """Whether Redis answered."""
     readable: bool = True
-    """What lies on this machine, if anything, is a state."""
+    """Whether the value on this machine, if any, could be read."""
     waiting: bool = False
-    """Not all of the state is where it should be."""
+    """Whether Redis lacks some of the state."""
     failures: list[BrainCacheError]
 
 
-class StateKeeper:
-    """Keeps one state for each conversation; safe to use from several threads and processes."""
+class StateStore:
+    """One state for each conversation, changed by compare-and-set; safe to use from several threads and processes."""
 
     def __init__(self, store: str, redis: RedisCache | None, local: LocalStates, *, prefix: str) -> None:
         self._store, self._redis, self._local = store, redis, local
@@ -74,20 +74,20 @@ class StateKeeper:
         self._may_wait = True
 
     def load(self, key: ChatKey) -> Kept:
-        """Read a state from the best place that answers."""
+        """Return the state from the best place that answers."""
         seen = self._read(key)
         return Kept(state=seen.state, failure=self._reported(seen.failures))
 
     def update(self, key: ChatKey, change: Change, *, fresh: Callable[[], BrainState] = BrainState) -> Kept:
-        """Change a state where it is kept, in one step; what is not changed is not written.
+        """Change a state atomically; an unchanged state is not written.
 
         Args:
-            key: whose state.
-            change: makes the new state of the old one; called again when others changed it meanwhile.
-            fresh: gives the state to start from when none is known.
+            key: the conversation.
+            change: returns the new state for the old one; called again after a concurrent change.
+            fresh: returns the initial state where there is none.
 
         Raises:
-            BrainBusyError: others changed it each time.
+            BrainBusyError: concurrent changes prevented it.
         """
         with self._lock(key):
             kept = self._updated(key, change, fresh)
@@ -115,7 +115,7 @@ class StateKeeper:
         raise BrainBusyError(self._store, _TRIES)
 
     def flush(self) -> BrainFallbackError | None:
-        """Bring what waits to where it should be, if that works again; gives what still stands in the way."""
+        """Write waiting states to where they belong, if that works again; return what still prevents it."""
         if not self._may_wait or (self._redis is not None and self._redis.resting):
             return None
         # Before looking: a write that has to wait meanwhile says so again.
@@ -132,11 +132,11 @@ class StateKeeper:
         return self._reported(failures) if failures else None
 
     def is_dirty(self, key: ChatKey) -> bool:
-        """Say whether something of the state is not yet where it should be."""
+        """Whether some of the state is not yet where it belongs."""
         return self._read(key).waiting
 
     def known(self) -> list[ChatKey]:
-        """List the conversations that are kept somewhere."""
+        """Return the conversations that any place has."""
         failures: list[BrainCacheError] = []
         found = dict.fromkeys([*self._local_keys(failures), *self._held.keys()])
         if self._redis is not None:
@@ -210,7 +210,7 @@ class StateKeeper:
             seen.state = shared
 
     def _write(self, key: ChatKey, new: BrainState, seen: _Seen) -> bool:
-        """Write a state; False when another process was faster. What fails is added to what was seen."""
+        """Write a state; return False when another process was faster. Failures are added to `seen`."""
         shared = False
         if self._redis is not None and seen.shared:
             # What was forgotten needs no mention any more: nobody has it.
@@ -227,7 +227,7 @@ class StateKeeper:
         return self._write_local(str(key), stored, seen) or shared
 
     def _write_local(self, key: str, stored: Stored, seen: _Seen) -> bool:
-        """Write a state on this machine; False when another process was faster, and Redis has not got it."""
+        """Write a state on this machine; return False when another process was faster and Redis does not have it."""
         shared = self._redis is not None and not stored.waiting
         if seen.readable:
             try:
@@ -248,7 +248,7 @@ class StateKeeper:
         return self._held.put(key, stored, expected=seen.held)
 
     def _copy(self, key: str, stored: Stored) -> None:
-        """Bring what Redis has into the file after another process has written there."""
+        """Copy the state of Redis into the file after another process has written there."""
         for _ in range(_TRIES):
             found = self._local.get(key)
             copy = stored
@@ -270,10 +270,10 @@ class StateKeeper:
         try:
             return load_state(body)
         except ValueError as error:
-            raise CacheContentError(place, "give a conversation", f"what lies there is none ({error})") from None
+            raise CacheContentError(place, "read a conversation", f"the value is not one ({error})") from None
 
     def _reported(self, failures: list[BrainCacheError]) -> BrainFallbackError | None:
-        """Word what failed, and log it when it begins and when it is over."""
+        """Return the failures as one error, and log when they begin and end."""
         if not failures:
             if self._degraded:
                 self._degraded = False

@@ -1,4 +1,4 @@
-"""Cutting a long text into windows that overlap, as MetaGPT's brain memory does."""
+"""Splitting a long text into overlapping windows, as MetaGPT's brain memory does."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _USUAL_WINDOW: Final = 500
 
 
 def split_texts(text: str, window_size: int) -> list[str]:
-    """Cut a text into windows of so many characters, each starting with the last 20 of the one before.
+    """Split a text into windows of `window_size` characters, each starting with the last 20 of the one before.
 
-    A text that fits is one window. A window of 20 or less does not overlap; 0 or less takes 500. Where the last whole
-    window ends with the text, one more follows that repeats its end, as in MetaGPT.
+    A text that fits is one window. Windows of 20 characters or less do not overlap; 0 or less means 500. Where the last
+    whole window ends with the text, one more follows that repeats its end, as in MetaGPT.
     """
     size = window_size if window_size > 0 else _USUAL_WINDOW
     return [text] if len(text) <= size else list(_windows(text, size))

@@ -1,4 +1,4 @@
-"""The language model that a brain asks; opened when it is first asked."""
+"""The language model of a `brain` store, opened on first use."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from devmem.messages import Message, Role
 from devmem.stores import ChatModel, ChatRequest
 
 
-class Model:
-    """Asks a chat model; safe to use from several threads."""
+class LanguageModel:
+    """A chat model that works on texts; safe to use from several threads."""
 
     def __init__(self, open_model: Callable[[], ChatModel], params: Mapping[str, JsonValue]) -> None:
         self._open, self._params = open_model, params
@@ -21,7 +21,7 @@ class Model:
         self._lock = threading.Lock()
 
     def ask(self, instructions: list[str], text: str) -> str:
-        """Have the model work on a text.
+        """Return the model's answer to instructions about a text.
 
         Raises:
             ChatModelError: there is no usable answer.
