@@ -108,7 +108,7 @@ def test_a_lost_state_is_rebuilt_from_the_items(
 def test_a_process_that_dies_between_item_and_state(
     make_brain: MakeBrain, redis_server: RedisServer, redis_is_up: bool
 ) -> None:
-    """A message that is stored and not in the history yet is there when the store is opened again, once and in its place."""
+    """A message stored before it was in the history is there after the next opening, once and in its place."""
     redis = {"url": redis_server.url}
     store = make_brain(redis=redis)
     scope = Scope(user="ann", conversation="c")
