@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import JsonValue
+
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.messages import Message, Role
 from devmem_stores.brain.archive import KIND_KEY, entries_of
@@ -11,7 +13,7 @@ from .conftest import MakeBrain
 
 def test_messages_of_an_earlier_version_are_read(make_brain: MakeBrain) -> None:
     """devmem 0.1.0 kept the message's form under the key that names the kind today."""
-    form = {"id": "m1", "role": "user", "source": "ann", "created_at": 5.0}
+    form: dict[str, JsonValue] = {"id": "m1", "role": "user", "source": "ann", "created_at": 5.0}
     old = MemoryItem(
         id="ann:c:m1",
         content_summary="ann: Tea, please.",
