@@ -136,7 +136,7 @@ def test_unknown_keys_are_kept() -> None:
         ("[]", "not a message"),
         ('{"content": 5}', "content: "),
         ('{"content": "x", "metadata": []}', "metadata: "),
-        ('{"type": "Letter", "content": "x"}', "'Letter' is no class"),
+        ('{"type": "Letter", "content": "x"}', "'Letter' is not a class"),
         ('{"type": "AIMessage", "role": "user", "content": "x"}', "AIMessage"),
         ("[" * 100_000, "not JSON"),
     ],
