@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -14,8 +15,19 @@ from typing import Final, cast
 
 from devmem.collections import Filter
 from devmem.config import Attachment, MemoryOptions
+from devmem.manager.fan_in import search_turns, turns_to_search
+from devmem.manager.operations import (
+    OperationCounts,
+    OperationHook,
+    OperationKind,
+    attachments_of_items,
+    attachments_of_payload,
+    log_operation,
+    timed,
+)
 from devmem.manager.recall_cache import RecallCache
 from devmem.manager.rescue import UnsavedWrites
+from devmem.manager.visibility import User, visible_to
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.model.results import (
     Hit,
@@ -30,7 +42,7 @@ from devmem.model.results import (
 from devmem.model.stages import RETRIEVING, Stage
 from devmem.recall import MergePolicy, is_echo, merge, rank_as_devall, says_nothing_new, strip_recalled
 from devmem.stores import MemoryBase, MemoryQuery
-from devmem.text.frames import last_turn, strip_frames
+from devmem.text.frames import split_turns, strip_frames
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -50,6 +62,7 @@ class MemoryManager:
         options: MemoryOptions | None = None,
         rescue_dir: Path | None = None,
         clock: Callable[[], float] = time.time,
+        on_operation: OperationHook = log_operation,
     ) -> None:
         """Attach a node to its stores.
 
@@ -58,7 +71,8 @@ class MemoryManager:
             stores: every store by its name, loaded.
             options: budget, language and ranking of what is shown.
             rescue_dir: where `close` puts writes that failed to the end; None takes the folder for temporary files.
-            clock: gives the time in seconds since the epoch.
+            clock: returns the time in seconds since the epoch.
+            on_operation: is called after each search of a store and each write to it; logs it by default.
 
         Raises:
             ValueError: an attachment names a store that is not there.
@@ -71,6 +85,7 @@ class MemoryManager:
         self._options = options or MemoryOptions()
         self._rescue_dir = rescue_dir
         self._clock = clock
+        self._on_operation = on_operation
         self._recalls = RecallCache()
         self._unsaved = UnsavedWrites(rescue_dir)
 
@@ -85,47 +100,64 @@ class MemoryManager:
         *,
         agent_role: str = "",
         query: MemoryContentSnapshot | str,
+        turns: Sequence[str] | None = None,
         current_stage: Stage | str = Stage.GEN,
+        user: User = None,
         where: Filter | None = None,
     ) -> MemoryRetrievalResult | None:
-        """Ask every attachment that reads at this stage; None when nothing was found and nothing failed.
+        """Search every attachment that reads at this stage; None when nothing was found and nothing failed.
 
-        Only the last turn of the query is searched for: what the user or the previous node said, not the frames
-        around it nor an earlier block of memories in it.
+        Args:
+            agent_role: the agent's name or system prompt.
+            query: what the user or the previous nodes said; an earlier block of memories in it is not searched for.
+            turns: what each of them said, in order, where the caller knows it; None takes DevAll's frames in the
+                query's text apart. All are searched for, the last one weighted at most.
+            current_stage: the stage at which the node is.
+            user: whose items are seen, beside those bound to nobody; None sees only these, `devmem.ANY` everybody's.
+            where: a further filter.
+
+        Raises:
+            ValueError: there is no such stage, or the user is empty text.
         """
         stage = Stage(current_stage)
         snapshot = MemoryContentSnapshot(text=query) if isinstance(query, str) else query
-        text = _asked(snapshot.text)
+        texts = turns_to_search(_turns(snapshot.text) if turns is None else [strip_recalled(turn) for turn in turns])
+        asked = MemoryQuery(text=texts[-1], agent_role=agent_role, snapshot=snapshot, where=visible_to(user, where))
+        queries = [replace(asked, text=text, embedding=self._recalls.embedding(text)) for text in texts]
         found: list[list[Hit]] = []
         failures: list[StoreFailure] = []
-        embedding = self._recalls.embedding(text)
         for attachment in self._reading(stage):
-            asked = MemoryQuery(
-                text=text,
-                top_k=attachment.top_k,
-                similarity_threshold=attachment.similarity_threshold,
-                agent_role=agent_role,
-                snapshot=snapshot,
-                where=where or Filter(),
-                embedding=embedding,
-            )
             try:
-                found.append(_checked(self._stores[attachment.name].search(asked)))
+                found.append(self._search(attachment, queries, stage))
             except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
                 failures.append(_failure(attachment.name, "retrieve", error))
-        # Copied first: another thread with the same query may be adding to it.
-        failures += [
-            StoreFailure(store=name, operation="embed the query", error=e)
-            for name, e in list(embedding.failures.items())
-        ]
+        failures += _embedding_failures(queries)
         if self._options.ranking == "devall":
-            found = rank_as_devall(found, text, self._clock())
+            found = rank_as_devall(found, texts[-1], self._clock())
         result = merge(found, self.policy, failures)
-        self._recalls.remember(text, (hit for hits in found for hit in hits))
+        for text in texts:
+            self._recalls.remember(text, (hit for hits in found for hit in hits))
         return result if result.hits or failures else None
 
+    def _search(self, attachment: Attachment, queries: Sequence[MemoryQuery], stage: Stage) -> list[Hit]:
+        store = self._stores[attachment.name]
+
+        def search(query: MemoryQuery) -> list[Hit]:
+            trusted = replace(query.where, min_trust=max(query.where.min_trust, attachment.min_trust))
+            threshold = attachment.similarity_threshold
+            asked = replace(query, top_k=attachment.top_k, similarity_threshold=threshold, where=trusted)
+            return _checked(store.search(asked))
+
+        with self._timed("retrieve", attachment.name, stage) as counts:
+            hits = search_turns(queries, attachment.top_k, search)
+            counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
+        return hits
+
+    def _timed(self, kind: OperationKind, store: str, stage: Stage) -> AbstractContextManager[OperationCounts]:
+        return timed(kind, store, stage, clock=self._clock, report=self._on_operation)
+
     def update(self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED) -> MemoryUpdateResult:
-        """Give the payload to every attachment that writes at this stage; it is durable when this returns.
+        """Write the payload to every attachment that writes at this stage; it is durable when this returns.
 
         A write that fails is kept, and tried again before the next one to that store.
         """
@@ -141,7 +173,7 @@ class MemoryManager:
                 continue
             operation = "update"
             try:
-                outcome = self._write(attachment.name, fresh)
+                outcome = self._write(attachment.name, fresh, stage)
                 writes.append(StoreWrite(store=attachment.name, outcome=outcome))
                 if outcome.failure is not None:
                     failures.append(_failure(attachment.name, operation, outcome.failure))
@@ -151,9 +183,14 @@ class MemoryManager:
                 failures.append(_failure(attachment.name, operation, error))
         return MemoryUpdateResult(writes=tuple(writes), failures=tuple(failures))
 
-    def _write(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
+    def _write(self, name: str, payload: MemoryWritePayload, stage: Stage) -> WriteOutcome:
         """Write what is unsaved, then the payload; what fails is kept, in order."""
-        return self._unsaved.write(name, payload, partial(self._update_store, name))
+        with self._timed("update", name, stage) as counts:
+            outcome = self._unsaved.write(name, payload, partial(self._update_store, name))
+            counts.failure = outcome.failure
+            if outcome.status in _KEPT:
+                counts.items, counts.attachments = 1, attachments_of_payload(payload)
+        return outcome
 
     def _update_store(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
         outcome = cast("WriteOutcome | None", self._stores[name].update(payload))
@@ -163,7 +200,7 @@ class MemoryManager:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
 
     def _without_recalled(self, payload: MemoryWritePayload) -> tuple[MemoryWritePayload, bool]:
-        """Take out of a payload what only repeats memory; says too whether the answer was that and was taken out."""
+        """Return the payload without what only repeats memory, and whether its answer did and was taken out."""
         fresh = replace(
             payload,
             inputs_text=strip_recalled(payload.inputs_text),
@@ -172,20 +209,20 @@ class MemoryManager:
         )
         answer = fresh.output_text()
         only_block = bool(payload.output_text().strip()) and not answer.strip()
-        echo = payload.quoted or only_block or is_echo(answer, self._recalls.texts(_asked(fresh.inputs_text)))
+        echo = payload.quoted or only_block or is_echo(answer, self._recalls.texts(_turns(fresh.inputs_text)))
         return (replace(fresh, output_snapshot=None) if echo else fresh), echo
 
     def _knows(self, store: str, inputs: str) -> bool:
-        """Say whether the inputs only ask, or repeat what this store recalled; another store may not have it."""
-        return says_nothing_new(strip_frames(inputs), self._recalls.texts(_asked(inputs), store))
+        """Whether the inputs only ask, or repeat what this store recalled; another store may not have it."""
+        return says_nothing_new(strip_frames(inputs), self._recalls.texts(_turns(inputs), store))
 
     @property
     def unsaved(self) -> int:
-        """How many writes failed and wait for another try."""
+        """Number of writes that failed and wait for another attempt."""
         return len(self._unsaved)
 
     def close(self) -> list[Path]:
-        """Try once more to write what failed, and put the rest into files; gives these files. The stores stay open."""
+        """Try once more to write what failed, and return the files that hold the rest. The stores stay open."""
         for name in dict.fromkeys(entry.name for entry in self._attachments):
             error = self._unsaved.flush(name, partial(self._update_store, name))
             if error is not None:
@@ -197,13 +234,14 @@ class MemoryManager:
         *,
         agent_role: str = "",
         query: MemoryContentSnapshot | str,
+        turns: Sequence[str] | None = None,
         current_stage: Stage | str = Stage.GEN,
+        user: User = None,
         where: Filter | None = None,
     ) -> MemoryRetrievalResult | None:
         """Do `retrieve` without blocking the event loop."""
-        return await asyncio.to_thread(
-            lambda: self.retrieve(agent_role=agent_role, query=query, current_stage=current_stage, where=where)
-        )
+        retrieve = partial(self.retrieve, agent_role=agent_role, query=query, turns=turns)
+        return await asyncio.to_thread(retrieve, current_stage=current_stage, user=user, where=where)
 
     async def aupdate(
         self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED
@@ -219,8 +257,17 @@ _ECHO: Final = WriteOutcome(
 _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
 
 
-def _asked(text: str) -> str:
-    return last_turn(strip_recalled(text))
+_KEPT: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
+
+
+def _embedding_failures(queries: Sequence[MemoryQuery]) -> list[StoreFailure]:
+    # Copied first: another thread with the same query may be adding to it.
+    failed = {name: error for query in queries for name, error in [*query.embedding.failures.items()]}
+    return [StoreFailure(model=name, operation="embed the query", error=error) for name, error in failed.items()]
+
+
+def _turns(text: str) -> list[str]:
+    return split_turns(strip_recalled(text))
 
 
 def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
@@ -228,7 +275,7 @@ def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnaps
 
 
 def _checked(hits: Sequence[Hit]) -> list[Hit]:
-    """Give the hits if they can be merged and shown; raises `TypeError` otherwise."""
+    """Return the hits if they can be merged and shown; raises `TypeError` otherwise."""
     for hit in hits:
         item: object = hit.item
         score: object = hit.score

@@ -24,7 +24,7 @@ class RecallCache:
         self._lock = threading.Lock()
 
     def embedding(self, query: str) -> QueryEmbedding:
-        """Give the query's embedding, the same at every stage; one whose provider failed is tried again."""
+        """Return the query's embedding, the same at every stage; one whose provider failed is tried again."""
         with self._lock:
             known = self._embeddings.pop(query, None)
             if known is None or known.failures:
@@ -42,11 +42,11 @@ class RecallCache:
             self._texts.move_to_end(query)
             _shrink(self._texts)
 
-    def texts(self, query: str, store: str | None = None) -> frozenset[str]:
-        """Give the texts that a store, or any store, recalled for a query."""
+    def texts(self, queries: Iterable[str], store: str | None = None) -> frozenset[str]:
+        """Return the texts that a store, or any store, recalled for one of the queries."""
         with self._lock:
-            by_store = self._texts.get(query, {})
-            wanted = by_store.values() if store is None else [by_store.get(store, set())]
+            found = [self._texts.get(query, {}) for query in queries]
+            wanted = [texts for by_store in found for name, texts in by_store.items() if store in (None, name)]
             return frozenset().union(*wanted)
 
 

@@ -163,6 +163,9 @@ class MemoryWritePayload:
     """The agent's name or system prompt; kept with the item, not searched."""
     inputs_text: str = ""
     """Text of the user or of the previous nodes."""
+    senders: tuple[str, ...] | None = None
+    """Names of those who said it, in order; None reads them from DevAll's frames in `inputs_text`, which anybody may
+    have written."""
     input_snapshot: MemoryContentSnapshot | None = None
     output_snapshot: MemoryContentSnapshot | None = None
     scope: Scope = field(default_factory=Scope)
@@ -183,15 +186,19 @@ class MemoryWritePayload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFailure:
-    """Failure of one store; the other stores are not affected."""
+    """Failure of one store, or of an embedding model; the other stores are not affected."""
 
-    store: str
+    store: str = ""
+    """Name of the store; empty when an embedding model failed, which several stores may share."""
+    model: str = ""
+    """Name of the embedding model that failed; its stores were searched by text alone."""
     operation: str
-    """`retrieve`, `update`, `save` or `embed the query`; at the last one, `store` is the embedding model's name."""
+    """`retrieve`, `update`, `save` or `embed the query`."""
     error: Exception
 
     def __str__(self) -> str:
-        return f"memory store {self.store!r} could not {self.operation}: {self.error}"
+        who = f"embedding model {self.model!r}" if self.model else f"memory store {self.store!r}"
+        return f"{who} could not {self.operation}: {self.error}"
 
 
 class CutReason(StrEnum):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from devmem.collections import Filter
 from devmem.config import AgentConfig
 from devmem.llm import ChatModel, ChatReply, ChatRequest, Quotation
-from devmem.manager import MemoryManager
+from devmem.manager import MemoryManager, User
 from devmem.messages import Message, Role
-from devmem.model.items import MemoryContentSnapshot, Scope
+from devmem.model.items import MemoryContentSnapshot, Scope, SourceKind
 from devmem.model.results import Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
 from devmem.model.stages import Stage
+from devmem.model.trust import TRUST
 from devmem.recall import merge
 from devmem.runtime.results import NodeResult
 from devmem.text.frames import frame
@@ -25,10 +25,13 @@ class AgentRun:
     node: str
     config: AgentConfig
     inputs: Sequence[Message]
-    """What the user or the previous nodes said."""
+    """Messages of the user or of the previous nodes."""
     manager: MemoryManager
     chat: ChatModel
     scope: Scope = field(default_factory=Scope)
+    """Whom the run is for; what is written belongs to it."""
+    user: User = None
+    """Whose items are recalled, beside those bound to nobody; `devmem.ANY` is everybody."""
     _recalled: dict[Stage, MemoryRetrievalResult] = field(default_factory=dict, init=False)
     _written: dict[Stage, MemoryUpdateResult] = field(default_factory=dict, init=False)
     _context: MemoryRetrievalResult | None = field(default=None, init=False)
@@ -74,10 +77,15 @@ class AgentRun:
 
     def _retrieve(self, stage: Stage) -> None:
         snapshot = MemoryContentSnapshot.from_messages(self.inputs)
-        query = MemoryContentSnapshot(text=_framed(_asked(self.inputs)), blocks=snapshot.blocks if snapshot else ())
-        # What belongs to another user is not recalled; what belongs to nobody is.
-        own = Filter(scope=Scope(user=self.scope.user), or_unbound=True) if self.scope.user else None
-        result = self.manager.retrieve(agent_role=self.config.role or "", query=query, current_stage=stage, where=own)
+        asked = _asked(self.inputs)
+        query = MemoryContentSnapshot(text=_framed(asked), blocks=snapshot.blocks if snapshot else ())
+        result = self.manager.retrieve(
+            agent_role=self.config.role or "",
+            query=query,
+            turns=[message.text() for message in asked],
+            current_stage=stage,
+            user=self.user,
+        )
         if result is not None:
             self._recalled[stage] = result
             self._context = self._joined(list(self._recalled.values()))
@@ -131,10 +139,12 @@ class AgentRun:
         payload = MemoryWritePayload(
             agent_role=self.config.role or "",
             inputs_text=_framed(inputs),
+            senders=tuple(dict.fromkeys(message.source for message in inputs if message.source)),
             input_snapshot=MemoryContentSnapshot.from_messages(inputs),
             output_snapshot=MemoryContentSnapshot(text=answer.text) if answer is not None else None,
             scope=self.scope,
             source=self.node,
+            trust=min([*map(_trust_of, inputs), TRUST[SourceKind.USER if answer is None else SourceKind.NODE]]),
             quoted=quoted,
         )
         result = self.manager.update(payload, current_stage=stage)
@@ -146,6 +156,12 @@ def _asked(inputs: Sequence[Message]) -> list[Message]:
     """Return the inputs with the question in the place of an answer that only quotes memory."""
     questions = ((each, Quotation.in_message(each)) for each in inputs)
     return [replace(each, content=found.question) if found and found.question else each for each, found in questions]
+
+
+def _trust_of(message: Message) -> float:
+    """Return how far a message may be relied on: a user's own words most, a tool's result least."""
+    kinds = {Role.USER: SourceKind.USER, Role.TOOL: SourceKind.TOOL}
+    return TRUST[kinds.get(message.role, SourceKind.NODE)]
 
 
 def _framed(messages: Sequence[Message]) -> str:

@@ -45,3 +45,6 @@ class RunResult:
     """What the last agent node said."""
     warnings: tuple[str, ...] = ()
     """What was passed over, such as nodes that are not agents."""
+    hidden: Mapping[str, int] = field(default_factory=dict)
+    """Number of items by store that a run without a user did not see because they are bound to users; stores without
+    such items are left out."""

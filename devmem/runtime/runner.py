@@ -11,10 +11,11 @@ from uuid import uuid4
 
 from devmem.config import AgentConfig, NodeConfig, Workflow
 from devmem.llm import ChatModel, Quotation, open_chat_model
-from devmem.manager import MemoryManager
+from devmem.manager import MemoryManager, OperationHook, User, log_operation
 from devmem.messages import Message, Role
-from devmem.model.items import Scope
+from devmem.model.items import ANY, Scope
 from devmem.runtime.agent import AgentRun
+from devmem.runtime.hidden_items import count_hidden
 from devmem.runtime.order import order_nodes
 from devmem.runtime.results import NodeResult, RunResult
 from devmem.stores import MemoryBase
@@ -60,7 +61,9 @@ class WorkflowRunner:
         *,
         chat_models: ChatModels | None = None,
         scope: Scope | None = None,
+        all_users: bool = False,
         rescue_dir: Path | None = None,
+        on_operation: OperationHook = log_operation,
     ) -> None:
         """Prepare a workflow for running.
 
@@ -68,14 +71,30 @@ class WorkflowRunner:
             workflow: what to run.
             stores: every store that an agent is attached to, loaded.
             chat_models: chooses each node's chat model; None takes what the node's configuration names.
-            scope: whom the run is for; its `run` is set anew for each input.
+            scope: whom the run is for; each input gets a `run` of its own. Items of its user are recalled beside those
+                bound to nobody; without a user only these are.
+            all_users: recall everybody's items, whoever the run is for.
             rescue_dir: where writes go that failed to the end.
+            on_operation: is called after each search of a store and each write to it; logs it by default.
+
+        Raises:
+            ValueError: the scope's user is empty text, as an unset variable gives.
         """
+        if scope is not None and scope.user is not None and not scope.user.strip():
+            raise ValueError("the run's user is empty; leave it out where there is none")
         self._workflow = workflow
         self._chat_models = chat_models or configured_chat_models(workflow)
+        self._stores = stores
         self._scope = scope or Scope()
+        self._user: User = ANY if all_users else self._scope.user
         self._managers = {
-            node.id: MemoryManager(node.config.memories, stores, options=workflow.options(node), rescue_dir=rescue_dir)
+            node.id: MemoryManager(
+                node.config.memories,
+                stores,
+                options=workflow.options(node),
+                rescue_dir=rescue_dir,
+                on_operation=on_operation,
+            )
             for node in workflow.nodes
             if node.config is not None and all(entry.name in stores for entry in node.config.memories)
         }
@@ -100,7 +119,8 @@ class WorkflowRunner:
         if node is not None:
             chosen = self._workflow.node(node)
             result = self._run_node(chosen, [asked], scope)
-            return RunResult(nodes=(result,), output=result.text, warnings=self._not_agent(chosen))
+            hidden = count_hidden([chosen], self._stores, self._user)
+            return RunResult(nodes=(result,), output=result.text, warnings=self._not_agent(chosen), hidden=hidden)
         return self._run_all(asked, scope)
 
     def _run_all(self, asked: Message, scope: Scope) -> RunResult:
@@ -119,7 +139,8 @@ class WorkflowRunner:
         output = (agents or [*results])[-1].text if results else asked.content
         for warning in warnings:
             _LOG.warning("%s", warning)
-        return RunResult(nodes=results, output=output, warnings=tuple(warnings))
+        hidden = count_hidden(self._workflow.nodes, self._stores, self._user)
+        return RunResult(nodes=results, output=output, warnings=tuple(warnings), hidden=hidden)
 
     def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope) -> NodeResult:
         if node.config is None:
@@ -136,6 +157,7 @@ class WorkflowRunner:
             manager=self._managers[node.id],
             chat=self._chat(node, node.config),
             scope=scope,
+            user=self._user,
         ).run()
 
     def _chat(self, node: NodeConfig, config: AgentConfig) -> ChatModel:

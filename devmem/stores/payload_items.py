@@ -18,7 +18,7 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
     `created_at` is in seconds since the epoch.
     """
     shown = payload.output_snapshot or payload.input_snapshot
-    received_from = senders(payload.inputs_text)
+    received_from = senders(payload.inputs_text) if payload.senders is None else list(payload.senders)
     return MemoryItem(
         content_summary=summary,
         metadata={

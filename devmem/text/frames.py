@@ -24,10 +24,10 @@ def strip_frames(text: str) -> str:
     return _FRAME.sub("", text).strip() if "===" in text else text
 
 
-def last_turn(text: str) -> str:
-    """Give what the last sender said, without its frame; a text without frames is one turn."""
-    turns = [turn for turn in _FRAME.split(text) if turn.strip()] if "===" in text else [text]
-    return turns[-1].strip() if turns else ""
+def split_turns(text: str) -> list[str]:
+    """Return what each sender said, in order, without the frames; a text without frames is one turn."""
+    turns = _FRAME.split(text) if "===" in text else [text]
+    return [turn.strip() for turn in turns if turn.strip()]
 
 
 def senders(text: str) -> list[str]:

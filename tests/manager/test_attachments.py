@@ -129,10 +129,10 @@ FRAMED = (
 
 
 @pytest.mark.parametrize("node", ["answer", "Data Analyst 2", "数据 分析", "a (b) ===", "UNKNOWN"])
-def test_the_last_turn_is_what_is_asked(node: str) -> None:
+def test_every_turn_is_searched_for_the_last_one_first(node: str) -> None:
     store = ScriptedStore()
     manager_of(store).retrieve(query=FRAMED.format(node=node))
-    assert store.queries[0].text == "Which tea?\n\nSoon, please."
+    assert [query.text for query in store.queries] == ["Which tea?\n\nSoon, please.", "Hello"]
 
 
 def test_a_query_without_frames_is_one_turn() -> None:

@@ -80,7 +80,7 @@ def test_a_provider_that_is_down_costs_similarity_and_not_the_hits(caplog: pytes
         assert {found.store for found in result.hits} == {"one", "two"}
         assert [found.similarity for found in result.hits] == [None, None]
         (failure,) = result.failures
-        assert "embed the query" in str(failure)
+        assert str(failure).startswith(f"embedding model {embedder.identity.name!r} could not embed the query: ")
         assert "the embedding provider of this test is down" in caplog.text
         embedder.recover()
         again = manager.retrieve(query="the deadline?")

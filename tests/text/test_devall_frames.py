@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.text.frames import frame, last_turn, senders, strip_frames
+from devmem.text.frames import frame, senders, split_turns, strip_frames
 
 
 def test_a_frame_is_written_as_devall_writes_it() -> None:
@@ -21,7 +21,7 @@ def test_a_frame_that_was_put_on_comes_off(source: str) -> None:
 def test_several_frames() -> None:
     text = "\n\n".join([frame("TASK", "user", "Do it.\n\nPlease."), frame("critic", "assistant", "No.")])
     assert strip_frames(text) == "Do it.\n\nPlease.\n\nNo."
-    assert last_turn(text) == "No."
+    assert split_turns(text)[-1] == "No."
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_several_frames() -> None:
 )
 def test_what_only_looks_like_a_frame_stays(text: str) -> None:
     assert strip_frames(text) == text
-    assert last_turn(text) == text
+    assert split_turns(text) == [text][: len(text)]
 
 
 def test_frames_without_a_text() -> None:
     assert strip_frames(frame("a", "user", "")) == ""
-    assert last_turn(frame("a", "user", "  ")) == ""
+    assert split_turns(frame("a", "user", "  ")) == []
 
 
 @pytest.mark.parametrize("source", ["planner", "node with spaces", "计划", "a (b)", "x=y"])
