@@ -13,8 +13,8 @@ class SimpleConfig(CollectionConfig):
     """Configuration of a `simple` store."""
 
     max_content_length: int = Field(default=500, ge=50)
-    """Maximum length in characters of the summary that agents are shown; all of the text is kept, and found by words and
-    meaning."""
+    """Maximum length in characters of the summary that agents are shown; all of the text is kept, and found by words
+    and meaning."""
     min_content_length: int = Field(default=0, ge=0)
     """Least number of characters, of the input and the output together; a shorter exchange is skipped, and the outcome
     says so."""
