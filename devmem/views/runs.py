@@ -8,7 +8,7 @@ from devmem.views.items import JsonObject, hit_json
 
 
 def run_json(text: str, result: RunResult) -> JsonObject:
-    """Return one run: `input`, `answer`, `nodes` and `warnings`.
+    """Return one run: `input`, `answer`, `nodes`, `warnings` and `hidden`.
 
     A node has `node`, `answer`, `recalled` (hits, each with its `stages`), `writes` (see `outcome_json`, each with its
     `store` and `stage`) and `failures`.
@@ -18,6 +18,7 @@ def run_json(text: str, result: RunResult) -> JsonObject:
         "answer": result.output,
         "nodes": [_node_json(node) for node in result.nodes],
         "warnings": list(result.warnings),
+        "hidden": dict(result.hidden),
     }
 
 

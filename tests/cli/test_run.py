@@ -55,7 +55,10 @@ def test_json_has_everything_for_programs(workflow: Path, devmem: Devmem) -> Non
     (write, board) = told["nodes"][0]["writes"]
     assert (write["store"], write["status"], write["stage"]) == ("notes", "stored", "finished")
     assert board["store"] == "board"
-    (asked,) = run_json(devmem, workflow, "--input", "When is the launch?")
+    (unasked,) = run_json(devmem, workflow, "--input", "When is the launch?", "--node", "scribe")
+    assert (unasked["nodes"][0]["recalled"], unasked["hidden"]["notes"]) == ([], 1)
+    (asked,) = run_json(devmem, workflow, "--input", "When is the launch?", "--all-users")
+    assert asked["hidden"] == {}
     assert asked["input"] == "When is the launch?"
     assert asked["answer"] == asked["nodes"][-1]["answer"]
     assert [node["node"] for node in asked["nodes"]] == ["scribe", "someone", "analyst"]
@@ -162,7 +165,7 @@ def test_a_store_that_cannot_take_its_part_is_reported(
     node = "nodes:\n  - {id: a, type: agent, config: {memories: [{name: notes}]}}\n"
     path = make_workflow(unreachable_store(closed_port) + node)
     result = devmem("run", path, "--input", TOLD, "--show-memory", code=1)
-    assert "error: memory store " in result.stderr
+    assert "error: embedding model " in result.stderr
     assert "no connection" in result.stderr
     assert "its embedding is still to be made" in result.stdout
     assert "Traceback" not in result.output

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from devmem.cli.failures import EXIT_PARTLY, unknown
+from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown
 from devmem.cli.inputs import Inputs, find_inputs
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import Session, WorkflowFile, check_session, load
@@ -41,7 +41,10 @@ def run(
     chat: Annotated[
         str | None, typer.Option(metavar="PROVIDER", help="Chat provider for every node; `extractive` needs no key.")
     ] = None,
-    user: Annotated[str | None, typer.Option(metavar="ID", help="User whose items are recalled and stored.")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="User whose items are recalled, beside nobody's, and stored.")
+    ] = None,
+    all_users: Annotated[bool, typer.Option("--all-users", help="Recall every user's items.")] = False,
     show_memory: Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each input.")] = False,
 ) -> None:
@@ -61,7 +64,7 @@ def run(
     _check_node(workflow, node)
     inputs = find_inputs(terminal, text, input_file)
     with ExitStack() as stack:
-        runner = _open(stack, workflow, node=node, session=session, user=user, chat=chat)
+        runner = _open(stack, workflow, node=node, session=session, user=user, all_users=all_users, chat=chat)
         show = _json_shower(terminal) if as_json else _shower(terminal, with_memory=show_memory)
         failed = _run_all(terminal, runner, inputs, node=node, show=show)
     if failed:
@@ -81,18 +84,22 @@ def _open(
     node: str | None,
     session: str,
     user: str | None,
+    all_users: bool,
     chat: str | None,
 ) -> WorkflowRunner:
     """Open the stores that are needed, and the runner; closing the stack saves and closes them."""
     from devmem.model.items import Scope
     from devmem.runtime import WorkflowRunner, attached_stores, open_stores, session_folder
 
+    if user is not None and not user.strip():
+        raise CommandError("--user is empty; leave it out where there is no user")
     stores = stack.enter_context(open_stores(workflow, attached_stores(workflow, node), session=session))
     runner = WorkflowRunner(
         workflow,
         stores,
         chat_models=_chat_models(workflow, chat),
         scope=Scope(user=user, session=session),
+        all_users=all_users,
         rescue_dir=session_folder(workflow, session),
     )
     # A write that failed until the end is logged, with the file that holds it.
@@ -130,6 +137,9 @@ def _run_all(
                     terminal.report("note", f"{done} input(s) were answered before the one that failed.")
                 raise
             show(text, result)
+            for store, count in result.hidden.items():
+                what = f"{count} item(s) of {store!r} belong to users and were not looked at"
+                terminal.report("note", f"{what}; `--user ID` sees one user's, `--all-users` all.")
             failures = [failure for each in result.nodes for failure in each.failures]
             for failure in failures:
                 terminal.report("error", str(failure))
