@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from devmem.cli.terminal import Terminal
 
 _COMMANDS: Final = {
+    "init": "Write a workflow to start with.",
     "run": "Run a workflow's agents with their memories.",
     "validate": "Check workflows and list every problem.",
     "stores": "List the store types, or a workflow's stores.",
     "search": "Search a memory.",
+    "add": "Remember a text.",
     "show": "Show the newest items, or whole items by id.",
+    "edit": "Change an item and keep its id.",
+    "forget": "Forget items by id, scope or filter.",
     "flow": "Draw who sent what to whom.",
     "trace": "Show the calls of a trace as a tree.",
     "log": "Show a conversation as a timeline.",

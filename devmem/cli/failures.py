@@ -39,6 +39,17 @@ def unknown(kind: str, name: str, known: Sequence[str], *, file: str) -> Command
 
 
 @contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn a `ValueError` about an argument, such as an unreadable date, into a `CommandError`."""
+    try:
+        yield
+    except DevmemError:
+        raise
+    except ValueError as error:
+        raise CommandError(f"{error}.") from error
+
+
+@contextmanager
 def guarded(terminal: Callable[[], Terminal]) -> Iterator[None]:
     """Turn errors into a message and `typer.Exit`; `terminal` is called when there is something to print."""
     try:

@@ -2,49 +2,111 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
-from dataclasses import fields
-from typing import Annotated, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from devmem.cli.failures import CommandError
+from devmem.cli.inputs import well_formed
+from devmem.cli.terminal import Terminal
 from devmem.collections import Filter
 from devmem.model.items import Scope
+from devmem.stores import MemoryBase
 from devmem.transfer.importing import parse_time
 
-User: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this user.")]
-Agent: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this agent.")]
-Conversation: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this conversation.")]
-Where: TypeAlias = Annotated[
+_User = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this user.")]
+_Agent = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this agent.")]
+_Conversation = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this conversation.")]
+_Where = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE",
         help="Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated.",
     ),
 ]
-After: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from this date on.")]
-Before: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from before this date.")]
+_After = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from this date on.")]
+_Before = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from before this date.")]
+AllUsers: TypeAlias = Annotated[
+    bool, typer.Option("--all-users", help="Items of every user; otherwise items of nobody, or of --user.")
+]
+_OPTIONS: Final = {
+    "user": _User,
+    "agent": _Agent,
+    "conversation": _Conversation,
+    "where": _Where,
+    "after": _After,
+    "before": _Before,
+}
+_METADATA: Final = "metadata."
 
-_METADATA = "metadata."
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Items that the options of a command select."""
+
+    where: Filter
+    all_users: bool = False
+
+    @property
+    def visible(self) -> Filter:
+        """The filter, narrowed to what is bound to nobody unless it names a user or `all_users` is set."""
+        if self.all_users or self.where.scope.user is not None:
+            return self.where
+        return replace(self.where, unbound=("user",))
+
+
+def selecting(*, by_user: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that select items, in the place of its argument `selection`.
+
+    Args:
+        by_user: whether to add `--all-users`, for a command that sees only what is bound to nobody without it.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        parameters = [each for each in signature.parameters.values() if each.name != "selection"]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        added = [inspect.Parameter(name, kind, default=None, annotation=hint) for name, hint in _OPTIONS.items()]
+        if by_user:
+            added.append(inspect.Parameter("all_users", kind, default=False, annotation=AllUsers))
+
+        @functools.wraps(command)
+        def run(*args: Any, all_users: bool = False, **options: Any) -> None:  # noqa: ANN401 - any option's value
+            chosen = {name: options.pop(name) for name in _OPTIONS}
+            where = make_filter(**chosen)
+            if all_users and where.scope.user is not None:
+                raise CommandError("give either --user or --all-users, not both.")
+            command(*args, selection=Selection(where=where, all_users=all_users), **options)
+
+        extended = signature.replace(parameters=[*parameters, *added])
+        run.__signature__ = extended  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in extended.parameters.values()}
+        return run
+
+    return decorate
 
 
 def make_filter(
     *, where: list[str] | None, after: str | None = None, before: str | None = None, **scope: str | None
 ) -> Filter:
     """Return the filter; raises `CommandError` for an unknown key or an unreadable date."""
-    parts = {key: value for key, value in scope.items() if value is not None}
+    parts = {name: checked_name(f"--{name}", value) for name, value in scope.items() if value is not None}
     metadata: dict[str, str | int | float | bool] = {}
     source = None
     known = [part.name for part in fields(Scope)]
     for condition in where or []:
         key, equals, value = condition.partition("=")
         if equals and key in known:
-            parts[key] = value
+            parts[key] = checked_name(f"--where {key}", value)
         elif equals and key == "source":
             source = value
         elif equals and key.startswith(_METADATA) and key != _METADATA:
-            metadata[key.removeprefix(_METADATA)] = _scalar(value)
+            metadata[key.removeprefix(_METADATA)] = scalar(value)
         else:
             possible = ", ".join([*known, "source", "metadata.KEY"])
             raise CommandError(f"--where {condition!r}: expected KEY=VALUE, where KEY is one of {possible}.")
@@ -57,7 +119,24 @@ def make_filter(
     )
 
 
-def _scalar(text: str) -> str | int | float | bool:
+def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None:
+    """Print the number of items that match but belong to a user, where the filter leaves these out."""
+    if "user" not in where.unbound:
+        return
+    hidden = memory.count_memories(replace(where, unbound=())) - memory.count_memories(where)
+    if hidden > 0:
+        items = "1 item that belongs" if hidden == 1 else f"{hidden:,} items that belong"
+        terminal.report("note", f"left out: {items} to a user; --user ID or --all-users includes them")
+
+
+def checked_name(option: str, value: str) -> str:
+    """Return a part of a scope; raises `CommandError` when it is empty, as an unset variable makes it."""
+    if not value.strip():
+        raise CommandError(f"{option} is empty. Is a variable not set? Leave the option out to name nobody.")
+    return well_formed(value)
+
+
+def scalar(text: str) -> str | int | float | bool:
     """Read `5` as a number and `true` as a boolean; in quotes they are text."""
     try:
         value = json.loads(text)

@@ -15,7 +15,8 @@ from devmem.errors import DataFileError
 from devmem.transfer.importing.files import read_lines
 
 _KEYS: Final = ("text", "question", "input", "content")
-_STDIN: Final = Path("-")
+STDIN: Final = "-"
+"""Argument that stands for standard input."""
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -42,11 +43,11 @@ def find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inpu
     """
     if text is not None and file is not None:
         raise CommandError("give either --input or --input-file, not both.")
-    if text == str(_STDIN):
+    if text == STDIN:
         return Inputs(texts=iter([read_stdin()]), total=1)
     if text is not None:
         return Inputs(texts=iter([well_formed(text)]), total=1)
-    if file == _STDIN:
+    if file == Path(STDIN):
         return Inputs(texts=_from_stdin(), total=None)
     if file is not None:
         texts = [_text(file, number, line) for number, line in read_lines(file)]
@@ -69,7 +70,7 @@ def _from_stdin() -> Iterator[str]:
     for number, raw in enumerate(sys.stdin.buffer, start=1):
         line = raw.removeprefix(_BOM).decode("utf-8", "replace").strip()
         if line:
-            yield _text(_STDIN, number, line)
+            yield _text(Path(STDIN), number, line)
 
 
 def _asked_for(terminal: Terminal) -> Iterator[str]:

@@ -19,7 +19,7 @@ from devmem.runtime.loading import load_workflow
 from devmem.stores import MemoryBase, PlaceConfig
 
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
-StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Name of a store of the workflow.")]
+StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Store of the workflow.")]
 Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -27,11 +27,16 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for 
 def load(terminal: Terminal, file: Path) -> Workflow:
     """Read a workflow and print its warnings; raises `ConfigError` when it cannot be used."""
     workflow = load_workflow(file)
+    announce(terminal, workflow)
+    return workflow
+
+
+def announce(terminal: Terminal, workflow: Workflow) -> None:
+    """Print a workflow's warnings, and keep its keys off the terminal."""
     for secret in _secrets(workflow):
         terminal.hide(secret)
     for warning in workflow.warnings:
         terminal.report("warning", str(warning))
-    return workflow
 
 
 def _secrets(part: object) -> Iterator[str]:
@@ -99,6 +104,24 @@ def opened(
             store.save()
     finally:
         store.close()
+
+
+@contextmanager
+def opened_to_change(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> Iterator[MemoryBase]:
+    """Open one store as `opened` does, and save it; raises `CommandError` when nothing was ever written to it."""
+    if (reason := why_empty(make(workflow, name, session))) is not None:
+        raise CommandError(f"{reason}; there is nothing to change.")
+    with opened(workflow, name, session, save=True) as store:
+        yield store
+
+
+def check_lasting(store: MemoryBase, lost: str) -> None:
+    """Raise `CommandError` when a store keeps its items for this process only, so that `lost` would be lost."""
+    if isinstance(store.setup.config, PlaceConfig) and location_of(store) is None:
+        raise CommandError(
+            f"memory store {store.name!r} keeps its items for one process only, so {lost} would be lost; "
+            "give it a `memory_path` (a path, or `auto` for a file of the session)."
+        )
 
 
 def location_of(store: MemoryBase) -> str | None:

@@ -61,7 +61,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
         StoreTypeError: the store's type is not installed.
         ValueError: `embedding` is given beside a workflow or a declaration.
     """
-    workflow, name = _declared(place, embedding)
+    workflow, name = declared_store(place, embedding)
     store = make_store(workflow, name, session=session)
     try:
         store.load()
@@ -71,8 +71,16 @@ def open(  # noqa: A001 - `devmem.open` is its name
     return Memory(store)
 
 
-def _declared(place: str | os.PathLike[str] | Mapping[str, Any], embedding: Embedding) -> tuple[Workflow, str]:
-    """Return the workflow that declares the store, and the store's name."""
+def is_workflow(place: str) -> bool:
+    """Whether a place is a workflow's file as a whole: `team.yaml`, but not `team.yaml#notes`."""
+    found = _WORKFLOW.fullmatch(place)
+    return found is not None and found["store"] is None
+
+
+def declared_store(
+    place: str | os.PathLike[str] | Mapping[str, Any], embedding: Embedding = "auto"
+) -> tuple[Workflow, str]:
+    """Return the workflow that declares the store at a place, and the store's name; see `open`."""
     if isinstance(place, Mapping):
         _refuse_embedding(embedding, "the declaration")
         return _workflow_of({"name": "memory", **place}), str(place.get("name", "memory"))

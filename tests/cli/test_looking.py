@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import Result
 
 from .conftest import Devmem, one_paragraph
 
@@ -16,8 +17,13 @@ def ids(result_json: str) -> list[str]:
     return [hit["id"] for hit in json.loads(result_json)]
 
 
+def search_all(devmem: Devmem, workflow: Path, *arguments: str) -> Result:
+    """Search the items of every user."""
+    return devmem("search", workflow, "notes", "--all-users", *arguments)
+
+
 def test_a_search_lists_items_with_score_date_and_id(filled: Path, devmem: Devmem) -> None:
-    shown = devmem("search", filled, "notes", "When is the deadline?").stdout.splitlines()
+    shown = search_all(devmem, filled, "When is the deadline?").stdout.splitlines()
     assert len(shown) == 4
     assert shown[0].startswith("1. 0.")
     assert "  2025-" in shown[0]
@@ -26,7 +32,9 @@ def test_a_search_lists_items_with_score_date_and_id(filled: Path, devmem: Devme
 
 
 def test_explain_has_every_signal(filled: Path, devmem: Devmem) -> None:
-    shown = devmem("search", filled, "notes", "deadline moved", "--explain", "--top-k", "1").stdout.splitlines()
+    shown = devmem(
+        "search", filled, "notes", "--all-users", "deadline moved", "--explain", "--top-k", "1"
+    ).stdout.splitlines()
     heading, signals, why, text = shown[:4]
     assert heading.startswith("1. 0.")
     assert heading.endswith("2025-05-20 10:00  d2")
@@ -39,12 +47,12 @@ def test_explain_has_every_signal(filled: Path, devmem: Devmem) -> None:
 
 
 def test_chinese_text_stays_in_its_column(filled: Path, devmem: Devmem) -> None:
-    shown = devmem("search", filled, "notes", "发布会是什么时候", "--explain").stdout
+    shown = search_all(devmem, filled, "发布会是什么时候", "--explain").stdout
     assert "李雷: 发布会改到五月三日下午两点。" in shown
 
 
 def test_search_gives_json(filled: Path, devmem: Devmem) -> None:
-    (hit,) = json.loads(devmem("search", filled, "notes", "moved", "--json", "-k", "1").stdout)
+    (hit,) = json.loads(search_all(devmem, filled, "moved", "--json", "-k", "1").stdout)
     assert hit["id"] == "d2"
     assert hit["waiting"] is False
     assert hit["metadata"] == {"speaker": "Jonas"}
@@ -53,19 +61,21 @@ def test_search_gives_json(filled: Path, devmem: Devmem) -> None:
 
 
 def test_conversations_instead_of_items(filled: Path, devmem: Devmem) -> None:
-    shown = devmem("search", filled, "notes", "When is the deadline?", "--by-conversation").stdout.splitlines()
+    shown = devmem(
+        "search", filled, "notes", "--all-users", "When is the deadline?", "--by-conversation"
+    ).stdout.splitlines()
     assert sum(line.startswith("[") for line in shown) == 2
     assert any(line.startswith("[s1") for line in shown)
-    groups = json.loads(devmem("search", filled, "notes", "deadline", "--by-conversation", "--json", "-k", "1").stdout)
+    groups = json.loads(search_all(devmem, filled, "deadline", "--by-conversation", "--json", "-k", "1").stdout)
     assert len(groups) == 1
     assert groups[0].keys() == {"conversation", "session", "agent", "user", "score", "hits"}
     assert groups[0]["hits"][0]["id"] in {"d1", "d2"}
     assert groups[0]["hits"][0]["waiting"] is False
-    assert "nothing was found" in devmem("search", filled, "notes", "zebra", "--by-conversation").stderr
+    assert "nothing was found" in search_all(devmem, filled, "zebra", "--by-conversation").stderr
 
 
 def test_explained_conversations(filled: Path, devmem: Devmem) -> None:
-    asked = ("search", filled, "notes", "When is the deadline?", "--by-conversation", "--explain")
+    asked = ("search", filled, "notes", "--all-users", "When is the deadline?", "--by-conversation", "--explain")
     shown = devmem(*asked).stdout
     assert "best +" in shown
     assert "match +" in shown
@@ -81,16 +91,28 @@ def test_explained_conversations(filled: Path, devmem: Devmem) -> None:
     [
         (["--user", "u1"], ["d1"]),
         (["--user", "nobody"], []),
-        (["--where", "session=s1"], ["d1"]),
-        (["--where", "metadata.room=5"], ["d1"]),
-        (["--where", "metadata.mood=good", "--where", "metadata.room=5"], ["d1"]),
-        (["--where", 'metadata.room="5"'], []),
-        (["--where", "source=data.jsonl", "--after", "2025-05-01"], ["d2"]),
-        (["--before", "2025-05-01"], ["d1"]),
+        (["--all-users", "--where", "session=s1"], ["d1"]),
+        (["--all-users", "--where", "metadata.room=5"], ["d1"]),
+        (["--all-users", "--where", "metadata.mood=good", "--where", "metadata.room=5"], ["d1"]),
+        (["--all-users", "--where", 'metadata.room="5"'], []),
+        (["--all-users", "--where", "source=data.jsonl", "--after", "2025-05-01"], ["d2"]),
+        (["--all-users", "--before", "2025-05-01"], ["d1"]),
     ],
 )
 def test_a_search_can_be_restricted(filled: Path, devmem: Devmem, options: list[str], found: list[str]) -> None:
     assert ids(devmem("search", filled, "notes", "deadline", "--json", *options).stdout) == found
+
+
+def test_without_a_user_only_what_belongs_to_nobody_is_searched(filled: Path, devmem: Devmem) -> None:
+    question = "发布会 deadline"
+    result = devmem("search", filled, "notes", question, "--json")
+    assert ids(result.stdout) == ["d3"]
+    assert result.stderr == "left out: 2 items that belong to a user; --user ID or --all-users includes them\n"
+    everything = search_all(devmem, filled, question, "--json")
+    assert sorted(ids(everything.stdout)) == ["d1", "d2", "d3"]
+    assert everything.stderr == ""
+    assert ids(devmem("search", filled, "notes", question, "--user", "u2", "--json").stdout) == ["d2"]
+    assert "--user is empty" in one_paragraph(devmem("search", filled, "notes", question, "--user", "", code=2))
 
 
 def test_the_newest_items_are_shown(filled: Path, devmem: Devmem) -> None:
@@ -120,7 +142,7 @@ def test_an_empty_store_is_said_and_not_made(workflow: Path, devmem: Devmem, com
 
 
 def test_nothing_found_is_said(filled: Path, devmem: Devmem) -> None:
-    assert "nothing was found" in devmem("search", filled, "notes", "zebra").stderr
+    assert "nothing was found" in search_all(devmem, filled, "zebra").stderr
 
 
 @pytest.mark.parametrize(
@@ -201,6 +223,6 @@ def test_a_store_of_anyone_may_fail_to_load(
 
 
 def test_an_open_time_is_told_by_its_one_end(filled: Path, devmem: Devmem) -> None:
-    asked = ("search", filled, "notes", "--explain")
+    asked = ("search", filled, "notes", "--all-users", "--explain")
     assert "the query names what was before 2023-05-01" in " ".join(devmem(*asked, "before May 2023").stdout.split())
     assert "the query names 2023-06-01 00:00 and later" in " ".join(devmem(*asked, "after May 2023").stdout.split())

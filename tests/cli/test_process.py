@@ -61,7 +61,7 @@ def test_no_encoding_makes_it_fail(
 
 
 def test_bytes_that_are_not_text_can_be_asked_for(filled: Path) -> None:
-    command = [sys.executable, "-m", "devmem", "search", str(filled), "notes"]
+    command = [sys.executable, "-m", "devmem", "search", str(filled), "notes", "--all-users"]
     done = subprocess.run(
         [*(os.fsencode(part) for part in command), b"deadline \xff"], capture_output=True, check=False
     )

@@ -9,10 +9,9 @@ import typer
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.lazy import CONTEXT, help_of
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, WorkflowFile, load, location_of, opened
+from devmem.cli.workflow_stores import AsJson, Session, WorkflowFile, check_lasting, load, opened
 from devmem.config import Workflow
 from devmem.runtime import DEFAULT_SESSION
-from devmem.stores import MemoryBase, PlaceConfig
 from devmem.transfer.copy import CopyReport, copy_items
 
 Source: TypeAlias = Annotated[str, typer.Argument(metavar="FROM", help="Store to copy from.")]
@@ -42,7 +41,7 @@ def copy(
     if source == target:
         raise CommandError(f"memory store {source!r} cannot be copied into itself.")
     with opened(workflow, source, session) as origin, opened(workflow, target, session, save=True) as place:
-        _check_lasting(place)
+        check_lasting(place, "a copy")
         with terminal.progress(f"{source} -> {target}", origin.count_memories()) as bar:
             report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))
         total = place.count_memories()
@@ -52,14 +51,6 @@ def copy(
         _show(terminal, report, f"{source} -> {target}", f"{target} has {total:,} items now")
     if not report.complete:
         raise typer.Exit(EXIT_PARTLY)
-
-
-def _check_lasting(store: MemoryBase) -> None:
-    if isinstance(store.setup.config, PlaceConfig) and location_of(store) is None:
-        raise CommandError(
-            f"memory store {store.name!r} keeps its items for one process only, so a copy would be lost; "
-            "give it a `memory_path`."
-        )
 
 
 def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> None:

@@ -9,10 +9,11 @@ from typing import Annotated, Final
 import typer
 
 from devmem.cli.failures import EXIT_PARTLY
-from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.filter_options import Selection, selecting
 from devmem.cli.item_selection import Ids, Newest, Output, check_anything_there, deliver, pick
+from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import Session, StoreName, WorkflowFile, load, opened
+from devmem.cli.workflow_stores import Session, opened
 from devmem.runtime import DEFAULT_SESSION
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 
@@ -27,10 +28,11 @@ class SnapshotFormat(StrEnum):
 _BY_SUFFIX: Final = {".md": SnapshotFormat.MARKDOWN, ".markdown": SnapshotFormat.MARKDOWN}
 
 
+@selecting()
 def export(
     ctx: typer.Context,
-    file: WorkflowFile,
-    store: StoreName,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
     snapshot_format: Annotated[
         SnapshotFormat | None,
         typer.Option("--format", help="`json` to import, `markdown` to read; without it, the suffix of FILE decides."),
@@ -39,12 +41,8 @@ def export(
     ids: Ids = None,
     newest: Newest = None,
     session: Session = DEFAULT_SESSION,
-    user: User = None,
-    agent: Agent = None,
-    conversation: Conversation = None,
-    where: Where = None,
-    after: After = None,
-    before: Before = None,
+    *,
+    selection: Selection,
 ) -> None:
     """Write a store's items as JSON or Markdown.
 
@@ -52,17 +50,15 @@ def export(
     Embeddings are not: the store that imports the items makes its own.
 
     Examples:
+        devmem export notes.db --output notes.json
         devmem export configs/demo/team.yaml notes --session demo --output notes.json
     """
     terminal: Terminal = ctx.obj
-    restriction = make_filter(
-        where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
-    )
-    workflow = load(terminal, file)
-    check_anything_there(workflow, store, session)
+    place = find_place(terminal, memory, store)
+    check_anything_there(place.workflow, place.store, session)
     lost: list[str] = []
-    with opened(workflow, store, session) as memory:
-        snapshot = snapshot_of(memory, pick(memory, ids, newest, restriction), lost.append)
+    with opened(place.workflow, place.store, session) as source:
+        snapshot = snapshot_of(source, pick(source, ids, newest, selection.where), lost.append)
         as_markdown = _format(snapshot_format, output) is SnapshotFormat.MARKDOWN
         deliver(terminal, markdown_parts(snapshot) if as_markdown else json_parts(snapshot), output)
     for told in lost:

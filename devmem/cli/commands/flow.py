@@ -10,10 +10,11 @@ from typing import Annotated, Final
 import typer
 
 from devmem.cli.failures import CommandError
-from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.filter_options import Selection, selecting
 from devmem.cli.item_selection import Ids, Newest, Output, check_anything_there, deliver, pick
+from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened
+from devmem.cli.workflow_stores import AsJson, Session, opened
 from devmem.runtime import DEFAULT_SESSION
 from devmem.text.atomic_write import replace_file
 from devmem.views import (
@@ -43,10 +44,11 @@ class FlowFormat(StrEnum):
 _BY_SUFFIX: Final = {".dot": FlowFormat.DOT, ".gv": FlowFormat.DOT, ".png": FlowFormat.PNG}
 
 
+@selecting()
 def flow(
     ctx: typer.Context,
-    file: WorkflowFile,
-    store: StoreName,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
     flow_format: Annotated[
         FlowFormat | None, typer.Option("--format", help="Format; without it, the suffix of FILE decides.")
     ] = None,
@@ -55,12 +57,8 @@ def flow(
     ids: Ids = None,
     newest: Newest = None,
     session: Session = DEFAULT_SESSION,
-    user: User = None,
-    agent: Agent = None,
-    conversation: Conversation = None,
-    where: Where = None,
-    after: After = None,
-    before: Before = None,
+    *,
+    selection: Selection,
 ) -> None:
     """Draw who sent what to whom.
 
@@ -74,17 +72,14 @@ def flow(
     chosen = flow_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
     if chosen is FlowFormat.PNG and output is None and not as_json:
         raise CommandError("`--format png` needs a file: add --output FILE.png.")
-    restriction = make_filter(
-        where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
-    )
-    workflow = load(terminal, file)
-    check_anything_there(workflow, store, session)
-    with opened(workflow, store, session) as memory:
-        transfers = transfers_of(pick(memory, ids, newest, restriction))
+    place = find_place(terminal, memory, store)
+    check_anything_there(place.workflow, place.store, session)
+    with opened(place.workflow, place.store, session) as source:
+        transfers = transfers_of(pick(source, ids, newest, selection.where))
     if as_json:
         terminal.json([asdict(one) for one in transfers])
     elif not transfers:
-        raise CommandError(f"no matching item of memory store {store!r} records a message; nothing was drawn.")
+        raise CommandError(f"no matching item of memory store {place.store!r} records a message; nothing was drawn.")
     elif chosen is FlowFormat.PNG and output is not None:
         replace_file(output, [png_picture(edges_of(transfers))])
         terminal.report("note", f"written to {output}")

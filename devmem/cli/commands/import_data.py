@@ -11,8 +11,9 @@ import typer
 
 from devmem.cli.failures import CommandError
 from devmem.cli.import_batches import Filler
+from devmem.cli.places import ANY_NUMBER, MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import Session, StoreName, WorkflowFile, load, location_of, make, opened
+from devmem.cli.workflow_stores import Session, check_lasting, make, opened
 from devmem.errors import DataFileError
 from devmem.runtime import DEFAULT_SESSION
 from devmem.transfer.importing import DataFile, FileFormat, Record, open_data
@@ -20,9 +21,8 @@ from devmem.transfer.importing import DataFile, FileFormat, Record, open_data
 
 def import_data(
     ctx: typer.Context,
-    file: WorkflowFile,
-    store: StoreName,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Data files, plain or gzipped.")],
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] DATA...", help="Data files, plain or gzipped.")],
     data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
     session: Session = DEFAULT_SESSION,
@@ -34,28 +34,26 @@ def import_data(
     are stored already are not stored twice.
 
     Examples:
+        devmem import notes.db notes.json
         devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
     """
     terminal: Terminal = ctx.obj
-    workflow = load(terminal, file)
-    memory = make(workflow, store, session)
+    place = split_words(terminal, memory, words, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
+    data = [Path(word) for word in place.words]
+    store = make(place.workflow, place.store, session)
     if dry_run:
         for path in data:
             found = open_data(path, data_format)
             _take(terminal, found, lambda _: None)
             terminal.print(f"{path}: {found.format.value}: {found.total:,} records, all usable")
         return
-    if location_of(memory) is None:
-        raise CommandError(
-            f"memory store {store!r} keeps its items for one process only, so an import would be lost; "
-            "give it a `memory_path` (a path, or `auto` for a file of the session)."
-        )
-    with opened(workflow, store, session, save=True) as target:
+    check_lasting(store, "an import")
+    with opened(place.workflow, place.store, session, save=True) as target:
         filler = Filler(target)
         for path in data:
             _fill(terminal, filler, path, data_format)
         total = target.count_memories()
-    terminal.print(f"{store}: {_counted(filler.counts)}; the store has {total:,} items now")
+    terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {total:,} items now")
     for reason in filler.reasons():
         terminal.report("warning", reason)
 

@@ -1,4 +1,4 @@
-"""`devmem log`: show a conversation as a timeline: when, who to whom, and what."""
+"""`devmem log`: show a conversation as a timeline."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from typing import Annotated
 import typer
 
 from devmem.cli.interactions import log_of, print_records
+from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened
+from devmem.cli.workflow_stores import AsJson, Session, opened
 from devmem.runtime import DEFAULT_SESSION
 from devmem.views.call_tree import timeline_lines
 
 
 def log(
     ctx: typer.Context,
-    file: WorkflowFile,
-    store: StoreName,
-    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="Id of the conversation.")],
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] CONVERSATION", help="Id of the conversation.")],
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Show a conversation as a timeline: when, who to whom, and what.
+    """Show a conversation as a timeline.
+
+    Each line has the time, the sender and the receiver, and the text of a record.
 
     Examples:
         devmem log team.yaml global c1
     """
     terminal: Terminal = ctx.obj
-    with opened(load(terminal, file), store, session) as memory:
-        records = log_of(memory, store).log(conversation)
-    print_records(terminal, records, list(timeline_lines(records)), f"conversation {conversation!r}", as_json=as_json)
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] CONVERSATION")
+    with opened(place.workflow, place.store, session) as store:
+        records = log_of(store, place.store).log(place.words[0])
+    print_records(terminal, records, list(timeline_lines(records)), f"conversation {place.words[0]!r}", as_json=as_json)

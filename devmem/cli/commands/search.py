@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
-from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.filter_options import Selection, report_hidden, selecting
 from devmem.cli.inputs import well_formed
+from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.search_output import show_groups, show_hits, show_report
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
+from devmem.cli.workflow_stores import AsJson, Session, opened_if_written
 from devmem.model.results import HitGroup, SearchReport
 from devmem.runtime import DEFAULT_SESSION
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.views import groups_json, hits_json, report_json
 
+_TopK: TypeAlias = Annotated[
+    int,
+    typer.Option("--top-k", "-k", metavar="N", min=1, max=10_000, help="Maximum number of items, or of conversations."),
+]
+_Threshold: TypeAlias = Annotated[
+    float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Least similarity (cosine).")
+]
+_Explain: TypeAlias = Annotated[
+    bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
+]
 
+
+@selecting(by_user=True)
 def search(
     ctx: typer.Context,
-    file: WorkflowFile,
-    store: StoreName,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words or a question.")],
-    top_k: Annotated[
-        int,
-        typer.Option(
-            "--top-k", "-k", metavar="N", min=1, max=10_000, help="Maximum number of items, or of conversations."
-        ),
-    ] = 5,
-    threshold: Annotated[float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Least similarity (cosine).")] = -1.0,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
-    ] = False,
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] QUERY", help="Words or a question.")],
+    top_k: _TopK = 5,
+    threshold: _Threshold = -1.0,
+    explain: _Explain = False,
     grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
-    user: User = None,
-    agent: Agent = None,
-    conversation: Conversation = None,
-    where: Where = None,
-    after: After = None,
-    before: Before = None,
+    *,
+    selection: Selection,
 ) -> None:
     """Search a memory.
 
@@ -49,27 +50,32 @@ def search(
 
     `--by-conversation` ranks conversations and lists the best items of each.
 
+    Without `--user`, only items that belong to nobody are searched; `--all-users` searches every item.
+
     Examples:
+        devmem search notes.db "When is the launch?"
+        devmem search team.yaml notes "launch" --user ann --explain
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
     terminal: Terminal = ctx.obj
-    restriction = make_filter(
-        where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY")
+    query = MemoryQuery(
+        text=well_formed(place.words[0]), top_k=top_k, similarity_threshold=threshold, where=selection.visible
     )
-    asked = MemoryQuery(text=well_formed(query), top_k=top_k, similarity_threshold=threshold, where=restriction)
-    workflow = load(terminal, file)
-    with opened_if_written(terminal, workflow, store, session) as memory:
+    with opened_if_written(terminal, place.workflow, place.store, session) as store:
         if grouped:
-            groups = memory.search_conversations(asked) if memory else []
+            groups = store.search_conversations(query) if store else []
             _show_groups(terminal, groups, explain=explain, as_json=as_json)
         else:
-            _show(terminal, _search(memory, asked, explain=explain), explain=explain, as_json=as_json)
+            _show(terminal, _search(store, query, explain=explain), explain=explain, as_json=as_json)
+        if store is not None:
+            report_hidden(terminal, store, selection.visible)
 
 
-def _search(memory: MemoryBase | None, asked: MemoryQuery, *, explain: bool) -> SearchReport:
-    if memory is None:
+def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> SearchReport:
+    if store is None:
         return SearchReport()
-    return memory.explain(asked) if explain else SearchReport(hits=tuple(memory.search(asked)))
+    return store.explain(query) if explain else SearchReport(hits=tuple(store.search(query)))
 
 
 def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from devmem.cli.describe import date_text, item_date
-from devmem.cli.filter_options import After, Agent, Before, Conversation, User, Where, make_filter
+from devmem.cli.filter_options import Selection, selecting
 from devmem.cli.item_selection import check_all_there
+from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened_if_written
+from devmem.cli.workflow_stores import AsJson, Session, opened_if_written
 from devmem.model.items import MemoryItem, Scope
 from devmem.runtime import DEFAULT_SESSION
 from devmem.views import item_json
@@ -39,10 +40,11 @@ _DETAILS = (
 _NUMBERS = ("trust", "input", "output", "attachments")
 
 
+@selecting()
 def show(
     ctx: typer.Context,
-    file: WorkflowFile,
-    store: StoreName,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
     ids: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="Show this item whole; may be repeated.")
     ] = None,
@@ -52,34 +54,28 @@ def show(
     ] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
-    user: User = None,
-    agent: Agent = None,
-    conversation: Conversation = None,
-    where: Where = None,
-    after: After = None,
-    before: Before = None,
+    *,
+    selection: Selection,
 ) -> None:
     """Show the newest items, or whole items by id.
 
     Examples:
+        devmem show notes.db
         devmem show configs/demo/team.yaml notes --session demo --limit 3
     """
     terminal: Terminal = ctx.obj
-    restriction = make_filter(
-        where=where, after=after, before=before, user=user, agent=agent, conversation=conversation
-    )
-    workflow = load(terminal, file)
+    place = find_place(terminal, memory, store)
     has_model = False
     items: list[MemoryItem] = []
-    with opened_if_written(terminal, workflow, store, session) as memory:
-        if memory is not None:
-            items = memory.get(ids) if ids else memory.recent(limit, restriction)
-            has_model = memory.info().embedding is not None
+    with opened_if_written(terminal, place.workflow, place.store, session) as opened:
+        if opened is not None:
+            items = opened.get(ids) if ids else opened.recent(limit, selection.where)
+            has_model = opened.info().embedding is not None
     if details and not as_json:
         terminal.table(_DETAILS, [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)
     else:
         _print(terminal, items, whole=bool(ids), as_json=as_json)
-    check_all_there(store, ids or (), items)
+    check_all_there(place.store, ids or (), items)
 
 
 def _print(terminal: Terminal, items: Sequence[MemoryItem], *, whole: bool, as_json: bool) -> None:

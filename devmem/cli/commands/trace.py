@@ -7,17 +7,17 @@ from typing import Annotated
 import typer
 
 from devmem.cli.interactions import log_of, print_records
+from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, StoreName, WorkflowFile, load, opened
+from devmem.cli.workflow_stores import AsJson, Session, opened
 from devmem.runtime import DEFAULT_SESSION
 from devmem.views.call_tree import call_tree, tree_lines
 
 
 def trace(
     ctx: typer.Context,
-    file: WorkflowFile,
-    store: StoreName,
-    trace_id: Annotated[str, typer.Argument(metavar="TRACE", help="Id of the trace.")],
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] TRACE", help="Id of the trace.")],
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
@@ -29,6 +29,7 @@ def trace(
         devmem trace team.yaml global t1
     """
     terminal: Terminal = ctx.obj
-    with opened(load(terminal, file), store, session) as memory:
-        records = log_of(memory, store).trace(trace_id)
-    print_records(terminal, records, list(tree_lines(call_tree(records))), f"trace {trace_id!r}", as_json=as_json)
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TRACE")
+    with opened(place.workflow, place.store, session) as store:
+        records = log_of(store, place.store).trace(place.words[0])
+    print_records(terminal, records, list(tree_lines(call_tree(records))), f"trace {place.words[0]!r}", as_json=as_json)

@@ -1,0 +1,91 @@
+"""The memory that a command is about: a file, a workflow's store, or a workflow and the name of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from devmem.cli.failures import CommandError, unknown
+from devmem.cli.terminal import Terminal
+from devmem.cli.workflow_stores import announce, load
+from devmem.config import Workflow
+from devmem.memory.places import declared_store, is_workflow
+
+MemoryPlace: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="MEMORY", help="A file (notes.db), a workflow (team.yaml), or a store of one (team.yaml#notes)."
+    ),
+]
+OptionalStore: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="STORE", help="Store of the workflow; not needed where there is only one.")
+]
+
+ANY_NUMBER: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A store, declared by a workflow file or by the path of its own file."""
+
+    workflow: Workflow
+    store: str
+    words: tuple[str, ...] = ()
+    """The arguments after the store."""
+
+
+def find_place(terminal: Terminal, place: str, store: str | None = None) -> Place:
+    """Return the store that the arguments MEMORY and STORE name, after printing the workflow's warnings.
+
+    Raises:
+        CommandError: there is no such store, or the workflow has several and none is named.
+        ConfigError: the workflow cannot be used.
+    """
+    return split_words(terminal, place, [] if store is None else [store], least=0, most=0, usage="MEMORY [STORE]")
+
+
+def split_words(terminal: Terminal, place: str, words: Sequence[str], *, least: int, most: int, usage: str) -> Place:
+    """Tell the name of a store from the words after it, as in `MEMORY [STORE] QUERY`.
+
+    After a workflow, the first word is the store's name if a store has that name, or if there is a word too many.
+
+    Args:
+        terminal: where warnings are printed.
+        place: the argument MEMORY.
+        words: the arguments after it.
+        least: minimum number of words after the store.
+        most: maximum number of words after the store.
+        usage: the arguments as the help has them, for an error.
+
+    Raises:
+        CommandError: there is no such store, or the number of words is wrong.
+        ConfigError: the workflow cannot be used.
+    """
+    if is_workflow(place):
+        workflow = load(terminal, Path(place))
+        store, rest = _store_and_rest(workflow, words, most)
+    else:
+        workflow, store = declared_store(place)
+        announce(terminal, workflow)
+        rest = tuple(words)
+    if not least <= len(rest) <= most:
+        problem = "missing" if len(rest) < least else "too many"
+        raise CommandError(f"{problem} arguments: expected {usage}, and {place} is the MEMORY.")
+    return Place(workflow=workflow, store=store, words=rest)
+
+
+def _store_and_rest(workflow: Workflow, words: Sequence[str], most: int) -> tuple[str, tuple[str, ...]]:
+    names = [store.name for store in workflow.memory]
+    file = str(workflow.file or "workflow")
+    if words and (words[0] in names or len(words) > most):
+        if words[0] not in names:
+            raise unknown("store", words[0], names, file=file)
+        return words[0], tuple(words[1:])
+    if len(names) == 1:
+        return names[0], tuple(words)
+    listed = f"it has {', '.join(names)}" if names else "it has none"
+    raise CommandError(f"{file}: name a store of this workflow; {listed}.")

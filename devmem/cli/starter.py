@@ -1,0 +1,153 @@
+"""The workflow that `devmem init` writes: one store, one agent, and comments that explain every line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from textwrap import dedent, indent
+from typing import Final
+
+EXTRACTIVE: Final = "extractive"
+"""The chat provider that needs no model."""
+
+
+class StarterStore(StrEnum):
+    """Store types to start with."""
+
+    SIMPLE = "simple"
+    """Everything that was said, found by meaning and words."""
+    BLACKBOARD = "blackboard"
+    """A log that all agents share."""
+    BRAIN = "brain"
+    """A long conversation, with summaries of its older part."""
+    FILE = "file"
+    """Documents of a folder."""
+
+
+class StarterLanguage(StrEnum):
+    """Languages of the remembered texts."""
+
+    EN = "en"
+    ZH = "zh"
+    MULTILINGUAL = "multilingual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recipe:
+    """The lines of a store type."""
+
+    name: str
+    about: str
+    config: str
+    """Keys of the store's `config:` block, apart from `embedding`."""
+    searched: bool
+    """Whether the store has an `embedding:` block."""
+    attachment: str
+
+
+_RECIPES: Final = {
+    StarterStore.SIMPLE: _Recipe(
+        name="notes",
+        about="every exchange, found again by meaning and words",
+        config="memory_path: memory/notes.db # a SQLite file beside this workflow\n",
+        searched=True,
+        attachment="{name: notes, top_k: 5} # the five best items, before each answer",
+    ),
+    StarterStore.BLACKBOARD: _Recipe(
+        name="board",
+        about="a log that all agents share, read from its end",
+        config="memory_path: memory/board.db # a SQLite file beside this workflow\n"
+        "max_items: 200 # the oldest go first\n",
+        searched=False,
+        attachment="{name: board, top_k: 10} # the ten newest entries, before each answer",
+    ),
+    StarterStore.BRAIN: _Recipe(
+        name="talks",
+        about="a long conversation: its newest turns, and summaries of the older ones",
+        config="memory_path: memory/talks.db # a SQLite file beside this workflow\n"
+        "max_messages: 10 # messages that become one summary\n"
+        "keep_messages: 2 # newest messages that stay as they are\n",
+        searched=True,
+        attachment="{name: talks, top_k: 5} # the five best items, before each answer",
+    ),
+    StarterStore.FILE: _Recipe(
+        name="docs",
+        about="the documents of a folder, quoted with file and line",
+        config="index_path: memory/docs.db # a SQLite file beside this workflow\n"
+        "file_sources:\n"
+        "  - {path: ., file_types: [.md, .txt], recursive: true} # this folder\n",
+        searched=True,
+        attachment="{name: docs, top_k: 5, write: false} # the five best passages, before each answer",
+    ),
+}
+_LOCAL_MODEL: Final = (
+    "embedding: {provider: minilm} # a small English model on the CPU; without it, words alone are searched\n"
+)
+_MODEL_MISSING: Final = (
+    "# minilm is not installed, so words alone are searched; see the README, then take out the first #:\n"
+    "# embedding: {provider: minilm}\n"
+)
+_OTHER_LANGUAGE: Final = (
+    "# Words alone are searched, in any language. A multilingual model also finds the meaning:\n"
+    "# embedding: {provider: openai, model: text-embedding-3-small} # key: OPENAI_API_KEY\n"
+)
+_SERVICE: Final = """\
+provider: openai # any service that speaks OpenAI's protocol
+model: {model}
+# base_url: https://api.openai.com/v1
+# api_key: "${{OPENAI_API_KEY}}" # taken from this variable if it is left out
+role: You answer from what you remember, and say so when you do not know.
+"""
+_QUOTES: Final = "provider: extractive # quotes what is remembered, without a model; `openai` asks one\n"
+
+
+def starter_workflow(
+    store: StarterStore, model: str, language: StarterLanguage, *, file: str, with_minilm: bool
+) -> str:
+    """Return a workflow as YAML text.
+
+    Args:
+        store: type of its store.
+        model: `extractive`, or the name of a chat model of an OpenAI-compatible service.
+        language: language of the remembered texts.
+        file: name of the file, for the commands in its first lines.
+        with_minilm: whether the embedding model minilm is installed.
+    """
+    recipe = _RECIPES[store]
+    embedding = _embedding(language, with_minilm=with_minilm) if recipe.searched else ""
+    chat = _QUOTES if model == EXTRACTIVE else _SERVICE.format(model=json.dumps(model, ensure_ascii=False))
+    parts = [
+        _header(file, language),
+        f"memory:\n  - name: {recipe.name} # {recipe.about}\n    type: {store}\n    config:\n",
+        indent(recipe.config + embedding, " " * 6),
+        "memory_options:\n  language: zh # of the block of memories that an agent is shown\n"
+        if language is StarterLanguage.ZH
+        else "",
+        "nodes:\n  - id: assistant\n    type: agent\n    config:\n",
+        indent(chat, " " * 6),
+        f"      memories:\n        - {recipe.attachment}\n",
+    ]
+    return "".join(parts)
+
+
+def _header(file: str, language: StarterLanguage) -> str:
+    told, asked = (
+        ("安娜把发布会从五月五日改到了六月二日。", "发布会是什么时候?")
+        if language is StarterLanguage.ZH
+        else ("Ann moved the launch to June 2nd.", "When is the launch?")
+    )
+    return dedent(f"""\
+        # An agent with a memory. Try it:
+        #   devmem run {file} --input "{told}"
+        #   devmem run {file} --input "{asked}" --show-memory
+        #   devmem show {file}
+        # `devmem validate {file}` finds mistakes.
+        version: 1.0.0
+        """)
+
+
+def _embedding(language: StarterLanguage, *, with_minilm: bool) -> str:
+    if language is not StarterLanguage.EN:
+        return _OTHER_LANGUAGE
+    return _LOCAL_MODEL if with_minilm else _MODEL_MISSING

@@ -1,0 +1,191 @@
+"""`devmem add`, `edit` and `forget`, on a plain path and on a workflow's store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem.cli.commands import forget
+
+from .conftest import Devmem, one_paragraph
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Where a memory may be made; there is none yet."""
+    return tmp_path / "notes.db"
+
+
+def shown(devmem: Devmem, *place: object) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads(devmem("show", *place, "-n", "1000", "--json").stdout)
+    return list(reversed(items))
+
+
+def texts(devmem: Devmem, *place: object) -> list[str]:
+    return [item["content_summary"] for item in shown(devmem, *place)]
+
+
+def test_a_text_is_remembered_and_found_by_a_path_alone(notes: Path, devmem: Devmem) -> None:
+    told = devmem("add", notes, "Ann moved the launch to June 2nd.").stdout
+    (item,) = shown(devmem, notes)
+    assert told == f"{notes}: stored {item['id']}; 1 item now\n"
+    assert "Ann moved the launch to June 2nd." in devmem("search", notes, "When is the launch?").stdout
+
+
+def test_one_store_has_three_names(workflow: Path, devmem: Devmem) -> None:
+    devmem("add", workflow, "notes", "Call Bob.")
+    devmem("add", f"{workflow}#notes", "发布会改到五月三日。")
+    devmem("add", workflow.parent / "notes.db", "李娜对花生过敏。")
+    for place in ([workflow, "notes"], [f"{workflow}#notes"], [workflow.parent / "notes.db"]):
+        assert texts(devmem, *place) == ["Call Bob.", "发布会改到五月三日。", "李娜对花生过敏。"]
+        assert "Call Bob." in devmem("search", *place, "Bob").stdout
+
+
+def test_an_item_carries_what_is_said_of_it(notes: Path, devmem: Devmem) -> None:
+    options = ("--user", "ann", "--agent", "a", "--conversation", "c", "--metadata", "room=5", "--metadata", 'n="5"')
+    devmem("add", notes, "Tea at five.", "--id", "tea", "--time", "2025-05-01", "--expires", "2100-01-01", *options)
+    (item,) = shown(devmem, notes)
+    assert item["id"] == "tea"
+    assert item["scope"] == {"agent": "a", "conversation": "c", "user": "ann"}
+    assert item["metadata"] == {"n": "5", "room": 5}
+    assert (item["event_time"], item["expires_at"]) == (1746057600.0, 4102444800.0)
+
+
+@pytest.mark.parametrize(("options", "stored"), [([], ["one\n\ntwo"]), (["--lines"], ["one", "two"])])
+def test_standard_input_is_one_item_or_an_item_a_line(
+    notes: Path, devmem: Devmem, options: list[str], stored: list[str]
+) -> None:
+    done = json.loads(devmem("add", notes, "-", *options, "--json", stdin="one\n\ntwo\n").stdout)
+    assert texts(devmem, notes) == stored
+    assert done == {"store": str(notes), "ids": [item["id"] for item in shown(devmem, notes)], "items": len(stored)}
+
+
+def test_an_edit_keeps_the_id_and_what_is_not_named(notes: Path, devmem: Devmem) -> None:
+    devmem("add", notes, "Launch on May 5th.", "--id", "d1", "--metadata", "room=5", "--expires", "2100-01-01")
+    assert devmem("edit", notes, "d1", "Launch on June 2nd.").stdout == f"{notes}: changed d1\n"
+    (item,) = shown(devmem, notes)
+    assert (item["id"], item["content_summary"]) == ("d1", "Launch on June 2nd.")
+    assert (item["metadata"], item["expires_at"]) == ({"room": 5}, 4102444800.0)
+    assert "nothing was found" in devmem("search", notes, "May 5th", "--threshold", "0.99").stderr
+    devmem("edit", notes, "d1", "--metadata", "mood=good", "--remove", "room", "--expires", "none")
+    (item,) = shown(devmem, notes)
+    assert item["metadata"] == {"mood": "good"}
+    assert "expires_at" not in item
+    devmem("edit", notes, "d1", "-", stdin="Launch on June 3rd.\n")
+    assert texts(devmem, notes) == ["Launch on June 3rd."]
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        (["--id", "d1"], ["d2", "d3"]),
+        (["--id", "d1", "--id", "d3"], ["d2"]),
+        (["--user", "u1"], ["d2", "d3"]),
+        (["--where", "session=s1", "--all-users"], ["d2", "d3"]),
+        (["--where", "session=s1"], ["d1", "d2", "d3"]),
+        (["--where", "metadata.room=5", "--user", "u1"], ["d2", "d3"]),
+        (["--before", "2025-06-01", "--all-users"], ["d3"]),
+        (["--after", "2025-06-01"], ["d1", "d2"]),
+        (["--all-users"], []),
+    ],
+)
+def test_items_are_forgotten_by_id_scope_and_filter(
+    filled: Path, devmem: Devmem, options: list[str], left: list[str]
+) -> None:
+    trial = json.loads(devmem("forget", filled, "notes", *options, "--dry-run", "--json").stdout)
+    assert [item["id"] for item in shown(devmem, filled, "notes")] == ["d1", "d2", "d3"]
+    assert trial == {"store": "notes", "would_forget": 3 - len(left), "items": 3}
+    done = json.loads(devmem("forget", filled, "notes", *options, "--yes", "--json").stdout)
+    assert done == {"store": "notes", "forgotten": 3 - len(left), "items": len(left)}
+    assert [item["id"] for item in shown(devmem, filled, "notes")] == left
+
+
+def test_what_belongs_to_users_is_left_out_and_counted(filled: Path, devmem: Devmem) -> None:
+    result = devmem("forget", filled, "notes", "--before", "2026-01-01", "--dry-run")
+    assert "d3" in result.stdout
+    assert "d1" not in result.stdout
+    assert "left out: 2 items that belong to a user; --user ID or --all-users includes them" in result.stderr
+
+
+def test_nobody_is_asked_where_nobody_is(filled: Path, devmem: Devmem) -> None:
+    refused = devmem("forget", filled, "notes", "--id", "d1", code=2)
+    assert "1 item of notes would be forgotten, and nobody can be asked here: add --yes." in one_paragraph(refused)
+    assert len(shown(devmem, filled, "notes")) == 3
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 2), ("n\n", 3), ("\n", 3)])
+def test_a_person_is_asked(
+    filled: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+) -> None:
+    monkeypatch.setattr(forget, "_can_ask", lambda: True)
+    result = devmem("forget", filled, "notes", "--id", "d1", stdin=answer, code=0 if left == 2 else 1)
+    assert "user u1  Mara: The deadline is on 12 June." in result.stdout
+    assert "Forget 1 item of notes?" in result.stderr
+    assert len(shown(devmem, filled, "notes")) == left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["forget"], "nothing says what to forget"),
+        (["forget", "--user", ""], "--user is empty. Is a variable not set?"),
+        (["forget", "--where", "user=", "--yes"], "--where user is empty"),
+        (["forget", "--user", "a", "--all-users", "--yes"], "either --user or --all-users"),
+        (["forget", "--id", "d9", "--yes"], "has no item 'd9'"),
+        (["edit", "d9", "text"], "no item within reach has the id 'd9'"),
+        (["edit", "d1"], "nothing to change"),
+        (["edit", "d1", " "], "is blank"),
+        (["edit", "d1", "--metadata", "room"], "--metadata 'room': expected KEY=VALUE"),
+        (["add", "   "], "is blank"),
+        (["add", "x", "--user", " "], "--user is empty"),
+        (["add", "x", "--time", "soon"], "'soon' is no time"),
+        (["add", "x", "--expires", "2020-01-01"], "which is past"),
+        (["add", "-", "--lines", "--id", "a"], "`--id` names the item of one text"),
+    ],
+)
+def test_nothing_is_done_when_it_is_not_clear_what(
+    filled: Path, devmem: Devmem, arguments: list[str], said: str
+) -> None:
+    command, *rest = arguments
+    place = filled.parent / "notes.db"
+    assert said in one_paragraph(devmem(command, place, *rest, code=2, stdin="one\ntwo\n"))
+    assert len(shown(devmem, place)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["add", "x"], "name a store of this workflow; it has notes, board, passing."),
+        (["add", "note", "x"], "there is no store 'note' in this workflow. Did you mean 'notes'?"),
+        (["add", "notes"], "missing arguments: expected MEMORY [STORE] TEXT"),
+        (["add", "passing", "x"], "for one process only, so an item would be lost"),
+        (["edit", "notes", "d1", "x"], "notes.db does not exist yet; there is nothing to change"),
+        (["forget", "notes", "--all-users"], "notes.db does not exist yet; there is nothing to change"),
+        (["show"], "name a store of this workflow"),
+    ],
+)
+def test_a_memory_that_is_not_clear_is_one_paragraph(
+    workflow: Path, devmem: Devmem, arguments: list[str], said: str
+) -> None:
+    command, *rest = arguments
+    assert said in one_paragraph(devmem(command, workflow, *rest, code=2))
+    assert not (workflow.parent / "notes.db").exists()
+
+
+def test_the_only_store_of_a_workflow_needs_no_name(tmp_path: Path, devmem: Devmem) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text("memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]\n", encoding="utf-8")
+    devmem("add", path, "Call Bob.")
+    assert texts(devmem, path) == ["Call Bob."]
+    assert "Call Bob." in devmem("search", path, "Bob").stdout
+
+
+def test_a_store_that_takes_nothing_says_why(tmp_path: Path, devmem: Devmem) -> None:
+    path = tmp_path / "one.yaml"
+    (tmp_path / "doc.md").write_text("# Title\n", encoding="utf-8")
+    config = "{index_path: m.db, file_sources: [{path: doc.md}]}"
+    path.write_text(f"memory: [{{name: docs, type: file, config: {config}}}]\n", encoding="utf-8")
+    assert "read-only" in one_paragraph(devmem("add", path, "Call Bob.", code=2))

@@ -1,0 +1,83 @@
+"""`devmem init` writes a workflow that runs at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devmem.cli.commands import init
+from devmem.cli.starter import StarterLanguage, StarterStore
+from devmem.memory import places
+
+from .conftest import Devmem, one_paragraph
+
+TOLD = "Ann moved the launch to June 2nd."
+ASKED = "When is the launch?"
+CHINESE = ("安娜把发布会从五月五日改到了六月二日。", "发布会是什么时候?")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, without a key."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("language", StarterLanguage)
+@pytest.mark.parametrize("store", StarterStore)
+def test_what_is_written_is_valid_and_runs_in_an_empty_folder(
+    folder: Path, devmem: Devmem, store: StarterStore, language: StarterLanguage
+) -> None:
+    command = devmem("init", "--store", store.value, "--language", language.value).stdout
+    assert command.startswith("devmem run team.yaml --input ")
+    told, asked = CHINESE if language is StarterLanguage.ZH else (TOLD, ASKED)
+    if store is StarterStore.FILE:
+        (folder / "plan.md").write_text(f"# Plan\n\n{told}\n", encoding="utf-8")
+    checked = devmem("validate", "team.yaml").stdout
+    assert checked == "team.yaml: OK: 1 store, 1 node (1 agent), 0 edges, 1 attachment\n"
+    devmem("run", "team.yaml", "--input", told)
+    assert told.rstrip("。") in devmem("run", "team.yaml", "--input", asked).stdout
+    assert (folder / "memory").is_dir()
+
+
+def test_three_answers_are_taken_for_three_flags(folder: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(init, "_can_ask", lambda: True)
+    devmem("init", stdin="strange\nbrain\ngpt-4o-mini\nmultilingual\n")
+    asked = (folder / "team.yaml").read_text(encoding="utf-8")
+    devmem("init", "other.yaml", "--store", "brain", "--model", "gpt-4o-mini", "--language", "multilingual")
+    given = (folder / "other.yaml").read_text(encoding="utf-8")
+    assert asked == given.replace("other.yaml", "team.yaml")
+    assert "type: brain" in asked
+    assert 'model: "gpt-4o-mini"' in asked
+
+
+def test_a_workflow_with_a_model_is_valid_and_can_do_without_it(folder: Path, devmem: Devmem) -> None:
+    devmem("init", "--model", "gpt-4o-mini")
+    assert devmem("validate", "team.yaml").stdout.startswith("team.yaml: OK")
+    assert "has no key" in one_paragraph(devmem("run", "team.yaml", "--input", ASKED, code=2))
+    devmem("run", "team.yaml", "--input", TOLD, "--chat", "extractive")
+    assert TOLD in devmem("run", "team.yaml", "--input", ASKED, "--chat", "extractive").stdout
+
+
+def test_without_minilm_words_alone_are_searched(folder: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "minilm_is_installed", lambda: False)
+    devmem("init")
+    assert "# embedding: {provider: minilm}" in (folder / "team.yaml").read_text(encoding="utf-8")
+    devmem("run", "team.yaml", "--input", TOLD)
+
+
+def test_nothing_is_overwritten_unless_it_is_forced(folder: Path, devmem: Devmem) -> None:
+    path = folder / "my team.yaml"
+    path.write_text("mine", encoding="utf-8")
+    assert "is there already and was not changed" in one_paragraph(devmem("init", "my team.yaml", code=2))
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert "devmem run 'my team.yaml' " in devmem("init", "my team.yaml", "--force").stdout
+    assert devmem("validate", path).stdout.startswith(f"{path}: OK")
+
+
+def test_what_cannot_be_is_refused(folder: Path, devmem: Devmem) -> None:
+    assert "Usage:" in devmem("init", "--store", "simpel", code=2).stderr
+    assert "--model is empty" in one_paragraph(devmem("init", "--model", " ", code=2))
+    assert not list(folder.iterdir())
