@@ -2,6 +2,6 @@
 
 from devmem.memory.handle import Memory
 from devmem.memory.places import open  # noqa: A004 - `devmem.open` is its name
-from devmem.memory.records import Record, SearchHit
+from devmem.memory.records import MemoryRecord, SearchHit
 
-__all__ = ["Memory", "Record", "SearchHit", "open"]
+__all__ = ["Memory", "MemoryRecord", "SearchHit", "open"]

@@ -18,7 +18,7 @@ from devmem.memory.boundary import Boundary, ScopeParts
 from devmem.memory.contents import Content, changed, envelope_of, items_of, listed, with_text
 from devmem.memory.filters import Values, make_filter
 from devmem.memory.reading import MemoryReader
-from devmem.memory.records import Record, record_of
+from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
 from devmem.memory.twins import async_twin
 from devmem.memory.writing import check_id, replace_item, store_items
@@ -123,7 +123,7 @@ class Memory(MemoryReader):
         metadata: Mapping[str, JsonValue] | None = None,
         time: When | EllipsisType | None = ...,
         expires_at: When | timedelta | EllipsisType | None = ...,
-    ) -> Record:
+    ) -> MemoryRecord:
         """Change a record and return it; what is not given stays as it is.
 
         Args:

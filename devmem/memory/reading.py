@@ -10,7 +10,7 @@ from typing import Final, Unpack
 from devmem.collections import Filter
 from devmem.memory.boundary import Boundary, ScopeParts, in_scope
 from devmem.memory.filters import Values, make_filter
-from devmem.memory.records import Record, SearchHit, record_of, search_hit_of
+from devmem.memory.records import MemoryRecord, SearchHit, record_of, search_hit_of
 from devmem.memory.times import When, seconds_of
 from devmem.memory.twins import async_twin
 from devmem.model.items import MemoryItem
@@ -71,7 +71,7 @@ class MemoryReader:
         )
         return [search_hit_of(hit) for hit in self.store.search(asked) if in_scope(hit.item, matching)]
 
-    def get(self, id: str) -> Record | None:  # noqa: A002 - what databases call it
+    def get(self, id: str) -> MemoryRecord | None:  # noqa: A002 - what databases call it
         """Return the record of an id; None when there is none within reach."""
         item = self._item(id)
         return None if item is None else record_of(item)
@@ -81,7 +81,9 @@ class MemoryReader:
         found = (item for item in self.store.get([item_id]) if item.id == item_id)
         return next((item for item in found if reach.admits(item, now)), None)
 
-    def recent(self, limit: int = 10, *, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> list[Record]:
+    def recent(
+        self, limit: int = 10, *, where: Filter | None = None, **scope: Unpack[ScopeParts]
+    ) -> list[MemoryRecord]:
         """Return what was stored last, newest first."""
         matching = self._boundary.narrowed(scope).filter(where)
         return [record_of(item) for item in self.store.recent(limit, matching) if in_scope(item, matching)]
@@ -94,12 +96,12 @@ class MemoryReader:
         """Return the number of all records within reach, whomever they are bound to."""
         return self.store.count_memories(self._boundary.filter())
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[MemoryRecord]:
         """Go through the records, oldest first; as in a search, only what is bound to nobody where no user is named."""
         matching = self._boundary.narrowed({}).filter()
         return (record_of(item) for item in every_item(self.store, matching) if in_scope(item, matching))
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncIterator[MemoryRecord]:
         records = iter(self)
         while some := await asyncio.to_thread(lambda: list(islice(records, _AT_ONCE))):
             for record in some:

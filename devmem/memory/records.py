@@ -19,11 +19,11 @@ from devmem.text.sentences import shorten
 SUMMARY_LENGTH: Final = 1000
 """Characters that an agent is shown of a text; a longer one is kept whole beside them, and all of it is searched."""
 _MESSAGE_KEYS: Final = frozenset({MESSAGE_KEY, CAUSE_KEY})
-"""Metadata keys of what `Record.message` returns."""
+"""Metadata keys of what `MemoryRecord.message` returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class MemoryRecord:
     """One remembered thing."""
 
     text: str
@@ -57,7 +57,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchHit(Record):
+class SearchHit(MemoryRecord):
     """A remembered thing that a search found."""
 
     score: float
@@ -71,9 +71,9 @@ class SearchHit(Record):
         return self.hit.text()
 
 
-def record_of(item: MemoryItem) -> Record:
+def record_of(item: MemoryItem) -> MemoryRecord:
     """Return an item as a record."""
-    return Record(**_facts(item), item=item)  # type: ignore[arg-type]
+    return MemoryRecord(**_facts(item), item=item)  # type: ignore[arg-type]
 
 
 def search_hit_of(hit: Hit) -> SearchHit:
