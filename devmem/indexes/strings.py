@@ -9,6 +9,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.text.utf8 import encodable
+
 NO_STRING: Final = -1
 """Code of None."""
 _UNKNOWN: Final = -2
@@ -33,10 +35,9 @@ class StringTable:
     def find(self, string: str) -> int:
         """Return the code of a string; a number that no column holds when it is not there.
 
-        A lone surrogate is looked up as the backslash escape that databases keep in its place.
+        Strings with lone surrogates are looked up in the form in which databases hold them.
         """
-        kept = string if string.isascii() else string.encode("utf-8", "backslashreplace").decode("utf-8")
-        return self._codes.get(kept, _UNKNOWN)
+        return self._codes.get(encodable(string), _UNKNOWN)
 
     def decode(self, codes: NDArray[np.int32]) -> list[str | None]:
         """Return the string of each code."""

@@ -10,6 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import Enum, StrEnum
@@ -282,7 +283,12 @@ def load_item_json(raw: str | bytes) -> MemoryItem:
 
 def dump_item(item: MemoryItem) -> dict[str, Any]:
     """Return the item's JSON form, its embedding included; absent values are left out."""
-    return _adapter().dump_python(item, mode="json", by_alias=True, exclude_none=True)  # type: ignore[no-any-return]
+    return _with_exact_keys(_adapter().dump_python(item, mode="json", by_alias=True, exclude_none=True), item)
+
+
+def _with_exact_keys(raw: dict[str, Any], item: MemoryItem) -> dict[str, Any]:
+    """Return a JSON form with the metadata as they are: pydantic replaces lone surrogates in keys."""
+    return {**raw, "metadata": deepcopy(dict(item.metadata))} if "metadata" in raw else raw
 
 
 def dump_item_json(item: MemoryItem) -> bytes:
@@ -301,4 +307,4 @@ def dump_item_json(item: MemoryItem) -> bytes:
         except PydanticSerializationError as error:
             raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
         # A lone surrogate has no UTF-8 form; as a backslash escape it is JSON.
-        return json.dumps(raw, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        return json.dumps(_with_exact_keys(raw, item), ensure_ascii=False).encode("utf-8", "backslashreplace")

@@ -17,6 +17,7 @@ from devmem.indexes.postings import EncodedTerms
 from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
 from devmem.search.query import Filter, comparable_number
 from devmem.text.cues import cues_of
+from devmem.text.utf8 import encodable
 
 _COLUMNS: Final = (
     "row, id, content_hash, created_at, event_time, expires_at, trust, importance, agent, user, session, conversation, "
@@ -139,8 +140,8 @@ def _speaker(item: MemoryItem) -> str | None:
 
 
 def sql_text(text: str | None) -> str | None:
-    """Return a text as its column holds it: a lone surrogate, which has no UTF-8 form, as a backslash escape."""
-    return text and text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Return a text as its column holds it; different texts have different columns."""
+    return None if text is None else encodable(text)
 
 
 def _importance(item: MemoryItem) -> float | None:
@@ -208,9 +209,10 @@ def metadata_sql(metadata: Mapping[str, str | int | float | bool]) -> tuple[str,
         # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
         conditions.append(
             "EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
-            f"WHERE entry.key = ? AND entry.type IN {_json_types(value)} AND entry.atom = ?)"
+            f"WHERE entry.key = CAST(? AS TEXT) AND entry.type IN {_json_types(value)} "
+            f"AND entry.atom = {'CAST(? AS TEXT)' if isinstance(value, str) else '?'})"
         )
-        values += [sql_text(key), _comparable(value)]
+        values += [_json_text(key), _comparable(value)]
     return " AND ".join(conditions), values
 
 
@@ -221,9 +223,14 @@ def _json_types(value: str | float) -> str:
     return "('text')" if isinstance(value, str) else "('integer', 'real')"
 
 
-def _comparable(value: str | float) -> str | float:
+def _comparable(value: str | float) -> bytes | float:
     """Return the value as SQLite reads it from JSON."""
-    return sql_text(value) or "" if isinstance(value, str) else comparable_number(value)
+    return _json_text(value) if isinstance(value, str) else comparable_number(value)
+
+
+def _json_text(text: str) -> bytes:
+    """Return the bytes of a text that SQLite reads from JSON, where a lone surrogate has some."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def fetch_items(connection: sqlite3.Connection, rows: list[int]) -> dict[int, MemoryItem]:

@@ -64,17 +64,22 @@ class Content(Opening):
             assert list(opened(model=MODEL).scan()) == [stored]
 
     def test_any_name_is_kept(self, collection: Collection) -> None:
-        """Half a surrogate pair too, in the id and wherever an item says whose it is."""
+        """Half a surrogate pair too, in the id and wherever an item says whose it is, and no two names are one."""
+        names = ("\ud83d", "\ud83e", "\\ud83d", "\\escaped:\\ud83d", "\ud83d\\", "plain")
         stored = [
-            item(f"note {name!r}", id=name, scope=Scope(user=name, agent=name), metadata={"speaker": name})
-            for name in ("\ud83d", "\ud83e", "plain")
+            item(f"note {name!r}", id=name, scope=Scope(user=name, agent=name), metadata={"speaker": name, name: name})
+            for name in names
         ]
         collection.add(stored)
         assert collection.get([one.id for one in stored]) == stored
-        assert list(collection.scan(Filter(scope=Scope(user="\ud83e")))) == [stored[1]]
-        assert len(collection.search(SearchQuery(text="note", limit=5))) == 3
+        for one in stored:
+            assert list(collection.scan(Filter(metadata={one.id: one.id}))) == [one]
+            where = Filter(scope=Scope(user=one.id))
+            assert list(collection.scan(where)) == [one]
+            assert [hit.item for hit in collection.search(SearchQuery(text="note", where=where))] == [one]
+        assert len(collection.search(SearchQuery(text="note", limit=9))) == len(names)
         assert collection.delete(ids=["\ud83d"]) == 1
-        assert collection.count() == 2
+        assert collection.count() == len(names) - 1
 
     @pytest.mark.parametrize(
         "fields",
