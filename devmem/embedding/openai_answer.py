@@ -21,7 +21,7 @@ class _Answer(BaseModel):
 
 
 def read_answer(body: bytes, *, count: int, address: str) -> Vector:
-    """Give the vectors in the order of the texts, shape (count, dimension).
+    """Return the vectors in the order of the texts, shape (count, dimension).
 
     Entries come in any order and name their text by `index`; those without one come in order.
 
@@ -30,7 +30,8 @@ def read_answer(body: bytes, *, count: int, address: str) -> Vector:
     """
     try:
         entries = _Answer.model_validate(json.loads(body)).data
-    except (ValidationError, ValueError) as error:
+    except (ValidationError, ValueError, RecursionError) as error:
+        # RecursionError: arrays in arrays, deeper than Python reads.
         raise EmbeddingError(f"{address}: not an answer to an embedding request: {_shown(body)}") from error
     rows = {place if entry.index is None else entry.index: entry.embedding for place, entry in enumerate(entries)}
     if len(entries) != count or rows.keys() != set(range(count)):

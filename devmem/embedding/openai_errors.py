@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from devmem.errors import EmbeddingError, EmbeddingUnavailableError
+from devmem.text.deadline import DeadlineExceededError
+from devmem.text.display import without_credentials
 
 _SLOW, _BUSY, _SERVERS_FAULT = 408, 429, 500
 
@@ -20,12 +22,16 @@ def translated_errors(*, address: str, secret: str) -> Iterator[None]:
     """
     import openai
 
+    address = without_credentials(address)
     try:
         yield
+    except DeadlineExceededError as error:
+        said = f"{address}: {error}, retries included; raise `timeout` or try again"
+        raise EmbeddingUnavailableError(said) from error
     except openai.APITimeoutError as error:
         raise EmbeddingUnavailableError(f"{address}: no answer in time; raise `timeout` or try again") from error
     except openai.APIConnectionError as error:
-        reason = error.__cause__ or error
+        reason = without_credentials(str(error.__cause__ or error))
         raise EmbeddingUnavailableError(f"{address}: no connection: {reason}") from error
     except openai.APIStatusError as error:
         kind = EmbeddingUnavailableError if _passes(error.status_code) else EmbeddingError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from devmem.embedding.openai_errors import translated_errors
 from devmem.embedding.rows import unit_rows
 from devmem.errors import EmbeddingError, MissingExtraError
 from devmem.model.items import Vector
+from devmem.text.deadline import RETRIES_SHARE, within
+from devmem.text.display import without_credentials
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -77,13 +80,16 @@ class Provider:
         size = self._params.dimensions
         with translated_errors(address=str(client.base_url), secret=client.api_key):
             # The package gives whatever JSON it got as if it were right; the raw answer can be checked.
-            answer = client.embeddings.with_raw_response.create(
+            ask = partial(
+                client.embeddings.with_raw_response.create,
                 model=self._model,
                 input=texts,
                 encoding_format="float",
                 extra_body=None if size is None else {"dimensions": size},
             )
-        return read_answer(answer.http_response.content, count=len(texts), address=str(client.base_url))
+            answer = within(self._params.timeout + RETRIES_SHARE, ask)
+        address = without_credentials(str(client.base_url))
+        return read_answer(answer.http_response.content, count=len(texts), address=address)
 
     def _open(self) -> OpenAI:
         with self._making:
@@ -100,7 +106,8 @@ class Provider:
             ) from error
         address = self._config.base_url
         if address is not None and not address.startswith(("http://", "https://")):
-            raise EmbeddingError(f"the embedding's `base_url` begins with http:// or https://, unlike {address!r}")
+            shown = without_credentials(address)
+            raise EmbeddingError(f"the embedding's `base_url` begins with http:// or https://, unlike {shown!r}")
         return OpenAI(
             api_key=self._key(),
             base_url=address,

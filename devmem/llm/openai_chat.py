@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from functools import partial
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.llm.base import ChatReply, ChatRequest
+from devmem.llm.content_parts import chat_message
+from devmem.text.deadline import RETRIES_SHARE, DeadlineExceededError, within
+from devmem.text.display import without_credentials
+
+_LOG: Final = logging.getLogger(__name__)
 
 TIMEOUT: Final = 120.0
 """Seconds for one request."""
 MAX_RETRIES: Final = 4
+_REFUSES_PARTS: Final = (400, 404, 415, 422)
+"""Statuses with which services answer content that a model does not take."""
 
 
 class _Message(BaseModel):
@@ -27,7 +36,7 @@ class _Answer(BaseModel):
 
 
 class OpenAIChat:
-    """A chat model behind an OpenAI-compatible service; retries with back-off are the client's own."""
+    """A chat model behind an OpenAI-compatible service; retries with backoff are the client's own."""
 
     def __init__(
         self,
@@ -44,8 +53,8 @@ class OpenAIChat:
             model: the service's name of the model.
             api_key: None takes the environment's OPENAI_API_KEY.
             base_url: None takes the environment's OPENAI_BASE_URL, then OpenAI's own address.
-            timeout: seconds for one request.
-            max_retries: how often a request is repeated after 429, 5xx and time-outs.
+            timeout: seconds for one request; its retries may take half a minute more together.
+            max_retries: maximum number of times that a request is repeated after 429, 5xx and time-outs.
 
         Raises:
             MissingExtraError: the `openai` package is not installed.
@@ -56,9 +65,11 @@ class OpenAIChat:
         except ImportError as error:
             raise MissingExtraError(feature="provider: openai", package="openai", extra="openai") from error
         if base_url is not None and not base_url.startswith(("http://", "https://")):
-            raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {base_url!r}")
-        self._model = model
-        self._errors = openai.OpenAIError
+            shown = without_credentials(base_url)
+            raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {shown!r}")
+        self._model, self._timeout = model, timeout
+        self._errors, self._refusal = openai.OpenAIError, openai.APIStatusError
+        self._takes_attachments = True
         try:
             self._client = openai.OpenAI(
                 api_key=api_key.get_secret_value() if api_key else None,
@@ -74,31 +85,49 @@ class OpenAIChat:
         self._secret = self._client.api_key
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Ask the service.
+        """Ask the service; images, sound and PDFs of the messages go with them.
+
+        A service that refuses these is asked again with their names alone, once and for all.
 
         Raises:
             ChatModelError: it refused, did not answer, or answered without a text.
         """
-        messages = cast("Any", [message.for_chat() for message in request.messages])
         params = cast("dict[str, Any]", dict(request.params))
         if params.get("stream"):
             raise ChatModelError(f"chat model {self._model!r}: `params` sets `stream`, but an answer is taken whole")
-        completions = self._client.chat.completions.with_raw_response
+        named = [chat_message(message, attachments=False) for message in request.messages]
+        whole = [chat_message(message) for message in request.messages] if self._takes_attachments else named
         try:
-            # The package gives whatever JSON it got as if it were right; the raw answer can be checked.
-            answer = completions.create(model=self._model, messages=messages, **params)
+            try:
+                body = self._ask(whole, params)
+            except self._refusal as error:
+                if whole == named or error.status_code not in _REFUSES_PARTS:
+                    raise
+                body = self._ask(named, params)
+                self._takes_attachments = False
+                _LOG.warning(
+                    "chat model %r does not take images and other attachments; they are named to it", self._model
+                )
+        except DeadlineExceededError as error:
+            raise ChatModelError(self._worded(f"gave no answer: {error}, retries included")) from None
         except self._errors as error:
             # Without its cause: that one holds the service's own words, which may hold the key.
             raise ChatModelError(self._worded(f"gave no answer: {error}")) from None
         except (TypeError, ValueError) as error:
             # A key of `params` that is no argument, or a text that cannot be sent.
             raise ChatModelError(self._worded(f"cannot be asked this: {error}")) from None
-        return ChatReply(text=self._text(answer.http_response.content))
+        return ChatReply(text=self._text(body))
+
+    def _ask(self, messages: list[dict[str, Any]], params: dict[str, Any]) -> bytes:
+        """Return the body of the answer: the package returns whatever JSON came as if it were right."""
+        create = self._client.chat.completions.with_raw_response.create
+        ask = partial(create, model=self._model, messages=cast("Any", messages), **params)
+        return within(self._timeout + RETRIES_SHARE, ask).http_response.content
 
     def _text(self, body: bytes) -> str:
         try:
             choices = _Answer.model_validate_json(body).choices
-        except ValidationError:
+        except (ValidationError, RecursionError):
             shown = body[:200].decode("utf-8", "replace")
             raise ChatModelError(self._worded(f"gave no answer to a chat request: {shown!r}")) from None
         text = choices[0].message.content if choices else None
@@ -107,4 +136,4 @@ class OpenAIChat:
         return text
 
     def _worded(self, what: str) -> str:
-        return f"chat model {self._model!r} {what.replace(self._secret, '***')}"
+        return f"chat model {self._model!r} {without_credentials(what.replace(self._secret, '***'))}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from devmem.config import AgentConfig
 from devmem.llm import ChatModel, ChatReply, ChatRequest, Quotation
 from devmem.manager import MemoryManager, User
 from devmem.messages import Message, Role
+from devmem.model.blocks import MessageBlock
 from devmem.model.items import MemoryContentSnapshot, Scope, SourceKind
 from devmem.model.results import Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
 from devmem.model.stages import Stage
@@ -16,6 +18,9 @@ from devmem.model.trust import TRUST
 from devmem.recall import merge
 from devmem.runtime.results import NodeResult
 from devmem.text.frames import frame
+
+_RECALLED_IMAGES: Final = 4
+"""Maximum number of recalled images that reach the model: each costs it as much as a page of text."""
 
 
 @dataclass(slots=True)
@@ -109,7 +114,12 @@ class AgentRun:
         # To the model, what other nodes said is said by its user; its own words are only the draft and the plan.
         said = [message.with_role(Role.USER) for message in self.inputs]
         if context is not None and context.formatted_text:
-            block = Message(role=Role.USER, content=context.formatted_text, source="memory")
+            block = Message(
+                role=Role.USER,
+                content=context.formatted_text,
+                source="memory",
+                blocks=_recalled_images(context.hits, self.inputs),
+            )
             messages += [*said[:-1], block, *said[-1:]]
         else:
             messages += said
@@ -150,6 +160,19 @@ class AgentRun:
         result = self.manager.update(payload, current_stage=stage)
         if result.writes or result.failures:
             self._written[stage] = result
+
+
+def _recalled_images(hits: Sequence[Hit], inputs: Sequence[Message]) -> list[MessageBlock]:
+    """Return the images of recalled items that the input does not hold, those of the best hits first, each once."""
+    given = {block.attachment.sha256 for each in inputs for block in each.blocks if block.attachment}
+    found: dict[str, MessageBlock] = {}
+    for hit in hits:
+        for snapshot in (hit.item.input_snapshot, hit.item.output_snapshot):
+            for block in snapshot.to_message_blocks() if snapshot else ():
+                ref = block.attachment
+                if block.type == "image" and ref is not None and (ref.sha256 is None or ref.sha256 not in given):
+                    found.setdefault(ref.sha256 or ref.attachment_id, block)
+    return list(found.values())[:_RECALLED_IMAGES]
 
 
 def _asked(inputs: Sequence[Message]) -> list[Message]:

@@ -13,6 +13,7 @@ from devmem.config import AgentConfig, NodeConfig, Workflow
 from devmem.llm import ChatModel, Quotation, open_chat_model
 from devmem.manager import MemoryManager, OperationHook, User, log_operation
 from devmem.messages import Message, Role
+from devmem.model.blocks import MessageBlock
 from devmem.model.items import ANY, Scope
 from devmem.runtime.agent import AgentRun
 from devmem.runtime.hidden_items import count_hidden
@@ -106,7 +107,7 @@ class WorkflowRunner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, text: str, *, node: str | None = None) -> RunResult:
+    def run(self, text: str, *, node: str | None = None, attachments: Sequence[MessageBlock] = ()) -> RunResult:
         """Give a text to the workflow, or to one of its nodes alone.
 
         Raises:
@@ -114,7 +115,7 @@ class WorkflowRunner:
             ConfigError: a placeholder that a node needs has no value.
             ChatModelError: a chat model gave no answer; what earlier nodes wrote is kept.
         """
-        asked = Message(role=Role.USER, content=text, source="user")
+        asked = Message(role=Role.USER, content=text, source="user", blocks=attachments)
         scope = replace(self._scope, run=self._scope.run or uuid4().hex)
         if node is not None:
             chosen = self._workflow.node(node)

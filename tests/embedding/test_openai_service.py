@@ -184,6 +184,7 @@ def test_nobody_there_is_unavailability(service: FakeService) -> None:
         pytest.param({"data": [{"embedding": [], "index": 0}]}, "all zeros", id="empty vector"),
         pytest.param({"data": [{"embedding": [0.0, 0.0], "index": 0}]}, "all zeros", id="zero vector"),
         pytest.param(b'{"data": [{"embedding": [NaN, 1.0], "index": 0}]}', "NaN", id="not a number"),
+        pytest.param(b'{"data": ' + b"[" * 100_000, "not an answer", id="nested too deep"),
         pytest.param(b'{"data": [{"embedding": [1e999, 1.0], "index": 0}]}', "NaN or inf", id="infinite"),
     ],
 )
@@ -242,3 +243,21 @@ def test_without_the_package_the_extra_is_named(open_openai: OpenOpenAI, monkeyp
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(MissingExtraError, match=r"devmem-framework\[openai\]"):
         open_openai().embed(["a"])
+
+
+def test_a_call_ends_however_slowly_the_service_answers(
+    service: FakeService, open_openai: OpenOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmem.embedding.openai_service.RETRIES_SHARE", -59.9)
+    service.script = [service.hang]
+    with pytest.raises(EmbeddingUnavailableError, match=r"no end within 0\.1 s"):
+        open_openai(timeout=60).embed(["a"])
+
+
+def test_user_and_password_of_the_address_are_in_no_message(service: FakeService) -> None:
+    address = service.address.replace("http://", "http://ann:geheim@")
+    service.script = [failing(400)]
+    config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "any", "base_url": address})
+    with pytest.raises(EmbeddingError, match=r"http://\*\*\*@127") as caught:
+        open_embedder(config, shared=False).embed(["a"])
+    assert "geheim" not in str(caught.value)

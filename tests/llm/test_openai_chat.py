@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.llm.openai_chat import OpenAIChat
 from devmem.messages import Message, MessageBlock, Role
+from devmem.model.blocks import AttachmentRef
 from devmem.stores import ChatConfig, ChatModel, ChatRequest, open_chat_model
 from devmem.stores import open_chat as open_store_chat
 
@@ -219,3 +220,53 @@ def test_a_block_without_a_model_may_only_be_extractive() -> None:
     assert open_store_chat(ChatConfig(provider="extractive")).complete(request()).quoted
     with pytest.raises(ChatModelError, match="needs the model's name"):
         open_store_chat(ChatConfig())
+
+
+PICTURE = MessageBlock(
+    type="image", attachment=AttachmentRef(attachment_id="a", name="x", data_uri="data:image/png;base64,iVBORw0KGgo=")
+)
+
+
+def test_images_are_sent_and_a_service_that_refuses_them_gets_their_names(
+    service: ChatService, open_chat: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusal = Reply(body={"error": {"message": "image input is not supported"}}, status=400)
+    service.script = [answering("a cat"), refusal, answering("no idea"), answering("none")]
+    looking = ChatRequest(messages=(Message(content="What is it?", blocks=(PICTURE,)),))
+    chat = open_chat()
+    assert [chat.complete(looking).text for _ in range(3)] == ["a cat", "no idea", "none"]
+    whole, refused, named, again = (each["messages"][0]["content"] for each in service.requests)
+    assert whole == refused
+    assert whole[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    assert named == again == "What is it?\n[image attachment: x]"
+    assert "does not take images" in caplog.text
+
+
+def test_a_refusal_that_is_not_about_attachments_stays_one(service: ChatService, open_chat: Open) -> None:
+    service.script = [Reply(body={"error": {"message": "too long"}}, status=400)]
+    with pytest.raises(ChatModelError, match="too long"):
+        open_chat().complete(ChatRequest(messages=(Message(content="?", blocks=(PICTURE,)),)))
+    with pytest.raises(ChatModelError, match="too long"):
+        open_chat().complete(request())
+    assert len(service.requests) == 3
+
+
+def test_an_answer_that_drips_ends_with_an_error(
+    service: ChatService, open_chat: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmem.llm.openai_chat.RETRIES_SHARE", -59.9)
+    service.script = [Reply(body=b"", hangs=True)]
+    with pytest.raises(ChatModelError, match=r"no end within 0\.1 s"):
+        open_chat(timeout=60).complete(request())
+
+
+def test_nested_json_is_an_error(service: ChatService, open_chat: Open) -> None:
+    service.script = [Reply(body=b'{"choices": ' + b"[" * 100_000)]
+    with pytest.raises(ChatModelError, match="gave no answer to a chat request"):
+        open_chat().complete(request())
+
+
+def test_a_password_in_the_address_is_masked() -> None:
+    with pytest.raises(ChatModelError, match=r"ftp://\*\*\*@host") as caught:
+        OpenAIChat("m", base_url="ftp://ann:geheim@host")
+    assert "geheim" not in str(caught.value)

@@ -11,7 +11,9 @@ import pytest
 from devmem import ConfigError, Scope, WorkflowRunner, open_stores
 from devmem.config import NodeConfig
 from devmem.errors import ChatModelError, CollectionDamagedError
+from devmem.llm.content_parts import content_part
 from devmem.runtime import attached_stores, make_store, session_folder
+from devmem.runtime.attachments import attached_file
 from tests.manager.doubles import ScriptedStore, said
 
 from .doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, stores_yaml, write_workflow
@@ -257,3 +259,20 @@ def test_what_a_node_quotes_reaches_the_end_of_a_chain_of_quoting_nodes(tmp_path
         opened["board"].update(said("Weather?", "It rained in the afternoon."))
         result = runner.run("What is the code name of the probe?")
     assert [("Pelican" in node.text, "rained" in node.text) for node in result.nodes] == [(True, False)] * 3
+
+
+def test_images_that_are_given_or_recalled_reach_the_model_as_images(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        (tmp_path / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + name.encode())
+    read = write_workflow(tmp_path, stores_yaml(), "nodes:", agent_yaml("only", NOTES))
+    chats = ChatsByNode()
+    with open_stores(read) as stores:
+        runner = WorkflowRunner(read, stores, chat_models=chats)
+        runner.run("This is my cat Biscuit.", attachments=[attached_file(tmp_path / "cat.png")])
+        runner.run("Is this dog like my cat Biscuit?", attachments=[attached_file(tmp_path / "dog.png")])
+    sent = [message for message in chats.chats["only"].requests[1].messages if message.blocks]
+    assert [(message.source, [block.describe() for block in message.blocks]) for message in sent] == [
+        ("memory", ["[image attachment: cat.png]"]),
+        ("user", ["[image attachment: dog.png]"]),
+    ]
+    assert all(content_part(block) for message in sent for block in message.blocks)

@@ -16,9 +16,10 @@ from devmem.errors import DevmemError
 from devmem.runtime import DEFAULT_SESSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
+    from devmem.messages import MessageBlock
     from devmem.runtime import ChatModels, RunResult, WorkflowRunner
 
 _FEW = 3
@@ -37,6 +38,10 @@ def run(
         typer.Option(metavar="FILE", help='One input a line, plain or as `{"text": ...}`; `-` reads standard input.'),
     ] = None,
     node: Annotated[str | None, typer.Option(metavar="ID", help="Run this node alone.")] = None,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File that goes with every input, such as an image; repeatable."),
+    ] = None,
     session: Session = DEFAULT_SESSION,
     chat: Annotated[
         str | None, typer.Option(metavar="PROVIDER", help="Chat provider for every node; `extractive` needs no key.")
@@ -63,12 +68,22 @@ def run(
     check_session(workflow, session)
     _check_node(workflow, node)
     inputs = find_inputs(terminal, text, input_file)
+    attachments = [_attached(path) for path in attach or ()]
     with ExitStack() as stack:
         runner = _open(stack, workflow, node=node, session=session, user=user, all_users=all_users, chat=chat)
         show = _json_shower(terminal) if as_json else _shower(terminal, with_memory=show_memory)
-        failed = _run_all(terminal, runner, inputs, node=node, show=show)
+        failed = _run_all(terminal, runner, inputs, node=node, show=show, attachments=attachments)
     if failed:
         raise typer.Exit(EXIT_PARTLY)
+
+
+def _attached(path: Path) -> MessageBlock:
+    from devmem.runtime.attachments import attached_file
+
+    try:
+        return attached_file(path)
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be attached: {error.strerror or error}") from error
 
 
 def _check_node(workflow: Workflow, node: str | None) -> None:
@@ -124,6 +139,7 @@ def _run_all(
     *,
     node: str | None,
     show: Callable[[str, RunResult], None],
+    attachments: Sequence[MessageBlock],
 ) -> int:
     """Run every input, and return the number of runs in which a store could not do its part."""
     failed = done = 0
@@ -131,7 +147,7 @@ def _run_all(
     with terminal.progress("running", inputs.total, shown=many and inputs.total is not None) as bar:
         for text in inputs.texts:
             try:
-                result = runner.run(text, node=node)
+                result = runner.run(text, node=node, attachments=attachments)
             except DevmemError:
                 if done:
                     terminal.report("note", f"{done} input(s) were answered before the one that failed.")
