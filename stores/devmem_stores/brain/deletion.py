@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from devmem_stores.brain.state import BrainState, Entry
+from devmem_stores.brain.state import REMOVED, BrainState, Entry
 
 
 def without(state: BrainState, items: set[str], read: Callable[[list[str]], Iterable[Entry]]) -> BrainState:
@@ -32,14 +32,20 @@ def without(state: BrainState, items: set[str], read: Callable[[list[str]], Iter
         knowledge_entries=tuple(entry for entry in state.knowledge_entries if entry.item_id not in items),
         summaries=kept,
         last_talk=state.last_talk if any(entry.message.content == state.last_talk for entry in entries) else None,
-        removed=tuple(sorted({*state.removed, *items})),
+        removed=removed_with(state, sorted(items)),
     )
 
 
 def emptied(state: BrainState) -> BrainState:
     """Return an empty state, in which everything counts as forgotten."""
     knowledge = {entry.item_id for entry in state.knowledge_entries}
-    return BrainState(version=state.version, removed=tuple(sorted({*state.removed, *state.known_items(), *knowledge})))
+    gone = sorted({*state.known_items(), *knowledge})
+    return BrainState(version=state.version, marks=state.marks, removed=removed_with(state, gone))
+
+
+def removed_with(state: BrainState, items: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids that count as forgotten in a state, with more of them."""
+    return tuple(dict.fromkeys([*state.removed, *items]))[-REMOVED:]
 
 
 def _listed(state: BrainState) -> set[str]:

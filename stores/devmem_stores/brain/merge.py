@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from devmem_stores.brain.state import MARKS, BrainState, Entry, Summary
+from devmem_stores.brain.state import MARKS, REMOVED, BrainState, Entry, Summary
 
 
 def merge(one: BrainState, two: BrainState) -> BrainState:
@@ -22,7 +22,7 @@ def merge(one: BrainState, two: BrainState) -> BrainState:
         knowledge_entries=_in_order(one.knowledge_entries, two.knowledge_entries, without=removed),
         summaries=summaries,
         last_number=max(one.last_number, two.last_number),
-        removed=tuple(sorted(removed)),
+        removed=tuple(dict.fromkeys([*older.removed, *newer.removed]))[-REMOVED:],
         marks=tuple(dict.fromkeys([*older.marks, *newer.marks]))[-MARKS:],
     )
 

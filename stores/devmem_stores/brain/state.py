@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Final, Literal
 
@@ -17,6 +17,7 @@ from devmem.stores import WriteStatus, skipped
 
 FORMAT: Final = 1
 MARKS: Final = 8
+REMOVED: Final = 2_000
 Method = Literal["model", "extract", "whole", "given"]
 
 
@@ -64,12 +65,16 @@ class BrainState:
     last_talk: str | None = None
     """Last message of the user, until it is taken."""
     removed: tuple[str, ...] = ()
-    """Ids of items that were forgotten while this state could not be shared."""
+    """Ids of the latest forgotten items, so that a copy of the state that has them still does not bring them back."""
     version: int = 0
     """Grows with every change."""
     marks: tuple[str, ...] = ()
     """Marks of the latest changes, by which a writer that got no answer recognizes its change."""
     format: int = FORMAT
+
+    def descends_from(self, other: BrainState) -> bool:
+        """Whether the latest change of another state is known to be part of this one."""
+        return bool(other.marks) and other.marks[-1] in self.marks
 
     @property
     def history(self) -> list[Message]:
@@ -154,12 +159,19 @@ def with_entries(state: BrainState, entries: Iterable[Entry]) -> BrainState:
     if not fresh:
         return state
     numbers = [number for entry in fresh if (number := sequence_number(entry.message.id)) is not None]
+    again = {entry.item_id for entry in fresh}
     return replace(
         state,
         entries=(*state.entries, *fresh),
+        removed=tuple(item for item in state.removed if item not in again),
         last_history_id=fresh[-1].message.id,
         last_number=max([state.last_number, *numbers]),
     )
+
+
+_FIELDS: Final = frozenset(field.name for field in fields(BrainState))
+_OF_METAGPT: Final = frozenset({"history", "knowledge"})
+_METAGPT: Final = ": MetaGPT's BrainMemory wrote it"
 
 
 @cache
@@ -176,8 +188,12 @@ def dump_state(state: BrainState) -> bytes:
 
 def load_state(raw: bytes) -> BrainState:
     """Return the state that `dump_state` wrote; raises `ValueError` for anything else and for a later format."""
+    found = json.loads(raw)
+    # Every field has a default, so that another program's object would be an empty state.
+    if isinstance(found, dict) and (unknown := sorted(found.keys() - _FIELDS)):
+        raise ValueError(f"it has the unknown key {unknown[0]!r}{_METAGPT if found.keys() >= _OF_METAGPT else ''}")
     try:
-        state = _adapter().validate_python(json.loads(raw))
+        state = _adapter().validate_python(found)
     except MessageError as error:
         raise ValueError(str(error)) from error
     if state.format > FORMAT:

@@ -57,7 +57,9 @@ class _Seen:
     readable: bool = True
     """Whether the value on this machine, if any, could be read."""
     waiting: bool = False
-    """Whether Redis lacks some of the state."""
+    """Whether Redis lacks some of the state, and did not take it."""
+    diverged: bool = False
+    """Whether the states in Redis and on this machine were changed apart, as after the one in Redis expired."""
     failures: list[BrainCacheError]
 
 
@@ -76,7 +78,20 @@ class StateStore:
     def load(self, key: ChatKey) -> Kept:
         """Return the state from the best place that answers."""
         seen = self._read(key)
+        self._refresh_local(str(key), seen)
         return Kept(state=seen.state, failure=self._reported(seen.failures))
+
+    def _refresh_local(self, key: str, seen: _Seen) -> None:
+        """Keep what others wrote to Redis here too, as it expires there."""
+        if seen.remote is None or seen.state is None or not seen.readable or seen.remote == seen.local:
+            return
+        if seen.waiting or seen.diverged:
+            return
+        try:
+            stored = Stored(body=seen.remote, version=seen.state.version, waiting=False)
+            self._local.put(key, stored, expected=seen.local)
+        except BrainCacheError as error:
+            seen.failures.append(error)
 
     def update(self, key: ChatKey, change: Change, *, fresh: Callable[[], BrainState] = BrainState) -> Kept:
         """Change a state atomically; an unchanged state is not written.
@@ -104,7 +119,7 @@ class StateStore:
                 # It was written after all: only the answer was lost.
                 return Kept(state=old, failure=self._reported(seen.failures))
             new = change(old)
-            late = seen.waiting and (seen.shared or self._redis is None)
+            late = (seen.waiting or seen.diverged) and (seen.shared or self._redis is None)
             if new == old and not late:
                 return Kept(state=old, failure=self._reported(seen.failures))
             mark = uuid4().hex[:16]
@@ -203,27 +218,26 @@ class StateStore:
         seen.shared = True
         if shared is None:
             return
-        # A later version here than there: Redis was started again with what it had before.
-        if seen.state is not None and (seen.waiting or seen.state.version > shared.version):
-            seen.state = merge(shared, seen.state)
-        else:
+        if seen.state is None or (not seen.waiting and shared.descends_from(seen.state)):
             seen.state = shared
+            return
+        merged = merge(shared, seen.state)
+        seen.diverged = replace(merged, version=shared.version, marks=shared.marks) != shared
+        seen.state = merged if seen.diverged or seen.waiting else shared
 
     def _write(self, key: ChatKey, new: BrainState, seen: _Seen) -> bool:
         """Write a state; return False when another process was faster. Failures are added to `seen`."""
         shared = False
         if self._redis is not None and seen.shared:
-            # What was forgotten needs no mention any more: nobody has it.
-            body = dump_state(replace(new, removed=()))
             try:
-                if not self._redis.put(self._remote_key(key), body, expected=seen.remote):
+                if not self._redis.put(self._remote_key(key), dump_state(new), expected=seen.remote):
                     return False
                 shared = True
             except BrainCacheError as error:
                 seen.failures.append(error)
         waits = self._redis is not None and not shared
         self._may_wait = self._may_wait or waits
-        stored = Stored(body=dump_state(new if waits else replace(new, removed=())), version=new.version, waiting=waits)
+        stored = Stored(body=dump_state(new), version=new.version, waiting=waits)
         return self._write_local(str(key), stored, seen) or shared
 
     def _write_local(self, key: str, stored: Stored, seen: _Seen) -> bool:

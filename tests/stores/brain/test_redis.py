@@ -386,3 +386,69 @@ memory:
     with open_stores(workflow) as stores:
         stores["talks"].brain("ann", "c").add_talk("Hello")  # type: ignore[attr-defined]
     assert run(redis_server, "EXISTS", "talks:ann:c") == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"history": [], "knowledge": [], "historical_summary": "They met.", "last_history_id": "", "cacheable": true}',
+        '{"some": "object"}',
+    ],
+)
+def test_value_of_another_program_is_not_overwritten(
+    value: str, make_brain: MakeBrain, redis_server: RedisServer
+) -> None:
+    """MetaGPT's BrainMemory has keys of the same form."""
+    run(redis_server, "SET", KEY, value)
+    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
+    failure = brain.add_talk("Hello").failure
+    assert isinstance(failure, BrainFallbackError)
+    assert "unknown key" in str(failure)
+    assert ("MetaGPT" in str(failure)) is ("history" in value)
+    assert run(redis_server, "GET", KEY).decode() == value
+    assert contents(brain.history) == ["Hello"]
+
+
+def test_states_changed_apart_after_expiry_are_merged(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    """Each machine restarts from its own copy; the version numbers alone do not tell which one is complete."""
+    redis = {"url": redis_server.url}
+    one = make_brain(path="one.db", redis=redis).brain("ann", "c")
+    two = make_brain(path="two.db", redis=redis).brain("ann", "c")
+    one.add_talk("m1")
+    two.add_answer("m2")
+    one.add_talk("m3")
+    run(redis_server, "DEL", KEY)
+    two.add_answer("m4")
+    one.add_talk("m5")
+    for brain in (one, two):
+        assert sorted(contents(brain.history)) == ["m1", "m2", "m3", "m4", "m5"]
+    run(redis_server, "DEL", KEY)
+    assert sorted(contents(two.history)) == sorted(contents(one.history))
+
+
+def test_what_was_read_from_redis_is_kept_when_it_expires(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    redis = {"url": redis_server.url}
+    one = make_brain(path="one.db", redis=redis).brain("ann", "c")
+    two = make_brain(path="two.db", redis=redis).brain("ann", "c")
+    one.add_talk("m1")
+    assert contents(two.history) == ["m1"]
+    run(redis_server, "DEL", KEY)
+    assert contents(two.history) == ["m1"]
+
+
+def test_forgotten_message_does_not_come_back_from_an_old_copy(
+    make_brain: MakeBrain, redis_server: RedisServer
+) -> None:
+    redis = {"url": redis_server.url}
+    first, second = make_brain(path="one.db", redis=redis), make_brain(path="two.db", redis=redis)
+    one, two = first.brain("ann", "c"), second.brain("ann", "c")
+    secret = one.add_talk("a secret").item_id
+    two.add_answer("m2")
+    first.delete(ids=[secret or ""])
+    for number in range(10):
+        one.add_talk(f"filler {number}")
+    run(redis_server, "DEL", KEY)
+    two.add_answer("m3")
+    one.add_talk("m4")
+    assert "a secret" not in one.snapshot().whole_text()
+    assert "a secret" not in two.snapshot().whole_text()
