@@ -436,7 +436,7 @@ def test_what_was_read_from_redis_is_kept_when_it_expires(make_brain: MakeBrain,
     assert contents(two.history) == ["m1"]
 
 
-def test_forgotten_message_does_not_come_back_from_an_old_copy(
+def test_forgotten_message_stays_forgotten_by_old_copies(make_brain: MakeBrain, redis_server: RedisServer) -> None:
     make_brain: MakeBrain, redis_server: RedisServer
 ) -> None:
     redis = {"url": redis_server.url}
