@@ -194,7 +194,7 @@ class MemoryManager:
 
     def _update_store(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
         outcome = cast("WriteOutcome | None", self._stores[name].update(payload))
-        return outcome or _UNSAID
+        return _UNSAID if outcome is None else outcome
 
     def _reading(self, stage: Stage) -> list[Attachment]:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]

@@ -42,6 +42,10 @@ class WriteOutcome:
     failure: Exception | None = None
     """The failure that the store handled itself; the caller must not write the payload again."""
 
+    def __bool__(self) -> bool:
+        """Return whether this write brought the item into the store, or into its outbox: not a duplicate or skipped."""
+        return self.status not in (WriteStatus.DUPLICATE, WriteStatus.SKIPPED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:

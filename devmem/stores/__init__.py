@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from devmem.stores.setup import StoreSetup
     from devmem.text.analysis import mostly_unspaced, query_terms
     from devmem.text.backoff import Backoff
-    from devmem.text.frames import strip_frames
+    from devmem.text.frames import last_sender, strip_frames
     from devmem.text.sentences import shorten, split_sentences
     from devmem.text.summarizing import count_words, extract_summary
     from devmem.text.tokens import estimate_tokens
@@ -69,6 +69,7 @@ __all__ = [
     "estimate_tokens",
     "extract_summary",
     "item_from",
+    "last_sender",
     "load_item",
     "mostly_unspaced",
     "open_chat",

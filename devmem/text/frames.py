@@ -10,7 +10,7 @@ from devmem.text.patterns import lazy_pattern
 _FRAME: Final = lazy_pattern(
     r"^[ \t]*===[ \t]*INPUT FROM[ \t]+(?=\S)[^\n]+?(?<=\S)[ \t]*\(\w+\)[ \t]*===[ \t]*$\n*", re.MULTILINE
 )
-_SENDER: Final = lazy_pattern(r"INPUT FROM[ \t]+(.+?)[ \t]*\(\w+\)[ \t]*===[ \t]*$", re.MULTILINE)
+_SENDER: Final = lazy_pattern(r"INPUT FROM[ \t]+(.+?)[ \t]*\((\w+)\)[ \t]*===[ \t]*$", re.MULTILINE)
 _UNNAMED: Final = "UNKNOWN"
 
 
@@ -35,3 +35,10 @@ def senders(text: str) -> list[str]:
     frames = _FRAME.finditer(text) if "===" in text else ()
     named = [found[1] for each in frames if (found := _SENDER.search(each[0]))]
     return list(dict.fromkeys(name for name in named if name != _UNNAMED))
+
+
+def last_sender(text: str) -> tuple[str, str]:
+    """Return name and role in the last frame; empty where there is no frame, and no name where it has none."""
+    frames = [each[0] for each in _FRAME.finditer(text)] if "===" in text else []
+    found = _SENDER.search(frames[-1]) if frames else None
+    return ("" if found[1] == _UNNAMED else found[1], found[2]) if found else ("", "")

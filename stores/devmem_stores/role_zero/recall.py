@@ -28,8 +28,8 @@ class Recall:
 
     @property
     def messages(self) -> list[Message]:
-        """All of them, by the time at which they were made."""
-        return sorted([*self.related, *self.recent], key=lambda message: message.created_at)
+        """The related messages by the time at which they were made, then the newest in the order of their arrival."""
+        return [*sorted(self.related, key=lambda message: message.created_at), *self.recent]
 
 
 def related_hits(

@@ -76,7 +76,7 @@ class RoleMemory:
         recent = self._newest(k or memory_k)
         messages = tuple(item_to_message(item) for item in recent)
         last = messages[-1] if messages else None
-        situation = Situation(k=k, last=last, count=self.count(), memory_k=memory_k)
+        situation = Situation(k=k, last=last, count=self.count(), memory_k=memory_k, shown=k or memory_k)
         query = rules.query_builder(messages) if rules.trigger(situation) else ""
         if not query.strip():
             return Recall(recent=messages)

@@ -23,7 +23,9 @@ class Situation:
     count: int
     """Number of messages in the memory."""
     memory_k: int
-    """Number of messages in the window."""
+    """Number of messages in the window; 0 for a node of a workflow, which is not given the window."""
+    shown: int
+    """Number of newest messages that are given anyway."""
 
 
 Trigger: TypeAlias = Callable[[Situation], bool]
@@ -46,6 +48,8 @@ class Rules:
     query_builder: QueryBuilder
     ranker: Ranker | None
     importance: Importance
+    earlier_messages: int
+    """Number of stored messages that the query builder reads beside the last one."""
 
     @property
     def candidates(self) -> int:
@@ -73,8 +77,8 @@ def on_requirement(situation: Situation, team_leaders: Collection[str] = ("Mike"
 
 
 def whenever_older(situation: Situation) -> bool:
-    """Recall when there are messages beside those that are given anyway."""
-    return situation.count > (situation.k or situation.memory_k)
+    """Recall when there are more messages than are given anyway."""
+    return situation.count > situation.shown
 
 
 def never(_situation: Situation) -> bool:

@@ -24,6 +24,7 @@ from devmem.stores import (
     strip_frames,
 )
 from devmem_stores.role_zero.config import RoleZeroConfig
+from devmem_stores.role_zero.node_recall import NodeRecall
 from devmem_stores.role_zero.ranking import ChatRanker, Ranker
 from devmem_stores.role_zero.role import RoleMemory
 from devmem_stores.role_zero.rules import (
@@ -65,9 +66,9 @@ class RoleZeroMemory(OutboxMemory):
 
         Args:
             setup: the declaration.
-            trigger: says when related messages are looked for.
-            query_builder: makes the text that they are to be related to.
-            ranker: picks them among the candidates.
+            trigger: whether related messages are searched for.
+            query_builder: makes the text to search for.
+            ranker: orders the candidates.
             importance: rates a message from 0 to 1, for `min_importance`.
         """
         super().__init__(setup)
@@ -78,7 +79,9 @@ class RoleZeroMemory(OutboxMemory):
             query_builder=query_builder or configured_query(config),
             ranker=ranker or (ChatRanker(config.llm_ranker) if config.llm_ranker else None),
             importance=importance,
+            earlier_messages=config.memory_k if query_builder else _earlier_messages(config),
         )
+        self._node_recall = NodeRecall(self, self._rules, self._embedding_of)
         self._query_embedding = lru_cache(_QUERIES_KEPT)(QueryEmbedding)
 
     def role(self, name: str, *, user: str = "", session: str = "") -> RoleMemory:
@@ -105,7 +108,7 @@ class RoleZeroMemory(OutboxMemory):
             role = item.scope.agent or item.metadata.get("agent_role")
             return self.config.shared or not query.agent_role or not role or role == query.agent_role
 
-        related = self.related(query, own)
+        related = self._node_recall.related(query, own)
         room = query.top_k - len(related.hits)
         if room > 0 and query.similarity_threshold <= -1:
             there = {hit.item.id for hit in related.hits}
@@ -114,6 +117,10 @@ class RoleZeroMemory(OutboxMemory):
             filling = (Hit(item=item, score=0.0, recency=1 / (1 + age)) for age, item in enumerate(newest[:room]))
             return replace(related, hits=(*related.hits, *filling))
         return related
+
+
+def _earlier_messages(config: RoleZeroConfig) -> int:
+    return 0 if config.query == "last_message" else config.query_turns - 1
 
 
 def _exchange(asked: str, answered: str, limit: int) -> str:

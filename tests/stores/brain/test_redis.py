@@ -437,8 +437,6 @@ def test_what_was_read_from_redis_is_kept_when_it_expires(make_brain: MakeBrain,
 
 
 def test_forgotten_message_stays_forgotten_by_old_copies(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    make_brain: MakeBrain, redis_server: RedisServer
-) -> None:
     redis = {"url": redis_server.url}
     first, second = make_brain(path="one.db", redis=redis), make_brain(path="two.db", redis=redis)
     one, two = first.brain("ann", "c"), second.brain("ann", "c")

@@ -48,7 +48,7 @@ def test_what_overflows_the_window_is_long_term(memory: RoleMemory) -> None:
     ],
 )
 def test_when_it_looks_for_older_messages(k: int, last: Message, count: int, looks: bool) -> None:
-    assert on_requirement(Situation(k=k, last=last, count=count, memory_k=200)) is looks
+    assert on_requirement(Situation(k=k, last=last, count=count, memory_k=200, shown=k or 200)) is looks
 
 
 @pytest.mark.parametrize(
@@ -287,3 +287,25 @@ def test_many_threads(make_store: MakeStore) -> None:
         deleted = list(pool.map(lambda _: memory.delete_newest(), range(90)))
     assert len({message.id for message in deleted if message}) == 90
     assert memory.count() == 0
+
+
+def test_newest_message_is_last_whatever_its_time(make_store: MakeStore) -> None:
+    """A message may arrive late, with an older time than those before it."""
+    memory = make_store(memory_k=2, recall="always").role("engineer")
+    for number, time in enumerate((50.0, 40.0, 30.0, 10.0)):
+        memory.add(UserMessage(f"the build broke, report {number}", id=f"m{number}", created_at=time))
+    assert ids(memory.get(2)) == ["m1", "m0", "m2", "m3"]
+
+
+def test_outcome_of_a_duplicate_is_false(memory: RoleMemory) -> None:
+    assert memory.add(said(0))
+    assert not memory.add(said(0))
+    assert [bool(outcome) for outcome in memory.add_batch([said(0), said(1)])] == [False, True]
+
+
+def test_news_can_be_compared_with_the_newest_alone(memory: RoleMemory) -> None:
+    fill(memory, 4)
+    assert ids(memory.find_news([said(0), said(3), said(5)], within=2)) == ["m0", "m5"]
+    for numbers in ({"k": -1}, {"within": -1}):
+        with pytest.raises(MessageError, match="negative: -1"):
+            memory.find_news([said(5)], **numbers)

@@ -1,0 +1,169 @@
+"""The rules of a `role_zero` store in a workflow: every key of the YAML file changes what a node recalls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem import (
+    Filter,
+    Hit,
+    MemoryContentSnapshot,
+    MemoryManager,
+    MemoryWritePayload,
+    Scope,
+    load_workflow,
+    open_stores,
+)
+from devmem.config import Attachment
+from devmem.errors import ChatModelError
+from devmem_stores.role_zero import RoleZeroMemory
+
+from .conftest import MakeStore
+
+YAML = """
+memory:
+  - name: notes
+    type: role_zero
+    config: {{memory_path: notes.db{config}}}
+nodes:
+  - id: helper
+    type: agent
+    config: {{role: engineer, memories: [{{name: notes, top_k: {top_k}}}]}}
+"""
+FACT = "The launch of the harbour app is on June 2nd."
+FILLER = [f"Lunch on day {number} was soup." for number in range(4)]
+
+
+@contextmanager
+def workflow(folder: Path, config: str = "", *, top_k: int = 2) -> Iterator[MemoryManager]:
+    """Open the store of a workflow with some lines of `config`, and remember a fact and then other things."""
+    file = folder / "team.yaml"
+    file.write_text(YAML.format(config=f", {config}" if config else "", top_k=top_k), encoding="utf-8")
+    loaded = load_workflow(file)
+    with open_stores(loaded) as stores:
+        manager = MemoryManager(loaded.node("helper").config.memories, stores)
+        for text in (FACT, *FILLER):
+            manager.update(MemoryWritePayload(inputs_text=text, agent_role="engineer"))
+        yield manager
+
+
+def recalled(manager: MemoryManager, query: str = "the launch of the harbour app?", **options: Any) -> list[str]:
+    found = manager.retrieve(agent_role="engineer", query=query, **options)
+    return [] if found is None else [hit.item.content_summary for hit in found.hits]
+
+
+def from_node(name: str, text: str, role: str = "assistant") -> MemoryContentSnapshot:
+    return MemoryContentSnapshot(text=f"=== INPUT FROM {name} ({role}) ===\n\n{text}")
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [("", True), ("recall: always", True), ("recall: never", False), ("similarity_threshold: 1.0", True)],
+)
+def test_recall_says_whether_older_messages_are_searched_for(config: str, found: bool, tmp_path: Path) -> None:
+    """Without an embedding no similarity is known, so that a threshold does not apply."""
+    with workflow(tmp_path, config) as manager:
+        assert (FACT in recalled(manager)) is found
+
+
+def test_never_leaves_the_newest(tmp_path: Path) -> None:
+    with workflow(tmp_path, "recall: never") as manager:
+        assert recalled(manager) == [FILLER[3], FILLER[2]]
+
+
+@pytest.mark.parametrize(
+    ("config", "sender", "role", "found"),
+    [
+        ("", "user", "user", True),
+        ("", "writer", "assistant", False),
+        ("", "Mike", "assistant", True),
+        ("team_leaders: [writer]", "writer", "assistant", True),
+        ("team_leaders: [writer]", "Mike", "assistant", False),
+        ("recall: always", "writer", "assistant", True),
+    ],
+)
+def test_requirement_is_what_the_user_or_a_team_leader_sends(
+    config: str, sender: str, role: str, found: bool, tmp_path: Path
+) -> None:
+    with workflow(tmp_path, config) as manager:
+        question = manager.retrieve(agent_role="engineer", query=from_node(sender, "The launch of the harbour?", role))
+        assert question is not None
+        assert (FACT in [hit.item.content_summary for hit in question.hits]) is found
+
+
+def test_similarity_top_k_limits_what_is_related(tmp_path: Path) -> None:
+    with workflow(tmp_path, "similarity_top_k: 1", top_k=3) as manager:
+        found = manager.retrieve(agent_role="engineer", query="The launch of the app, and lunch on day 1")
+        assert found is not None
+        filling = [hit for hit in found.hits if hit.score == 0]
+        assert (len(found.hits), len(filling)) == (3, 2)
+
+
+def test_query_of_the_last_turns(tmp_path: Path) -> None:
+    """The question alone shares no word with the fact; the turn before it does."""
+    with workflow(tmp_path, "query: last_turns, query_turns: 2") as manager:
+        manager.update(MemoryWritePayload(inputs_text="Let us talk about the harbour app.", agent_role="engineer"))
+        assert FACT in recalled(manager, "So when?")
+    with workflow(tmp_path) as manager:
+        manager.update(MemoryWritePayload(inputs_text="Let us talk about the harbour app.", agent_role="engineer"))
+        assert FACT not in recalled(manager, "So when?")
+
+
+def test_unimportant_messages_are_not_recalled(tmp_path: Path) -> None:
+    with workflow(tmp_path, "min_importance: 0.7") as manager:
+        assert FACT not in recalled(manager)
+        payload = MemoryWritePayload(
+            inputs_text="The launch party is in the harbour.", agent_role="engineer", metadata={"importance": 0.9}
+        )
+        manager.update(payload)
+        for text in FILLER:
+            manager.update(MemoryWritePayload(inputs_text=text.replace("soup", "rice"), agent_role="engineer"))
+        assert "The launch party is in the harbour." in recalled(manager)
+
+
+@pytest.mark.parametrize("across", [True, False])
+def test_other_sessions_are_recalled_on_request(across: bool, tmp_path: Path) -> None:
+    with workflow(tmp_path, f"across_sessions: {str(across).lower()}") as manager:
+        scope = Scope(session="old")
+        manager.update(MemoryWritePayload(inputs_text="The keel is of oak.", agent_role="engineer", scope=scope))
+        found = recalled(manager, "What is the keel made of?", where=Filter(scope=Scope(session="new")))
+        assert ("The keel is of oak." in found) is across
+
+
+class Reversing:
+    """Puts the hits upside down, or fails."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.queries = error, list[str]()
+
+    def rank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
+        self.queries.append(query)
+        if self.error is not None:
+            raise self.error
+        return list(reversed(hits))
+
+
+def managed(store: RoleZeroMemory) -> MemoryManager:
+    for text in (FACT, "The launch of the other app is on May 5th.", *FILLER):
+        store.update(MemoryWritePayload(inputs_text=text))
+    return MemoryManager([Attachment(name="roles", top_k=2)], {"roles": store})
+
+
+def test_ranker_orders_what_a_node_recalls(make_store: MakeStore) -> None:
+    plain = recalled(managed(make_store()), "launch of the app")
+    ranker = Reversing()
+    store = make_store(base=None, memory_path="other.db", rules={"ranker": ranker}, similarity_top_k=20)
+    ranked = recalled(managed(store), "launch of the app")
+    assert ranker.queries == ["launch of the app"]
+    assert set(plain) == {FACT, "The launch of the other app is on May 5th."}
+    assert not set(plain) & set(ranked)
+
+
+def test_ranker_that_fails_leaves_the_order_of_the_search(make_store: MakeStore) -> None:
+    store = make_store(rules={"ranker": Reversing(ChatModelError("no answer"))})
+    assert FACT in recalled(managed(store), "launch of the app")
