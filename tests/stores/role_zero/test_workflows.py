@@ -46,7 +46,9 @@ def workflow(folder: Path, config: str = "", *, top_k: int = 2) -> Iterator[Memo
     file.write_text(YAML.format(config=f", {config}" if config else "", top_k=top_k), encoding="utf-8")
     loaded = load_workflow(file)
     with open_stores(loaded) as stores:
-        manager = MemoryManager(loaded.node("helper").config.memories, stores)
+        agent = loaded.node("helper").config
+        assert agent is not None
+        manager = MemoryManager(agent.memories, stores)
         for text in (FACT, *FILLER):
             manager.update(MemoryWritePayload(inputs_text=text, agent_role="engineer"))
         yield manager
