@@ -13,13 +13,13 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from devmem.memory.records import SUMMARY_LENGTH
 from devmem.memory.times import When, expiry_of, seconds_of
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, content_hash
 from devmem.model.message import Message
 from devmem.model.message_items import holds_message, message_to_item, readable_text
 from devmem.model.message_json import load_message
 from devmem.text.sentences import shorten
+from devmem.transfer.importing.records import SUMMARY_LENGTH
 
 Content: TypeAlias = str | Message | Mapping[str, Any]
 """A text, or a message: devmem's, or a dict with `role` and `content` as chat APIs have it."""

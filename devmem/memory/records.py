@@ -15,9 +15,8 @@ from devmem.model.message import Message
 from devmem.model.message_items import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit
 from devmem.text.sentences import shorten
+from devmem.transfer.importing.records import SUMMARY_LENGTH
 
-SUMMARY_LENGTH: Final = 1000
-"""Characters that an agent is shown of a text; a longer one is kept whole beside them, and all of it is searched."""
 _MESSAGE_KEYS: Final = frozenset({MESSAGE_KEY, CAUSE_KEY})
 """Metadata keys of what `MemoryRecord.message` returns."""
 

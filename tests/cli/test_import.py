@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.cli.import_batches import Filler
+from devmem.collections import SqliteCollection
+from devmem.errors import CollectionUnwritableError
 from devmem.manager import dump_payload
 from devmem.stores import Progress, StoreSetup, WriteStatus
+from devmem.transfer.filling import Filler
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 from .conftest import Devmem, one_paragraph, unreachable_store
@@ -64,9 +68,45 @@ def test_a_bad_record_says_what_was_stored_before_it(workflow: Path, devmem: Dev
     data.write_text("\n".join([*lines, '{"text": 5.5}']), encoding="utf-8")
     said = one_paragraph(devmem("import", workflow, "notes", data, code=2))
     assert f"{data}:201: 'text': expected text" in said
-    assert "Stored of this file before that: 200 stored" in said
+    assert "the import stopped after 200 stored" in said
     data.write_text("\n".join([*lines, '{"text": "mended"}']), encoding="utf-8")
     assert "200 duplicate, 1 stored" in devmem("import", workflow, "notes", data).stdout
+
+
+def test_a_write_that_fails_says_what_was_stored_before_it(
+    workflow: Path, devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text("\n".join(json.dumps({"text": f"Turn {n}."}) for n in range(300)), encoding="utf-8")
+    add, calls = SqliteCollection.add, iter(range(9))
+
+    def fail_later(self: SqliteCollection, *arguments: Any, **options: Any) -> list[WriteOutcome]:
+        if next(calls) == 2:
+            raise CollectionUnwritableError(self.location, "the disk is full; nothing was written.")
+        return add(self, *arguments, **options)
+
+    monkeypatch.setattr(SqliteCollection, "add", fail_later)
+    said = one_paragraph(devmem("import", workflow, "notes", data, code=2))
+    assert f"{data}: the import stopped after 256 stored" in said
+    assert "the disk is full" in said
+    monkeypatch.undo()
+    assert len(shown(devmem, workflow)) == 256
+    assert "256 duplicate, 44 stored" in devmem("import", workflow, "notes", data).stdout
+
+
+def test_what_an_id_replaces_is_named(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    for text in ("one", "two"):
+        data.write_text(json.dumps({"id": "k", "text": text}), encoding="utf-8")
+        result = devmem("import", workflow, "notes", data)
+    assert "1 superseded" in result.stdout
+    assert "warning: 1 item has other content now than before under the same id: k" in result.stderr
+
+
+def test_what_has_expired_is_counted_and_not_stored(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"text": "old", "expires_at": "2001-01-01"}\n{"text": "new"}', encoding="utf-8")
+    assert "notes: 1 expired, 1 stored; the store has 1 items now" in devmem("import", workflow, "notes", data).stdout
 
 
 def test_rescued_writes_go_through_the_store_once(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -117,7 +157,7 @@ def test_of_many_reasons_the_most_frequent_are_told() -> None:
     for text in ("tea", "rain", "rain", "rain", "snow", "tea", "ice", "fog"):
         filler.put(MemoryItem(content_summary=text))
     filler.flush()
-    assert filler.reasons() == ["3 skipped: no rain", "2 skipped: no tea", "1 skipped: no snow", "and 2 more reasons"]
+    assert filler.notes() == ["3 skipped: no rain", "2 skipped: no tea", "1 skipped: no snow", "and 2 more reasons"]
 
 
 def test_a_store_of_one_process_is_not_filled(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:

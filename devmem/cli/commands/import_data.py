@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from devmem.cli.failures import CommandError
-from devmem.cli.import_batches import Filler
 from devmem.cli.places import ANY_NUMBER, MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import Session, check_lasting, make, opened
-from devmem.errors import DataFileError
+from devmem.errors import DataFileError, DevmemError
 from devmem.runtime import DEFAULT_SESSION
+from devmem.transfer.filling import Filler
 from devmem.transfer.importing import DataFile, FileFormat, Record, open_data
 
 
@@ -30,8 +30,8 @@ def import_data(
     """Fill a store from data files.
 
     A file holds JSON lines with `text` (or `content`) and optionally `id`, `speaker`, `time`, `metadata`, `user`,
-    `agent`, `session`, `conversation`; or it is an export, a DevAll memory, or one of the formats below. Items that
-    are stored already are not stored twice.
+    `agent`, `session`, `conversation`, `expires_at`; or it is an export, a memory of DevAll or MetaGPT, or one of the
+    formats below. Items that are stored already are not stored twice.
 
     Examples:
         devmem import notes.db notes.json
@@ -54,23 +54,27 @@ def import_data(
             _fill(terminal, filler, path, data_format)
         total = target.count_memories()
     terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {total:,} items now")
-    for reason in filler.reasons():
-        terminal.report("warning", reason)
+    for note in filler.notes():
+        terminal.report("warning", note)
 
 
 def _fill(terminal: Terminal, filler: Filler, path: Path, data_format: FileFormat) -> None:
     before = Counter(filler.counts)
     try:
-        _take(terminal, open_data(path, data_format), filler.put)
+        try:
+            _take(terminal, open_data(path, data_format), filler.put)
+        except DataFileError:
+            # The records before the bad one are good.
+            filler.flush()
+            raise
         filler.flush()
-    except DataFileError as error:
-        filler.flush()
+    except DevmemError as error:
         done = filler.counts - before
         if not done:
             raise
         raise CommandError(
-            f"{str(error).rstrip('.')}. Stored of this file before that: {_counted(done)}. Correct the file and "
-            "run the same command again: items that are stored already are not stored twice."
+            f"{path}: the import stopped after {_counted(done)}: {str(error).rstrip('.')}. Run the same command again "
+            "when that is corrected: items that are stored already are not stored twice."
         ) from error
     terminal.print(f"{path}: {_counted(filler.counts - before)}")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeGuard
 
 from devmem.collections.wrappers import outbox_bodies
 from devmem.errors import DataFileError, OutboxError
@@ -16,6 +17,7 @@ from devmem.transfer.importing.locomo import count_turns, is_locomo, read_locomo
 from devmem.transfer.importing.longmemeval import count_turns as count_turns_of_questions
 from devmem.transfer.importing.longmemeval import is_longmemeval, read_longmemeval
 from devmem.transfer.importing.madial import is_madial, read_madial
+from devmem.transfer.importing.metagpt import count_messages, is_metagpt, read_metagpt
 from devmem.transfer.importing.origin import Origin
 from devmem.transfer.importing.records import Record, read_record
 from devmem.transfer.importing.units import count_units, is_units, read_units
@@ -29,7 +31,7 @@ class FileFormat(StrEnum):
     JSONL = "jsonl"
     """One JSON object a line: a text, an item, or a rescued write."""
     DEVALL = "devall"
-    """A JSON list of items, as DevAll (ChatDev 2) keeps them, or of texts."""
+    """A JSON list of items, as DevAll (ChatDev 2) keeps them, or of texts; or the index of its file memory."""
     EXPORT = "export"
     """The output of `devmem export`."""
     LOCOMO = "locomo"
@@ -38,6 +40,8 @@ class FileFormat(StrEnum):
     """LongMemEval's questions, each with the sessions of its own history."""
     MADIAL = "madial"
     """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
+    METAGPT = "metagpt"
+    """MetaGPT's memory, message queue or brain memory, or a dump of devmem's messages."""
     OUTBOX = "outbox"
     """Writes that waited for their store when the process ended, a SQLite file."""
     UNITS = "units"
@@ -83,9 +87,14 @@ def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> D
         case FileFormat.LONGMEMEVAL:
             total = count_turns_of_questions(elements)
             return DataFile(path=file, format=found, total=total, records=read_longmemeval(elements, origin))
+        case FileFormat.METAGPT:
+            total = count_messages(document)
+            return DataFile(path=file, format=found, total=total, records=read_metagpt(document, origin))
         case FileFormat.UNITS:
             return DataFile(path=file, format=found, total=count_units(elements), records=read_units(elements, origin))
         case _:
+            if _is_file_index(document):
+                elements, origin = document["contents"], replace(origin, entry="contents")
             return DataFile(path=file, format=found, total=len(elements), records=_from_list(elements, origin))
 
 
@@ -110,7 +119,7 @@ def _form_of_lines(path: Path) -> FileFormat | None:
         return FileFormat.JSONL if _more_lines_are_objects(path) else None
     if is_madial(raw):
         return FileFormat.MADIAL
-    documents = (is_locomo, is_longmemeval, is_units, is_export)
+    documents = (is_locomo, is_longmemeval, is_units, is_export, is_metagpt, _is_file_index)
     return None if any(looks_like(raw) for looks_like in documents) else FileFormat.JSONL
 
 
@@ -132,10 +141,19 @@ def _format_of(document: object, path: Path) -> FileFormat:
         return FileFormat.LONGMEMEVAL
     if is_units(first):
         return FileFormat.UNITS
+    if is_metagpt(document):
+        return FileFormat.METAGPT
+    if _is_file_index(document):
+        return FileFormat.DEVALL
     if isinstance(document, list) and (not document or isinstance(first, Mapping)):
         return FileFormat.DEVALL
     known = ", ".join(one.value for one in FileFormat if one is not FileFormat.AUTO)
     raise DataFileError(path, f"of no known format ({known}): the document is {_looks(document)}")
+
+
+def _is_file_index(document: object) -> TypeGuard[Mapping[str, list[object]]]:
+    """Whether a document is the index of DevAll's file memory, whose chunks are items."""
+    return isinstance(document, Mapping) and "file_metadata" in document and isinstance(document.get("contents"), list)
 
 
 def _looks(document: object) -> str:
@@ -168,4 +186,4 @@ def _from_madial(path: Path) -> Iterator[Record]:
 
 def _from_list(elements: list[object], origin: Origin) -> Iterator[Record]:
     for at, raw in enumerate(elements):
-        yield read_record(raw, replace(origin, entry=f"[{at}]"))
+        yield read_record(raw, replace(origin, entry=f"{origin.entry}[{at}]"))

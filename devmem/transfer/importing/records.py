@@ -19,15 +19,16 @@ from devmem.transfer.importing.origin import Origin
 Record: TypeAlias = MemoryItem | MemoryWritePayload
 """An item to add as it is, or the payload of a write, which the store makes an item of."""
 
-_SUMMARY_LENGTH: Final = 1000
+SUMMARY_LENGTH: Final = 1000
 """Maximum number of characters of a summary; a longer text is kept whole in a snapshot, and searched."""
 _TEXT_KEYS: Final = ("text", "content", "content_summary")
 _SPEAKER_KEYS: Final = ("speaker", "role")
 _TIME_KEYS: Final = ("event_time", "timestamp", "time", "date")
 _SCOPE_KEYS: Final = tuple(one.name for one in fields(Scope))
+_EXPIRY_KEY: Final = "expires_at"
 _ONLY_PLAIN: Final = frozenset({"text", "content", "time", "date", *_SPEAKER_KEYS, *_SCOPE_KEYS})
 """Keys that no dumped item has."""
-_PLAIN_KEYS: Final = frozenset({"id", "metadata", *_TEXT_KEYS, *_SPEAKER_KEYS, *_TIME_KEYS, *_SCOPE_KEYS})
+_PLAIN_KEYS: Final = frozenset({"id", "metadata", _EXPIRY_KEY, *_TEXT_KEYS, *_SPEAKER_KEYS, *_TIME_KEYS, *_SCOPE_KEYS})
 
 
 def read_record(raw: object, origin: Origin) -> Record:
@@ -57,10 +58,10 @@ def text_item(
 ) -> MemoryItem:
     """Return the item of an utterance, `Speaker: text`; a long one is shortened, with the whole in a snapshot."""
     whole = f"{speaker}: {text.strip()}" if speaker else text.strip()
-    is_long = len(whole) > _SUMMARY_LENGTH
+    is_long = len(whole) > SUMMARY_LENGTH
     return MemoryItem(
         id=id,
-        content_summary=shorten(whole, _SUMMARY_LENGTH) if is_long else whole,
+        content_summary=shorten(whole, SUMMARY_LENGTH) if is_long else whole,
         output_snapshot=MemoryContentSnapshot(text=whole) if is_long else None,
         metadata=metadata or {},
         event_time=event_time,
@@ -107,7 +108,11 @@ def _payload(raw: object, origin: Origin) -> MemoryWritePayload:
 def _dumped(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     """Read an item as `dump_item` or DevAll wrote it, without its vector: nothing says which model made that."""
     known = {key: value for key, value in raw.items() if key not in ("embedding", "embedding_model")}
-    times = {key: origin.time(key, known[key]) for key in ("timestamp", "event_time") if known.get(key) is not None}
+    times = {
+        key: origin.time(key, known[key])
+        for key in ("timestamp", "event_time", _EXPIRY_KEY)
+        if known.get(key) is not None
+    }
     try:
         item = load_item({"id": _digest(raw), **known, **times})
     except ValidationError as error:
@@ -126,7 +131,7 @@ def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     if not isinstance(given, Mapping):
         raise origin.error(f"'metadata': expected an object, found {_kind(given)}")
     unknown = {key: value for key, value in raw.items() if key not in _PLAIN_KEYS}
-    return text_item(
+    item = text_item(
         origin=origin,
         id=text_of(raw, "id", origin, default=_digest(raw)),
         text=text_of(raw, key, origin),
@@ -135,6 +140,8 @@ def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         scope=Scope(**{key: text_of(raw, key, origin) for key in _SCOPE_KEYS if raw.get(key) is not None}),
         metadata={**({"speaker": speaker} if speaker else {}), **unknown, **given},
     )
+    expiry = raw.get(_EXPIRY_KEY)
+    return item if expiry is None else replace(item, expires_at=origin.time(_EXPIRY_KEY, expiry))
 
 
 def _keys(raw: Mapping[str, Any]) -> str:

@@ -227,7 +227,7 @@ def sample(**turn: object) -> list[object]:
         ([DEVALL | {"timestamp": "soon"}], "[0]: 'timestamp': 'soon' is no time"),
         (
             [1, 2],
-            "of no known format (jsonl, devall, export, locomo, longmemeval, madial, outbox, units): the document is",
+            "of no known format (jsonl, devall, export, locomo, longmemeval, madial, metagpt, outbox, units): the",
         ),
         ({"a": {"b": 1}, "c": 2}, "the document is an object with the keys 'a', 'c'"),
         ("text", "the document is of type str"),

@@ -169,3 +169,24 @@ def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n\n", encoding="utf-8")
     data = open_data(tmp_path / "a.jsonl")
     assert (data.format, data.total, list(data.records)) == (FileFormat.JSONL, 0, [])
+
+
+@pytest.mark.parametrize("expiry", ["2030-01-01T00:00:00Z", 1893456000, 1893456000000])
+def test_expires_at_is_an_expiry_and_no_metadata(tmp_path: Path, expiry: object) -> None:
+    lines = [
+        {"text": "The guest code is 99.", "expires_at": expiry},
+        {"id": "x", "content_summary": "The guest code is 99.", "expires_at": expiry},
+    ]
+    path = tmp_path / "data.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    for item in read_records(path):
+        assert isinstance(item, MemoryItem)
+        assert item.expires_at == 1893456000.0
+        assert "expires_at" not in item.metadata
+
+
+def test_an_expiry_that_is_no_time_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"text": "x", "expires_at": "soon"}', encoding="utf-8")
+    with pytest.raises(DataFileError, match="'expires_at': 'soon' is no time"):
+        list(read_records(path))

@@ -1,0 +1,95 @@
+"""Putting records into a store in batches, so that nothing is stored twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from devmem.collections import Filter
+from devmem.manager import dump_payload
+from devmem.model.items import MemoryItem
+from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
+from devmem.stores import MemoryBase
+from devmem.transfer.importing import Record
+
+_BATCH: Final = 128
+_REASONS_SHOWN: Final = 3
+EXPIRED: Final = "expired"
+"""Key in `Filler.counts` for records that were past their time already."""
+_MARK: Final = "payload_id"
+"""Metadata key that identifies a rescued write when it is imported again."""
+
+
+class Filler:
+    """Takes records one after another, stores them in batches and counts their outcomes.
+
+    The counts are exact: a batch is counted when it is stored, so that they hold after a failure too.
+    """
+
+    def __init__(self, store: MemoryBase) -> None:
+        self._store = store
+        self._items: list[MemoryItem] = []
+        self.counts: Counter[str] = Counter()
+        """Number of records by the status of their write, `expired` for those that were not written because of it."""
+        self.replaced: list[str] = []
+        """Ids of items whose earlier content was replaced."""
+        self._reasons: Counter[tuple[str, str]] = Counter()
+
+    def put(self, record: Record) -> None:
+        """Take a record; it is durable after `flush`.
+
+        Raises:
+            CollectionError: it could not be stored, or the batch before it; what `counts` says is stored.
+        """
+        if isinstance(record, MemoryWritePayload):
+            self.flush()
+            self._count(self._update(record))
+            return
+        self._items.append(record)
+        if len(self._items) >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Store what was taken so far; raises as `put` does."""
+        items, self._items = self._items, []
+        now = self._store.setup.clock()
+        current = [item for item in items if not item.expired(now)]
+        self.counts[EXPIRED] += len(items) - len(current)
+        # Asked first, because a store would make the embedding of an item that it then does not need.
+        there = {item.id: item.content_hash for item in self._store.get([item.id for item in current])}
+        fresh = [item for item in current if there.get(item.id) != item.content_hash]
+        outcomes = self._store.add(fresh) if fresh else []
+        self.counts[WriteStatus.DUPLICATE.value] += len(current) - len(fresh)
+        for item, outcome in zip(fresh, outcomes, strict=True):
+            self._count(outcome)
+            if outcome.status is WriteStatus.SUPERSEDED:
+                self.replaced.append(item.id)
+
+    def notes(self) -> list[str]:
+        """Return what a person should know: replaced contents, and the most frequent reasons why nothing was stored."""
+        reasons = [f"{count:,} {status}: {reason}" for (status, reason), count in self._reasons.most_common()]
+        more = len(reasons) - _REASONS_SHOWN
+        shown = reasons[:_REASONS_SHOWN] + ([f"and {more:,} more reasons"] if more > 0 else [])
+        return [*self._replacements(), *shown]
+
+    def _replacements(self) -> Iterator[str]:
+        if self.replaced:
+            named = ", ".join(self.replaced[:_REASONS_SHOWN]) + (", ..." if len(self.replaced) > _REASONS_SHOWN else "")
+            what = "item has" if len(self.replaced) == 1 else "items have"
+            yield f"{len(self.replaced):,} {what} other content now than before under the same id: {named}"
+
+    def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        mark = hashlib.sha256(dump_payload(payload).encode()).hexdigest()[:32]
+        if self._store.count_memories(Filter(metadata={_MARK: mark})):
+            return WriteOutcome(status=WriteStatus.DUPLICATE)
+        return self._store.update(replace(payload, metadata={**payload.metadata, _MARK: mark}))
+
+    def _count(self, outcome: WriteOutcome) -> None:
+        self.counts[outcome.status.value] += 1
+        if outcome.reason and outcome.status in (WriteStatus.SKIPPED, WriteStatus.QUEUED):
+            self._reasons[outcome.status.value, outcome.reason] += 1
+        if outcome.waiting:
+            self.counts["waiting for their embedding"] += 1

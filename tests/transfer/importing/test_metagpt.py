@@ -1,0 +1,148 @@
+"""JSON that MetaGPT wrote becomes items: memories, queues, brain memories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem.errors import DataFileError
+from devmem.messages import AIMessage, MessageQueue, ShortTermMemory, UserMessage, item_to_message
+from devmem.model.items import MemoryItem, SourceKind
+from devmem.transfer.importing import FileFormat, open_data
+
+Write = Callable[[object], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def written(document: object) -> Path:
+        file = tmp_path / "metagpt.json"
+        file.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+        return file
+
+    return written
+
+
+def message(content: str, **more: Any) -> dict[str, Any]:
+    return {
+        "id": "",
+        "content": content,
+        "instruct_content": None,
+        "role": "user",
+        "cause_by": "metagpt.actions.add_requirement.UserRequirement",
+        "sent_from": "",
+        "send_to": ["<all>"],
+        "metadata": {},
+        **more,
+    }
+
+
+def items(file: Path) -> list[MemoryItem]:
+    data = open_data(file)
+    assert data.format is FileFormat.METAGPT
+    records = list(data.records)
+    assert data.total == len(records)
+    assert all(isinstance(record, MemoryItem) for record in records)
+    return [record for record in records if isinstance(record, MemoryItem)]
+
+
+def test_a_memory_becomes_its_messages_in_order(write: Write) -> None:
+    stored = [
+        message("Write a snake game.", id="a" * 32),
+        message("## Design", id="b" * 32, role="Architect", sent_from="Bob", cause_by="metagpt.actions.WriteDesign"),
+    ]
+    file = write({"storage": stored, "index": {"metagpt.actions.WriteDesign": [stored[1]]}, "ignore_id": False})
+    first, second = items(file)
+    assert (first.id, first.content_summary) == ("a" * 32, "Write a snake game.")
+    design = item_to_message(second)
+    assert (design.content, design.source, design.cause_by) == ("## Design", "Bob", "metagpt.actions.WriteDesign")
+    assert first.event_time is None, "MetaGPT keeps no time"
+
+
+def test_a_queue_is_a_list_of_messages_or_of_their_json(write: Write) -> None:
+    for document in ([message("one"), message("two")], [json.dumps(message("one")), json.dumps(message("two"))]):
+        assert [item.content_summary for item in items(write(document))] == ["one", "two"]
+
+
+def test_a_brain_memory_keeps_history_knowledge_and_summary_and_no_key(write: Write) -> None:
+    document = {
+        "history": [message("Hi.", id="1"), message("Hello!", id="2", role="assistant")],
+        "knowledge": [message("Ann likes tea.")],
+        "historical_summary": "They greeted each other.",
+        "last_history_id": "2",
+        "is_dirty": True,
+        "config": {"llm": {"api_key": "sk-secret"}},
+    }
+    found = items(write(document))
+    assert [item.content_summary for item in found] == [
+        "They greeted each other.",
+        "Ann likes tea.",
+        "Hi.",
+        "Hello!",
+    ]
+    assert found[0].provenance.kind is SourceKind.SUMMARY
+    assert found[1].metadata["kind"] == "knowledge"
+    assert "sk-secret" not in repr(found)
+
+
+def test_the_same_file_gives_the_same_items_again(write: Write) -> None:
+    """Numbers and `0` are no ids, and the same words may be said twice."""
+    file = write([message("Yes.", id="0"), message("Yes.", id="0"), message("No.", id="7")])
+    ids = [item.id for item in items(file)]
+    assert len(set(ids)) == 3
+    assert ids == [item.id for item in items(file)]
+
+
+def test_dumps_of_devmems_own_messages_are_read_too(write: Write) -> None:
+    memory, queue = ShortTermMemory(), MessageQueue()
+    said, answered = UserMessage("When?", source="ann"), AIMessage("On June 2nd.")
+    memory.add_batch([said, answered])
+    queue.push(said, priority=3)
+    queue.push(answered)
+    for dump in (memory.dump(), queue.dump()):
+        found = sorted(items(write(dump)), key=lambda item: item.content_summary)
+        assert [item_to_message(item).identical(one) for item, one in zip(found, (answered, said), strict=True)] == [
+            True,
+            True,
+        ]
+        assert found[0].event_time == answered.created_at
+
+
+def test_what_is_no_message_is_named_by_its_place(write: Write) -> None:
+    with pytest.raises(DataFileError, match=r"storage\[1\]: expected a message, found int"):
+        list(open_data(write({"storage": [message("one"), 5]})).records)
+    with pytest.raises(DataFileError, match=r"storage\[0\]: not a message: content"):
+        list(open_data(write({"storage": [{"content": 5}]})).records)
+
+
+def test_a_format_that_is_asked_for_is_checked(write: Write) -> None:
+    with pytest.raises(DataFileError, match="expected MetaGPT's memory"):
+        list(open_data(write([{"text": "one"}]), "metagpt").records)
+
+
+def test_devalls_file_index_is_read_without_its_sources(write: Write) -> None:
+    chunk = {
+        "id": "abc_0",
+        "content_summary": "The boiler stands in the cellar.",
+        "metadata": {"source_type": "file", "file_path": "docs/gone.txt", "chunk_index": 0},
+        "embedding": [0.1, 0.2],
+        "timestamp": 1.0,
+    }
+    index = {"file_metadata": {"docs/gone.txt": {"chunks_count": 1}}, "contents": [chunk], "config": {}}
+    data = open_data(write(index))
+    (item,) = data.records
+    assert (data.format, data.total) == (FileFormat.DEVALL, 1)
+    assert isinstance(item, MemoryItem)
+    assert (item.id, item.content_summary, item.metadata["file_path"]) == (
+        "abc_0",
+        "The boiler stands in the cellar.",
+        "docs/gone.txt",
+    )
+    assert item.embedding is None, "nothing says which model made it"
+    index["contents"] = [{**chunk, "content_summary": 5}]
+    with pytest.raises(DataFileError, match=r"contents\[0\]"):
+        list(open_data(write(index)).records)
