@@ -44,6 +44,8 @@ class CollectionOptions:
     """Options of the vector search; None takes the defaults."""
     clock: Callable[[], float] = time.time
     """Current time in seconds since the epoch."""
+    busy_timeout: float = 30.0
+    """Seconds to wait for another process's write."""
 
 
 class CollectionOpener(Protocol):
@@ -66,24 +68,33 @@ def open_collection(
     durability: Durability = "full",
     index: IndexConfig | None = None,
     clock: Callable[[], float] = time.time,
+    busy_timeout: float = 30.0,
     discover: Discover | None = None,
 ) -> Collection:
     """Open the collection that a location names.
 
     Args:
         location: `memory/store.db`, `memory.json` or `scheme://...`; None is a collection in memory.
-        model: see `CollectionOptions`, as for the next four.
+        model: see `CollectionOptions`, as for the next five.
         store_type: see there.
         durability: see there.
         index: see there.
         clock: see there.
+        busy_timeout: see there.
         discover: returns the entry points to look at; None takes those of the installed packages.
 
     Raises:
         CollectionError: no package opens the scheme, or the collection cannot be opened.
     """
     place = MEMORY if location is None else location
-    options = CollectionOptions(model=model, store_type=store_type, durability=durability, index=index, clock=clock)
+    options = CollectionOptions(
+        model=model,
+        store_type=store_type,
+        durability=durability,
+        index=index,
+        clock=clock,
+        busy_timeout=busy_timeout,
+    )
     return _opener(place, discover or _installed)(place, options)
 
 

@@ -40,6 +40,9 @@ class CollectionMemory(MemoryBase):
     unique: ClassVar[Unique] = Unique.CONTENT
     """When an update is a duplicate of a stored item."""
 
+    busy_timeout: float = 30.0
+    """Seconds to wait for another process's write."""
+
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         self._place = setup.config_as(PlaceConfig)
@@ -116,6 +119,7 @@ class CollectionMemory(MemoryBase):
             durability=self._place.durability,
             index=self._options.index,
             clock=self.setup.clock,
+            busy_timeout=self.busy_timeout,
         )
 
     def search_collection(self, query: MemoryQuery) -> SearchReport:

@@ -19,4 +19,10 @@ def open_json(location: str, options: CollectionOptions) -> JsonCollection:
     """
     if "://" in location and not location.startswith(_PREFIX):
         raise CollectionError(location, "a file's URL has three slashes and its path, as in json:///memory/store.json.")
-    return JsonCollection(location.removeprefix(_PREFIX), model=options.model, index=options.index, clock=options.clock)
+    return JsonCollection(
+        location.removeprefix(_PREFIX),
+        model=options.model,
+        index=options.index,
+        clock=options.clock,
+        busy_timeout=options.busy_timeout,
+    )

@@ -26,4 +26,5 @@ def open_sqlite(location: str, options: CollectionOptions) -> SqliteCollection:
         durability=options.durability,
         index=options.index,
         clock=options.clock,
+        busy_timeout=options.busy_timeout,
     )

@@ -9,11 +9,12 @@ from typing import Final
 from uuid import uuid4
 
 from devmem import MemoryItem, WriteOutcome
+from devmem.errors import MessageError
 from devmem.messages import Message, Role
 from devmem.stores import WriteStatus, skipped
 from devmem_stores.brain.archive import item_of
 from devmem_stores.brain.compression import Compressed
-from devmem_stores.brain.errors import BrainBusyError
+from devmem_stores.brain.errors import BrainBusyError, BrainIncompleteError
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import Rewriting
 from devmem_stores.brain.metagpt_helpers import to_metagpt_history_format
@@ -120,11 +121,11 @@ class Conversation:
 
         Messages whose ids are numbers come in their order: a smaller one is skipped. Any other id is taken once.
         """
-        return self._add(message)
+        return self._add(_checked(message))
 
     def add_knowledge(self, message: Message | str) -> WriteOutcome:
         """Add knowledge beside the conversation; raises as `add_talk`."""
-        known = self._message(message, Role.SYSTEM) if isinstance(message, str) else message
+        known = self._message(message, Role.SYSTEM) if isinstance(message, str) else _checked(message)
         if not known.text().strip():
             return skipped("the message has no text")
         entry = Entry(message=known, item_id=self.key.item_id(known.id))
@@ -232,7 +233,7 @@ class Conversation:
     def _message(self, message: Message | str, role: Role) -> Message:
         if isinstance(message, str):
             return Message(role=role, content=message, created_at=self._services.clock())
-        return message.with_role(role)
+        return _checked(message).with_role(role)
 
     def _fresh(self, but: str | None = None) -> Callable[[], BrainState]:
         def fresh() -> BrainState:
@@ -290,12 +291,17 @@ class Conversation:
         return _with_failures(outcome, failures)
 
 
+def _checked(message: Message) -> Message:
+    if not isinstance(message, Message):
+        raise MessageError(f"a conversation takes a message or a text, not {type(message).__name__}")
+    return message
+
+
 def _with_failures(outcome: WriteOutcome, failures: list[Exception]) -> WriteOutcome:
     if not failures:
         return outcome
-    both = ExceptionGroup("what was said is stored, but not all that follows was done", failures)
-    reason = " ".join(str(failure) for failure in failures)
-    return replace(outcome, reason=reason, failure=failures[0] if len(failures) == 1 else both)
+    failure = failures[0] if len(failures) == 1 else BrainIncompleteError(failures)
+    return replace(outcome, reason=str(failure), failure=failure)
 
 
 def _given(text: str, state: BrainState, older: list[Entry], now: float) -> Summary:

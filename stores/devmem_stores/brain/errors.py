@@ -5,6 +5,7 @@ BrainError
 │   ├── CacheUnavailableError  it does not answer
 │   ├── CacheRefusedError      a wrong password, or a user who may not do this
 │   └── CacheContentError      the value was not written by this store; it was left as it is
+├── BrainIncompleteError     a message is stored, but several things that follow failed
 ├── BrainFallbackError       a state is kept in a fallback place
 └── BrainBusyError           concurrent changes prevented a change
 """
@@ -46,6 +47,14 @@ class CacheContentError(BrainCacheError):
     """The value of the key is not the state of a conversation; it was left as it is."""
 
     advice = "Give the store a `redis.prefix` of its own, or remove that value."
+
+
+class BrainIncompleteError(BrainError):
+    """A message is stored, but several things that follow failed."""
+
+    def __init__(self, causes: Sequence[Exception]) -> None:
+        self.causes = tuple(causes)
+        super().__init__(f"the message is stored, but {'; and '.join(str(cause).rstrip('.') for cause in causes)}.")
 
 
 class BrainFallbackError(BrainError):

@@ -30,6 +30,7 @@ from devmem_stores.role_zero.recall import related_hits
 
 _LOG: Final = logging.getLogger(__name__)
 _POLICY: Final = DeliveryPolicy(batch=256, failures=(CollectionError,))
+_BUSY_SECONDS: Final = 1.0
 _PATIENCE: Final = 30.0
 """Seconds to wait for another thread or process that is delivering."""
 
@@ -44,6 +45,9 @@ class OutboxMemory(CollectionMemory):
         self._outbox = open_outbox(file) if file is not None else None
         self._waiting = WaitingItems(self._outbox, setup.clock)
         self._backoff = Backoff(clock=setup.monotonic)
+        if self._outbox is not None:
+            # A write need not wait for long where it can be queued.
+            self.busy_timeout = _BUSY_SECONDS
 
     def _outbox_file(self) -> Path | None:
         if self.setup.location(self.config.memory_path) is None:

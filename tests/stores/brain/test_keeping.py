@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from devmem import DevmemError, Filter, MemoryItem, MemoryWritePayload, Scope
+from devmem.errors import MessageError
 from devmem.messages import AIMessage, Message, Role
 from devmem.stores import ChatReply, ChatRequest, Provenance, SourceKind, WriteStatus
 from devmem.testing import FailingChat
-from devmem_stores.brain.errors import BrainFallbackError, CacheUnavailableError
+from devmem_stores.brain.errors import BrainFallbackError, BrainIncompleteError, CacheUnavailableError
 
 from .conftest import MakeBrain
 from .redis_server import RedisServer
@@ -72,8 +73,18 @@ def test_two_failures_are_both_said(make_brain: MakeBrain, clock: object) -> Non
     ).brain()
     for n in range(4):
         outcome = brain.add_talk(f"message {n} " + "and more " * 20)
-    assert isinstance(outcome.failure, ExceptionGroup)
-    assert len(outcome.failure.exceptions) == 2
+    assert isinstance(outcome.failure, BrainIncompleteError)
+    assert len(outcome.failure.causes) == 2
+    for text in (str(outcome.failure), outcome.reason):
+        assert "keeps its conversations in" in text
+        assert str(outcome.failure.causes[1]).rstrip(".") in text
+
+
+@pytest.mark.parametrize("add", ["add_talk", "add_answer", "add_history", "add_knowledge"])
+def test_what_is_no_message_is_refused(add: str, make_brain: MakeBrain) -> None:
+    for wrong in (None, 3, {"content": "Hello"}):
+        with pytest.raises(MessageError, match="takes a message or a text"):
+            getattr(make_brain().brain(), add)(wrong)
 
 
 def test_a_lost_state_is_rebuilt_from_the_items(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
@@ -165,6 +166,19 @@ def test_what_waits_can_be_forgotten(flaky: FlakyStore) -> None:
     assert ids(memory.history()) == ["m0", "m2"]
     assert flaky.clear() == 2
     assert flaky.unsent == flaky.count_memories() == 0
+
+
+def test_write_to_a_locked_file_is_queued_before_long(make_store: MakeStore, tmp_path: Path) -> None:
+    """Another process holds the write lock: SQLite's own wait is 30 seconds."""
+    store = make_store(memory_path="roles.db")
+    assert store.busy_timeout <= 1
+    memory = store.role("engineer")
+    memory.add(said(0))
+    with closing(sqlite3.connect(tmp_path / "roles.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert memory.add(said(1)).status is WriteStatus.QUEUED
+        assert ids(memory.get(5)) == ["m0", "m1"]
+        other.execute("ROLLBACK")
 
 
 def test_outbox_of_an_earlier_version_is_delivered(make_store: MakeStore, tmp_path: Path) -> None:
