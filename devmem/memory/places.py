@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
@@ -83,12 +84,12 @@ def declared_store(
     """Return the workflow that declares the store at a place, and the store's name; see `open`."""
     if isinstance(place, Mapping):
         _refuse_embedding(embedding, "the declaration")
-        return _workflow_of({"name": "memory", **place}), str(place.get("name", "memory"))
-    path = os.fspath(place)
+        return _declared({"name": "memory", **place})
+    path = os.fsdecode(place)
     if found := _WORKFLOW.fullmatch(path):
         _refuse_embedding(embedding, found["file"])
         return _store_of(load_workflow(found["file"]), found["store"])
-    return _workflow_of(_declaration_of(path, embedding)), path
+    return _declared(_declaration_of(path, embedding))
 
 
 def _refuse_embedding(embedding: Embedding, where: str) -> None:
@@ -107,10 +108,11 @@ def _store_of(workflow: Workflow, name: str | None) -> tuple[Workflow, str]:
     raise ConfigError([Finding(message=f"{problem}; {known}", path="memory", file=str(workflow.file or ""))])
 
 
-def _workflow_of(declaration: Mapping[str, Any]) -> Workflow:
+def _declared(declaration: Mapping[str, Any]) -> tuple[Workflow, str]:
     # By way of text, so that a dict is checked, and its placeholders are filled in, exactly as a file's are.
     text = json.dumps({"memory": [declaration]}, default=_plain)
-    return parse_workflow(text, registry, base_dir=Path.cwd())
+    workflow = parse_workflow(text, registry, base_dir=Path.cwd())
+    return workflow, workflow.memory[0].name
 
 
 def _plain(value: object) -> object:
@@ -125,14 +127,28 @@ def _plain(value: object) -> object:
 
 def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
     """Declare the store of a file as what the file says it is."""
-    facts = None if path == _MEMORY or "://" in path else inspect_file(path)
+    facts = None if path == _MEMORY or "://" in path else inspect_file(Path(path).expanduser())
     store_type = (facts and facts.store_type) or _DEFAULT_TYPE
-    config: dict[str, Any] = {} if path == _MEMORY else {"memory_path": path}
+    config: dict[str, Any] = {} if path == _MEMORY else {"memory_path": _literal(path)}
     if embedding == "auto":
-        embedding = _usual_embedding(path, facts.model if facts else None)
+        takes_one = "embedding" in registry.config_model(store_type).model_fields
+        embedding = _usual_embedding(path, facts.model if facts else None) if takes_one else None
     if embedding is not None:
         config["embedding"] = embedding
-    return {"name": path, "type": store_type, "config": config}
+    return {"name": _literal(_name_of(path)), "type": store_type, "config": config}
+
+
+def _literal(path: str) -> str:
+    """Return a path as a declaration has to write it, where nothing in it is a placeholder."""
+    return path.replace("${", "$${")
+
+
+def _name_of(path: str) -> str:
+    """Name the store of a path for messages, where no password may stand."""
+    if "://" in path:
+        url = urlsplit(path)
+        return f"{url.scheme}://{url.hostname or ''}{url.path}"
+    return path if path == path.strip() and path.isprintable() and path else "memory"
 
 
 def _usual_embedding(path: str, recorded: str | None) -> EmbeddingConfig | None:
@@ -142,7 +158,7 @@ def _usual_embedding(path: str, recorded: str | None) -> EmbeddingConfig | None:
         _LOG.warning(
             "%s is searched by its words alone: its vectors were made by %s; name that model with `embedding=`, "
             "or open the store through its workflow.",
-            path,
+            _name_of(path),
             recorded,
         )
         return None

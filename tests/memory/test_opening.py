@@ -50,7 +50,7 @@ def test_the_path_of_a_workflows_file_is_opened_as_the_type_that_it_holds(tmp_pa
     team.write_text(TEAM)
     with devmem.open(f"{team}#board") as memory:
         memory.add("Use the blue template.")
-    with devmem.open(tmp_path / "memory" / "board.db", embedding=None) as memory:
+    with devmem.open(tmp_path / "memory" / "board.db") as memory:
         assert memory.store.setup.store_type == "blackboard"
         assert memory.recent()[0].text == "Use the blue template."
 
@@ -142,3 +142,36 @@ def test_a_closed_memory_says_so(file: Path) -> None:
 def test_the_face_can_be_put_on_a_store_that_is_open(file: Path) -> None:
     with devmem.open(file, embedding=None) as memory:
         assert devmem.Memory(memory.store).add("one") in memory
+
+
+@pytest.mark.parametrize("name", ["${HOME}.db", "$${x}.db", "a#b.db", "with space .db", "笔记.db", "%20.db", "é\n.db"])
+def test_any_file_name_is_meant_as_it_is(tmp_path: Path, name: str) -> None:
+    with devmem.open(tmp_path / name, embedding=None) as memory:
+        memory.add("one")
+    assert (tmp_path / name).exists()
+    with devmem.open(str(tmp_path / name), embedding=None) as memory:
+        assert len(memory) == 1
+
+
+def test_a_password_in_a_url_is_not_shown() -> None:
+    workflow, name = places.declared_store("postgresql://ann:hunter2@db.test/notes", None)
+    assert name == workflow.memory[0].name == "postgresql://db.test/notes"
+
+
+@pytest.mark.parametrize("kind", ["simple", "blackboard", "brain", "long_term", "role_zero"])
+def test_every_type_of_store_opens_the_same_way(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "memory.db"
+    with devmem.open({"type": kind, "config": {"memory_path": path}}) as memory:
+        launch = memory.add("The launch is on June 2nd.", user="ann", metadata={"topic": "launch"})
+        memory.add([{"role": "user", "content": "Is the launch moved?"}], user="ann", session="s")
+        memory.add("The launch party is on June 3rd.")
+    with devmem.open(path) as memory:
+        assert memory.store.setup.store_type == kind
+        assert {hit.text for hit in memory.search("launch", user="ann")} == {
+            "The launch is on June 2nd.",
+            "Is the launch moved?",
+        }
+        assert [hit.text for hit in memory.search("launch")] == ["The launch party is on June 3rd."]
+        assert memory.update(launch, "The launch is on July 1st.").metadata == {"topic": "launch"}
+        assert memory.scoped(user="bob").get(launch) is None
+        assert (memory.forget(user="ann", dry_run=True), memory.forget(user="ann"), len(memory)) == (2, 2, 1)
