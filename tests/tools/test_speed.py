@@ -14,12 +14,13 @@ from tools.bench.__main__ import app
 from tools.bench.rows import Row
 from tools.bench.speed.command import _collect
 from tools.bench.speed.corpus import prepare
+from tools.bench.speed.embedding import measure_embedding
 from tools.bench.speed.measured.measuring import share_found, timed
 from tools.bench.speed.peers import PEERS, measure_peers
 from tools.bench.speed.processes import Measured, MeasurementError
 from tools.bench.speed.rows import label, parse_size
 from tools.bench.synthetic import BLOCK, Blocks
-from tools.embedding.measure_speed import compare
+from tools.embedding.measure_speed import BACKENDS, compare, installed_backends
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,9 @@ def test_the_command_measures_a_size(cache: Path, tmp_path: Path) -> None:
         "disk_bytes_per_item",
         "retrieve_p50",
         "retrieve_p99",
+        "retrieve_scoped_p50",
+        "retrieve_scoped_to_retrieve",
+        *(f"qps_{threads}{beside}" for threads in (1, 2, 4) for beside in ("", "_writing")),
         "faiss_flat_p50",
         "fts5_or_p50",
     }
@@ -111,6 +115,22 @@ def test_both_backends_of_minilm_are_measured() -> None:
     found = dict(compare(1, None))
     assert list(found) == ["numpy", "onnx"]
     assert all(value is None or value > 0 for figures in found.values() for value in figures.values())
+
+
+def test_a_backend_that_is_not_installed_is_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is measured; the others are."""
+    monkeypatch.setattr("tools.bench.speed.embedding.installed_backends", lambda: ["numpy"])
+    figures = {"question_ms": 1.0, "first_s": 1.0}
+    monkeypatch.setattr("tools.bench.speed.embedding.compare", lambda *_: iter([("numpy", figures)]))
+    notes: list[str] = []
+    rows = list(measure_embedding(tmp_path, notes))
+    assert {row.case for row in rows} == {"minilm:numpy"}
+    assert "minilm:onnx: not measured; pip install onnxruntime" in notes
+
+
+def test_a_backend_whose_module_is_absent_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BACKENDS, "onnx", "no_such_module")
+    assert installed_backends() == ["numpy"]
 
 
 def test_slow_questions_are_asked_fewer_of() -> None:

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -27,7 +28,8 @@ from typing import Any
 from tools.embedding.golden_texts import GOLDEN_TEXTS
 
 REFERENCE = "sentence-transformers"
-BACKENDS = ("numpy", "onnx")
+BACKENDS = {"numpy": "numpy", "onnx": "onnxruntime"}
+"""Backends of `minilm`, and the module that each needs."""
 BATCH = 64
 _ROOT = Path(__file__).parents[2]
 _SENTENCE = "The quick brown fox jumps over the lazy dog near the old river bank every single day"
@@ -113,15 +115,25 @@ def measure(backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
     }
 
 
+def installed_backends() -> list[str]:
+    """Return the backends whose module is installed."""
+    return [backend for backend, module in BACKENDS.items() if find_spec(module) is not None]
+
+
 def compare(runs: int, reference: Path | None) -> Iterator[tuple[str, dict[str, float | None]]]:
-    """Measure every backend, each in its own process; the reference first, so that the others are compared with it."""
+    """Measure every installed backend in a process of its own, the reference first.
+
+    Args:
+        runs: number of times that each figure is measured.
+        reference: interpreter that has sentence-transformers; None goes without.
+    """
     import numpy as np
 
     with tempfile.TemporaryDirectory(prefix="devmem-speed-") as folder:
         known = Path(folder) / f"{REFERENCE}.npy"
         if reference is not None:
             yield REFERENCE, _started(reference, REFERENCE, runs, known)
-        for backend in BACKENDS:
+        for backend in installed_backends():
             own = Path(folder) / f"{backend}.npy"
             figures = _started(Path(sys.executable), backend, runs, own)
             if reference is not None:

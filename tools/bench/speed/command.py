@@ -20,9 +20,9 @@ from tools.bench.speed.rows import label, parse_size, rows_of
 
 
 def speed(
-    sizes: Annotated[str, typer.Option("--sizes", help="How many items, as in 1k,10k,100k,1M.")] = "1k,10k,100k",
+    sizes: Annotated[str, typer.Option("--sizes", help="Numbers of items, as in 1k,10k,100k,1M.")] = "1k,10k,100k",
     cache: Annotated[
-        Path | None, typer.Option("--cache", help="Folder that keeps the made-up memories for the next run.")
+        Path | None, typer.Option("--cache", help="Folder that keeps the generated memories for the next run.")
     ] = None,
     peers: Annotated[
         bool, typer.Option("--peers", help="Measure Chroma, LangGraph's InMemoryStore and mem0 too.")
@@ -31,7 +31,7 @@ def speed(
         Path, typer.Option("--peer-envs", help="Folder with a virtual environment for each peer.")
     ] = Path("build/peers"),
     peer_seconds: Annotated[
-        float, typer.Option("--peer-seconds", help="What a peer may take to build, and to answer.")
+        float, typer.Option("--peer-seconds", help="Seconds that a peer may take to build, and to answer.")
     ] = 300,
     embedding: Annotated[bool, typer.Option(help="Measure the embedding of a query too.")] = True,
     json_file: JsonFile = None,
@@ -66,11 +66,12 @@ def _own(corpora: Sequence[CorpusFiles]) -> Iterator[Row]:
         corpus.queries()
         with tempfile.TemporaryDirectory(prefix="devmem-bench-") as folder:
             figures: dict[str, float] = {}
-            for phase in ("build", "open", "ask"):
+            for phase in ("build", "open", "ask", "threads"):
                 figures |= Measured(module="devmem_store").run(phase, corpus, Path(folder))
             figures |= Measured(module="faiss_flat").run("ask", corpus, Path(folder))
             figures |= Measured(module="fts5").run("ask", corpus, Path(folder))
         ratios = {
+            "retrieve_scoped_to_retrieve": figures["retrieve_scoped_p50"] / figures["retrieve_p50"],
             "retrieve_to_faiss_flat": figures["retrieve_p50"] / figures["faiss_flat_p50"],
             "fts5_or_to_retrieve": figures["fts5_or_p50"] / figures["retrieve_p50"],
             "fts5_or_to_retrieve_words": figures["fts5_or_p50"] / figures["retrieve_words_p50"],
@@ -79,7 +80,7 @@ def _own(corpora: Sequence[CorpusFiles]) -> Iterator[Row]:
 
 
 def _collect(measured: Iterable[Row], rows: list[Row]) -> MeasurementError | None:
-    """Take the rows as they come, saying on the error stream what is done; gives what ended it before its time."""
+    """Append the rows as they come, reporting progress on the error stream; return the error that ended it early."""
     console = Console(stderr=True)
     try:
         for row in measured:

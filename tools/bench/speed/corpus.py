@@ -1,10 +1,10 @@
-"""The memories and questions of a run, in files that every measured process reads.
+"""The generated memories and questions of a run, in files that every measured process reads.
 
     vectors.npy      float32, shape (items, 384), unit rows
-    texts.txt        a text a line
+    texts.txt        one text per line
     queries-N.npz    vectors, words, and the ids of the exact nearest ten among the first N items
 
-A folder of more items than are asked for serves: the first N are the same in each.
+A folder of more items serves a smaller size too: the first N are the same in each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.bench.synthetic import BLOCK, Blocks
 QUERIES: Final = 200
 NEAREST: Final = 10
 _FORM: Final = "clustered-1"
-"""Grows when other data are made."""
+"""Version of the generated data."""
 _QUERY_NOISE: Final = 0.5
 _QUERY_WORDS: Final = 8
 _AT_ONCE: Final = 50_000
@@ -33,7 +33,7 @@ _AT_ONCE: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queries:
-    """What is asked; row by row the same question."""
+    """Questions; row by row the same one."""
 
     vectors: Vector
     texts: list[str]
@@ -53,12 +53,12 @@ class CorpusFiles:
         return np.load(self.folder / "vectors.npy", mmap_mode="r")[: self.size]  # type: ignore[no-any-return]
 
     def texts(self) -> Iterator[str]:
-        """Give the texts in order."""
+        """Yield the texts in order."""
         with (self.folder / "texts.txt").open(encoding="utf-8") as file:
             yield from (line.rstrip("\n") for line in islice(file, self.size))
 
     def queries(self) -> Queries:
-        """Read the questions, which are made when they are asked for first."""
+        """Read the questions, which are generated at first use."""
         file = self.folder / f"queries-{self.size}.npz"
         if not file.exists():
             _make_queries(self, file)
@@ -69,7 +69,7 @@ class CorpusFiles:
 
 
 def prepare(size: int, cache: Path) -> CorpusFiles:
-    """Find the memories in a folder of earlier runs, or make them there."""
+    """Return the memories of a folder of earlier runs, or generate them there."""
     cache.mkdir(parents=True, exist_ok=True)
     for folder in cache.glob(f"{_FORM}-*"):
         made = folder.name.removeprefix(f"{_FORM}-")
@@ -113,7 +113,7 @@ def _make_queries(corpus: CorpusFiles, file: Path) -> None:
 
 
 def _nearest(vectors: Vector, asked: Vector) -> NDArray[np.int64]:
-    """Find the exact nearest, some thousands of vectors at a time."""
+    """Return the exact nearest, computed in blocks of vectors."""
     best_ids = np.zeros((len(asked), 0), dtype=np.int64)
     best = np.zeros((len(asked), 0), dtype=np.float32)
     for start in range(0, len(vectors), _AT_ONCE):

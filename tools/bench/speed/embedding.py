@@ -1,4 +1,4 @@
-"""What the embedding of a query costs, beside sentence-transformers where that is installed."""
+"""Time to embed a query, beside sentence-transformers where that is installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from tools.bench.rows import Row
 from tools.bench.speed.peers import Peer
-from tools.embedding.measure_speed import REFERENCE, compare
+from tools.embedding.measure_speed import BACKENDS, REFERENCE, compare, installed_backends
 
 _PEER: Final = Peer(
     name=REFERENCE,
@@ -27,14 +27,16 @@ _RUNS: Final = 5
 
 
 def measure_embedding(environments: Path, notes: list[str]) -> Iterator[Row]:
-    """Measure each backend of `minilm`, the reference, and what `onnx` is to it."""
+    """Measure each installed backend of `minilm` and the reference; what is missing is noted, with what installs it."""
     python = _PEER.python(environments)
     if python is None:
         notes.append(f"{REFERENCE}: not installed; {_PEER.how_to_install(environments)}")
+    missing = [backend for backend in BACKENDS if backend not in installed_backends()]
+    notes += [f"minilm:{backend}: not measured; pip install {BACKENDS[backend]}" for backend in missing]
     found = dict(compare(_RUNS, python))
     for backend, figures in found.items():
         yield from _rows(backend if backend == REFERENCE else f"minilm:{backend}", figures)
-    if python is not None:
+    if python is not None and "onnx" in found:
         yield from _ratios(found["onnx"], found[REFERENCE])
 
 
@@ -49,7 +51,7 @@ def _rows(case: str, figures: Mapping[str, float | None]) -> Iterator[Row]:
 
 
 def _ratios(own: Mapping[str, float | None], reference: Mapping[str, float | None]) -> Iterator[Row]:
-    """Give how many times as fast as the reference it is."""
+    """Return the speed as a multiple of the reference's."""
     for key, (metric, unit) in _METRICS.items():
         ours, theirs = own.get(key), reference.get(key)
         if ours and theirs:

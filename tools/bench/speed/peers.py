@@ -1,4 +1,4 @@
-"""The stores of others, measured where they are installed; an absent one is reported with what installs it."""
+"""Other projects' stores, measured where they are installed; a missing one is noted with what installs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Peer:
     """Packages that are installed afterwards, each in a call of its own."""
 
     def python(self, environments: Path) -> Path | None:
-        """Find the interpreter that has it: of its own environment, or this one."""
+        """Return an interpreter that has it: of its own environment, or this one; None when neither has."""
         own = environments / self.name / "bin" / "python"
         for candidate in (own, Path(sys.executable)):
             if candidate.exists() and _can_import(candidate, self.imports):
@@ -35,7 +35,7 @@ class Peer:
         return None
 
     def how_to_install(self, environments: Path) -> str:
-        """Give the command that makes its environment."""
+        """Return the command that makes its environment."""
         folder = environments / self.name
         calls = (f"{folder}/bin/pip install {packages}" for packages in (self.packages, *self.more))
         return " && ".join((f"{Path(sys.executable).name} -m venv {folder}", *calls))
@@ -51,7 +51,7 @@ PEERS: Final = (
 def measure_peers(
     corpora: Sequence[CorpusFiles], environments: Path, seconds: float, notes: list[str]
 ) -> Iterator[Row]:
-    """Measure each peer at each size until one takes too long; what is not measured is noted, with the reason."""
+    """Measure each peer at each size until one takes too long; unmeasured sizes are noted, with the reason."""
     for peer in PEERS:
         python = peer.python(environments)
         yield Row(bench="speed", case=peer.name, metric="installed", value=float(python is not None), unit="flag")

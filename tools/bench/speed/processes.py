@@ -1,4 +1,4 @@
-"""Starting what is measured as a process of its own, on one thread, and reading what it says."""
+"""Processes that are measured: each numeric library in them takes one thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE_THREAD: Final = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "
 
 
 class MeasurementError(Exception):
-    """A measured process failed or took too long; the text says what it said last."""
+    """A measured process failed or took too long; the text has the end of its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Measured:
     python: Path = Path(sys.executable)
 
     def run(self, phase: str, corpus: CorpusFiles, folder: Path, *, seconds: float | None = None) -> dict[str, float]:
-        """Run one phase; gives the figures that it printed.
+        """Run one phase and return the figures that it printed.
 
         Raises:
             MeasurementError: it failed, or took longer than `seconds`.

@@ -1,4 +1,4 @@
-"""Sizes by their names, and figures as rows."""
+"""Names of sizes, and figures as rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 
 
 def parse_size(text: str) -> int:
-    """Read `500`, `10k` or `1M`; raises `ValueError` when it is none, or less than 10."""
+    """Parse `500`, `10k` or `1M`; raises `ValueError` for anything else, and for less than 10."""
     word = text.strip().lower()
     factor = _FACTORS.get(word[-1:], 1)
     digits = word[:-1] if factor > 1 else word
@@ -21,14 +21,14 @@ def parse_size(text: str) -> int:
 
 
 def label(size: int) -> str:
-    """Write a size as a row's case: 10000 as `10k`, 1000000 as `1M`."""
+    """Return the case of a row for a size: `10k` for 10000, `1M` for 1000000."""
     if size % 1_000_000 == 0:
         return f"{size // 1_000_000}M"
     return f"{size // 1_000}k" if size % 1_000 == 0 else str(size)
 
 
 def rows_of(case: str, size: int, figures: Mapping[str, float]) -> Iterator[Row]:
-    """Give a row for each figure; sizes are told for one item."""
+    """Yield a row for each figure; those in bytes are divided by the number of items."""
     for metric, value in figures.items():
         if metric in ("ram_bytes", "disk_bytes"):
             yield Row(bench="speed", case=case, metric=f"{metric}_per_item", value=value / size, unit="bytes")
@@ -37,7 +37,7 @@ def rows_of(case: str, size: int, figures: Mapping[str, float]) -> Iterator[Row]
 
 
 def _unit(metric: str) -> str:
-    if metric.endswith("_per_s"):
+    if metric.endswith("_per_s") or metric.startswith("qps_"):
         return "1/s"
     if "_to_" in metric:
         return "ratio"

@@ -1,4 +1,4 @@
-"""Token vectors of made-up words: each word has a direction of its own, and every token is near that of its word."""
+"""Token vectors of generated words: each word has a direction of its own, which all its tokens share."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _codes(words: list[str], dimension: int) -> TokenCodes:
 
 
 def encoding(text: str, vector: Vector) -> PassageEmbeddings:
-    """Give what a model would have made of a text: its vector, and a token's code for each word."""
+    """Return the embeddings of a text as a model would: its vector, and a token code for each word."""
     return PassageEmbeddings(vectors=vector[None], tokens=(_codes(text.split(), len(vector)),))
 
 
 def token_embedding(text: str, vector: Vector) -> TokenEmbedding:
-    """Give a question's vector and the vectors of its words."""
+    """Return a question's vector with the vectors of its words."""
     words = text.split()
     signs = np.unpackbits(_codes(words, len(vector)), axis=1).astype(np.float32) * 2 - 1
     return TokenEmbedding(vector=vector, tokens=signs / np.sqrt(np.float32(len(vector))), words=tuple(words))

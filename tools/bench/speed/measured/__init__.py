@@ -1,4 +1,4 @@
-"""What is measured, a module each, run as a process of its own so that its memory is its own.
+"""The measured stores, one module each, run as processes of their own so that memory is measured separately.
 
 Those of peers import nothing of devmem: the interpreter that has the peer runs them.
 """

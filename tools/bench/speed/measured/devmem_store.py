@@ -1,4 +1,4 @@
-"""A `simple` store with its defaults in a SQLite file, on vectors that are known beforehand.
+"""A `simple` store with its defaults in a SQLite file, with precomputed vectors.
 
 FAISS is not imported here: devmem loads it at the first search, which a user's process pays for as well.
 """
@@ -8,15 +8,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from devmem import MemoryBase, MemoryItem
+from devmem import Filter, MemoryBase, MemoryItem, Scope
 from devmem.collections import PreparedItem
 from devmem.stores import MemoryQuery, QueryEmbedding
+from devmem_stores.simple import SimpleMemory
 from tools.bench.simple_store import open_simple
 from tools.bench.speed.measured.measuring import (
     TOP_K,
@@ -34,16 +38,22 @@ _MODEL = "bench:precomputed"
 _BATCH = 1_000
 _PAUSE, _LONGEST_SETTLING = 0.05, 3_600.0
 """Seconds."""
+_USERS = 50
+_THREADS = (1, 2, 4)
+_THREADS_SECONDS = 5.0
+"""Maximum duration of the measurement with one number of threads."""
 
 
 def main() -> None:
-    """Build the file, open it, or ask it."""
+    """Build the file, open it, ask it from one thread, or from several."""
     phase, corpus, size, folder = arguments()
     match phase:
         case "build":
             _build(corpus, size, folder)
         case "open":
             _open_and_ask_once(corpus, size, folder)
+        case "threads":
+            _ask_from_threads(corpus, size, folder)
         case _:
             _ask(corpus, size, folder)
 
@@ -55,7 +65,7 @@ def _build(corpus: Path, size: int, folder: Path) -> None:
     with (corpus / "texts.txt").open(encoding="utf-8") as texts:
         for start in range(0, size, _BATCH):
             items = [
-                MemoryItem(id=str(at), content_summary=next(texts).rstrip("\n"))
+                MemoryItem(id=str(at), content_summary=next(texts).rstrip("\n"), scope=Scope(user=_user(at)))
                 for at in range(start, min(start + _BATCH, size))
             ]
             store.collection.add(
@@ -75,26 +85,38 @@ def _build(corpus: Path, size: int, folder: Path) -> None:
     answer({"build": build, "batch_add_per_s": size / build * 1000, "settle": settle, "disk_bytes": bytes_in(folder)})
 
 
+def _user(at: int) -> str:
+    return f"user {at % _USERS}"
+
+
 def _settle(store: MemoryBase, query: MemoryQuery) -> None:
-    """Search until nothing is prepared beside the searches: an index that is built by a thread of the store's."""
+    """Search until no index is being built in the background, by a thread of the store's."""
     until = time.monotonic() + _LONGEST_SETTLING
     store.search(query)
     while threading.active_count() > 1:
         if time.monotonic() > until:
-            raise RuntimeError(f"the store still prepares something after {_LONGEST_SETTLING:g} s")
+            raise RuntimeError(f"the store still builds something after {_LONGEST_SETTLING:g} s")
         time.sleep(_PAUSE)
         store.search(query)
 
 
-def _query(queries: Any, at: int, *, words: bool = True, meaning: bool = True) -> MemoryQuery:  # noqa: ANN401 - npz
+def _query(
+    queries: Any,  # noqa: ANN401 - an npz file
+    at: int,
+    *,
+    words: bool = True,
+    meaning: bool = True,
+    user: str | None = None,
+) -> MemoryQuery:
     embedding = QueryEmbedding(str(queries["texts"][at]) if meaning else "")
     vector = queries["vectors"][at]
     embedding.known(_MODEL, vector, token_embedding(str(queries["texts"][at]), vector) if words else None)
-    return MemoryQuery(text=str(queries["texts"][at]) if words else "", top_k=TOP_K, embedding=embedding)
+    text, where = str(queries["texts"][at]) if words else "", Filter(scope=Scope(user=user))
+    return MemoryQuery(text=text, top_k=TOP_K, embedding=embedding, where=where)
 
 
 def _open_and_ask_once(corpus: Path, size: int, folder: Path) -> None:
-    """Time from opening the file to the first answer, after the imports of devmem; FAISS is loaded within."""
+    """Measure the time from opening the file to the first answer, with devmem imported and FAISS not yet."""
     queries = read_queries(corpus, size)
     started = time.perf_counter()
     store = open_simple(folder, {}, queries["vectors"].shape[1])
@@ -118,11 +140,14 @@ def _ask(corpus: Path, size: int, folder: Path) -> None:
         for stage, milliseconds in store.explain(query).stage_ms.items():
             stages[stage].append(milliseconds)
     after = resident_bytes()
+    scoped = [_query(queries, at, user=_user(at)) for at in range(count)]
+    within_user, _ = timed(lambda at: store.search(scoped[at]), count)
     by_words, _ = timed(lambda at: store.search(_query(queries, at, meaning=False)), count)
     by_meaning, found = timed(lambda at: store.search(_query(queries, at, words=False)), count)
     answer(
         {
             **timing.figures("retrieve"),
+            "retrieve_scoped_p50": float(np.median(within_user.wall)),
             "retrieve_words_p50": float(np.median(by_words.wall)),
             "retrieve_vector_p50": float(np.median(by_meaning.wall)),
             "recall@10": share_found(([int(hit.item.id) for hit in hits] for hits in found), queries["nearest"]),
@@ -131,6 +156,61 @@ def _ask(corpus: Path, size: int, folder: Path) -> None:
         }
     )
     store.close()
+
+
+def _ask_from_threads(corpus: Path, size: int, folder: Path) -> None:
+    """Measure queries per second of several threads, alone and beside one that stores items without a pause."""
+    queries = read_queries(corpus, size)
+    store = open_simple(folder, {}, queries["vectors"].shape[1])
+    asked = [_query(queries, at) for at in range(len(queries["texts"]))]
+    _settle(store, asked[0])
+    figures = {f"qps_{threads}": _per_second(store, asked, threads) for threads in _THREADS}
+    for threads in _THREADS:
+        with _writer(store, queries):
+            figures[f"qps_{threads}_writing"] = _per_second(store, asked, threads)
+    store.close()
+    answer(figures)
+
+
+def _per_second(store: MemoryBase, asked: Sequence[MemoryQuery], threads: int) -> float:
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(store.search, asked[:threads]))
+        until = time.perf_counter() + _THREADS_SECONDS
+        counts: list[int] = []
+
+        def search() -> None:
+            done = 0
+            while time.perf_counter() < until and done < len(asked):
+                store.search(asked[done])
+                done += 1
+            counts.append(done)
+
+        started = time.perf_counter()
+        for future in [pool.submit(search) for _ in range(threads)]:
+            future.result()
+        return sum(counts) / (time.perf_counter() - started)
+
+
+@contextmanager
+def _writer(store: SimpleMemory, queries: Any) -> Iterator[None]:  # noqa: ANN401 - npz
+    """Store items of their own conversation, one after the other, as long as the block runs."""
+    done = threading.Event()
+
+    def write() -> None:
+        at = 0
+        while not done.is_set():
+            text, vector = str(queries["texts"][at % len(queries["texts"])]), queries["vectors"][0]
+            item = PreparedItem.of(MemoryItem(content_summary=f"{text} {at}", scope=Scope(user="writer")))
+            store.collection.add([replace(item, embeddings=encoding(text, vector))])
+            at += 1
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            yield
+        finally:
+            done.set()
+            writing.result()
 
 
 if __name__ == "__main__":

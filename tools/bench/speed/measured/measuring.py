@@ -1,4 +1,4 @@
-"""What the measured processes share. It imports numpy alone: a peer runs it in an environment without devmem.
+"""Shared code of the measured processes. It imports numpy alone: a peer runs it in an environment without devmem.
 
 A process is started as `SCRIPT PHASE CORPUS SIZE FOLDER` and prints one JSON object as its last line.
 """
@@ -17,27 +17,27 @@ from typing import Any
 import numpy as np
 
 SECONDS = 20.0
-"""How long the questions may take together; slower ones are asked fewer of, but at least a few."""
+"""Maximum duration of all questions together: fewer slow ones are asked, but at least `FEWEST`."""
 FEWEST = 5
 TOP_K = 10
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What each call took, in ms."""
+    """Duration of each call, in ms."""
 
     wall: list[float]
     cpu: list[float]
-    """Of the process, all its threads; says more than the clock where others compute too."""
+    """CPU time of the process with all its threads, which other processes affect less than the clock's."""
 
     def figures(self, name: str) -> dict[str, float]:
-        """Give `NAME_p50`, `NAME_p99` and `NAME_cpu_p50`."""
+        """Return `NAME_p50`, `NAME_p99` and `NAME_cpu_p50`."""
         shares = {f"{name}_p{share}": float(np.percentile(self.wall, share)) for share in (50, 99)}
         return {**shares, f"{name}_cpu_p50": float(np.median(self.cpu))}
 
 
 def timed(call: Callable[[int], Any], count: int, seconds: float = SECONDS) -> tuple[Timing, list[Any]]:
-    """Call with 0, 1, ... and give what each call took and what it gave; the first call is made twice."""
+    """Call with 0, 1, ... and return the duration and the result of each call; the first call is made twice."""
     call(0)
     timing = Timing([], [])
     results: list[Any] = []
@@ -54,17 +54,17 @@ def timed(call: Callable[[int], Any], count: int, seconds: float = SECONDS) -> t
 
 
 def share_found(found: Iterable[Iterable[int]], nearest: Iterable[Any]) -> float:
-    """Give the mean share of the exact nearest that were found, over the questions that were asked."""
+    """Return the mean share of the exact nearest that were found, over the questions that were asked."""
     asked = zip(found, nearest, strict=False)
     return float(np.mean([len(set(ids) & set(exact.tolist())) / len(exact) for ids, exact in asked]))
 
 
 def ask_all(open_store: Callable[[], Callable[[int], list[int]]], queries: Mapping[str, Any], folder: Path) -> None:
-    """Open another's store, ask it every question, and print what was measured.
+    """Open another project's store, ask it every question, and print the figures.
 
     Args:
-        open_store: opens it and gives what asks one question by its number, for the numbers of the items found.
-        queries: the questions, as `read_queries` gives them.
+        open_store: opens it and returns a function from a question's number to the numbers of the items found.
+        queries: the questions, as `read_queries` returns them.
         folder: where its files are.
     """
     before = resident_bytes()
@@ -86,7 +86,7 @@ def ask_all(open_store: Callable[[], Callable[[int], list[int]]], queries: Mappi
 
 
 def resident_bytes() -> int | None:
-    """Give what this process holds in memory now; None where the system has no /proc."""
+    """Return the resident memory of this process; None where the system has no /proc."""
     file = Path("/proc/self/status")
     if not file.exists():
         return None
@@ -95,7 +95,7 @@ def resident_bytes() -> int | None:
 
 
 def bytes_in(folder: Path) -> int:
-    """Give the size of all files below a folder."""
+    """Return the size of all files below a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
@@ -113,11 +113,11 @@ def read_queries(folder: Path, size: int) -> Mapping[str, Any]:
 
 
 def arguments() -> tuple[str, Path, int, Path]:
-    """Give the phase, the corpus, how many items of it, and the folder to keep files in."""
+    """Return the phase, the corpus, its number of items, and the folder to keep files in."""
     phase, corpus, size, folder = sys.argv[1:5]
     return phase, Path(corpus), int(size), Path(folder)
 
 
 def answer(measured: Mapping[str, Any]) -> None:
-    """Print what was measured; None values are left out."""
+    """Print the figures; None values are left out."""
     print(json.dumps({key: value for key, value in measured.items() if value is not None}), flush=True)
