@@ -76,6 +76,8 @@ def _summary(report: SearchReport) -> Iterator[str]:
     yield f"{report.reranked:,} reranked"
     if report.filtered:
         yield f"{report.filtered:,} items left out by the filter"
+    if report.query_cut:
+        yield f"{report.query_cut:,} characters at the end of the query were not searched for"
     if report.period is not None:
         yield f"the query names {period_text(*report.period)}"
     for name, ms in report.stage_ms.items():

@@ -54,14 +54,18 @@ def rows_mask(rows: Positions, wanted: Positions) -> NDArray[np.bool_]:
     """Return for each row whether it is a wanted one.
 
     Args:
-        rows: row numbers in ascending order, none negative.
+        rows: distinct row numbers in ascending order, none negative.
         wanted: row numbers in any order.
     """
+    mask = np.zeros(len(rows), dtype=np.bool_)
     if not len(rows) or not len(wanted):
-        return np.zeros(len(rows), dtype=np.bool_)
-    span = int(rows[-1]) + 1
+        return mask
+    first, span = int(rows[0]), int(rows[-1]) + 1
+    if span - first == len(rows):
+        # Without gaps, as most are, a row's number gives its place.
+        mask[wanted[(wanted >= first) & (wanted < span)] - first] = True
+        return mask
     if len(wanted) * _MASK_FROM < len(rows) or span > len(rows) * _MASK_SPAN:
-        mask = np.zeros(len(rows), dtype=np.bool_)
         at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
         mask[at[rows[at] == wanted]] = True
         return mask

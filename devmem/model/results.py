@@ -144,7 +144,9 @@ class SearchReport:
     reranked: int = 0
     """Number of items compared token by token, or read by a reranker."""
     filtered: int = 0
-    """Number of items that the filter left out."""
+    """Number of items within the filter's scope that the rest of it left out: trust, time, source and metadata."""
+    query_cut: int = 0
+    """Number of characters at the end of the query that were not searched for, because it is too long."""
     period: tuple[float, float] | None = None
     """Period that the query names, start and end in seconds since the epoch."""
     stage_ms: Mapping[str, float] = field(default_factory=dict)

@@ -54,8 +54,7 @@ class CandidateSet:
 
 def find_candidates(context: QueryContext) -> CandidateSet:
     """Return the best items by words and the best by meaning, each with both signals."""
-    allowed = context.matches.passages
-    by_words = _of_enough_items(context, lambda limit: context.words.top(limit, allowed))
+    by_words = _of_enough_items(context, context.words.top)
     by_meaning = _of_enough_items(context, context.nearest)
     rows = context.indexes.passage_map.rows_of(np.sort(np.concatenate([by_words, by_meaning])))
     return read_signals(context, rows[group_starts(rows)])

@@ -11,7 +11,7 @@ from devmem.indexes.postings.query import WordQuery
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import places_in
 from devmem.search.filtering import FilterMatches, apply_filter
-from devmem.search.query import SearchQuery
+from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.search.source import SearchSource
 from devmem.text.times import Period, period_of
 
@@ -25,6 +25,8 @@ class QueryContext:
     def __init__(self, source: SearchSource, query: SearchQuery, now: float) -> None:
         """Prepare a search; `now` is in seconds since the epoch and is overridden by the query's own time."""
         self.source, self.indexes, self.query = source, source.indexes, query
+        self.text = query.text[:MAX_QUERY_CHARACTERS]
+        """The part of the query's text that is analysed."""
         self.asked_at = query.now if query.now is not None else now
         """Time of the question; seconds since the epoch."""
         self._near: Rows = np.empty(0, dtype=np.int64)
@@ -34,7 +36,7 @@ class QueryContext:
     def period(self) -> Period | None:
         """The time that the query names; None when it names none, or times do not count."""
         names_times = self.query.ranking.time != "off" and self.query.weights is None
-        return period_of(self.query.text, self.asked_at) if names_times else None
+        return period_of(self.text, self.asked_at) if names_times else None
 
     @cached_property
     def matches(self) -> FilterMatches:
@@ -44,8 +46,8 @@ class QueryContext:
 
     @cached_property
     def words(self) -> WordQuery:
-        """The query's terms, looked up in the postings."""
-        return self.indexes.postings.query(self.query.text)
+        """The query's terms, looked up in the postings of the admitted passages."""
+        return self.indexes.postings.query(self.text, self.matches.passages)
 
     def nearest(self, limit: int) -> Rows:
         """Return the admitted passages most similar to the query, at most `limit`, in ascending order."""

@@ -21,15 +21,15 @@ _NOTHING: Final = np.float32(-1)
 
 
 def query_tokens(context: QueryContext) -> QueryTokens | None:
-    """Return the query's tokens, each weighted by the rarity of its word in the collection."""
-    query, postings = context.query, context.indexes.postings
+    """Return the query's tokens, each weighted by the rarity of its word among the admitted passages."""
+    query = context.query
     if query.tokens is None or not query.ranking.late_interaction:
         return None
     known: dict[str, int] = {}
     for word in dict.fromkeys(query.tokens.words):
         parts = terms(word)
-        known[word] = min(postings.frequency(term) for term in parts) if parts else -1
-    return weigh(query.tokens.tokens, [known[word] for word in query.tokens.words], len(postings))
+        known[word] = min(context.words.frequency(term) for term in parts) if parts else -1
+    return weigh(query.tokens.tokens, [known[word] for word in query.tokens.words], context.words.count)
 
 
 class MaxSimScorer:

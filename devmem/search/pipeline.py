@@ -61,6 +61,7 @@ class SearchPipeline:
             candidates=scored.found,
             reranked=int(np.count_nonzero(~np.isnan(breakdown.late_interaction))) if breakdown else 0,
             filtered=self._context.matches.hidden,
+            query_cut=len(self._context.query.text) - len(self._context.text),
             period=(period.start, period.end) if period else None,
             stage_ms=self._stage_ms,
         )

@@ -12,6 +12,8 @@ from devmem.embedding import TokenEmbedding
 from devmem.model.items import MemoryItem, Scope, Vector
 from devmem.ranking import Ranking, Weights
 
+MAX_QUERY_CHARACTERS: Final = 10_000
+"""Length up to which the text of a query is analysed: a tenth of a second at most, where a megabyte takes 40."""
 SCOPE_PARTS: Final = tuple(part.name for part in fields(Scope))
 """Names of the parts of a scope."""
 
@@ -78,7 +80,7 @@ class SearchQuery:
     """A query of a collection."""
 
     text: str = ""
-    """Matched against the items' full text; blank means that words do not count."""
+    """Matched against the items' full text, up to `MAX_QUERY_CHARACTERS`; blank means that words do not count."""
     vector: Vector | None = None
     """The query's embedding, unit length, shape (dimension,); None means that similarity does not count."""
     limit: int = 10

@@ -20,8 +20,8 @@ from devmem.indexes.postings.lengths import Texts
 from devmem.indexes.postings.query import WordQuery
 from devmem.indexes.postings.scoring import TermList
 from devmem.indexes.postings.segment import Postings, Segment
-from devmem.indexes.postings.term_codes import EncodedTerms, term_hash
-from devmem.text.analysis import query_terms, term_weight
+from devmem.indexes.postings.term_codes import EncodedTerms
+from devmem.indexes.row_column import Rows
 
 _TAIL: Final = 1024
 """Number of rows that are kept in dictionaries before they are sorted into a segment."""
@@ -90,18 +90,26 @@ class PostingsIndex:
         if self._texts.dead > max(_TAIL, self._texts.used // _MOST_DEAD):
             self._compact()
 
-    def query(self, text: str) -> WordQuery:
-        """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes."""
-        return WordQuery(self._lists(text), self._texts)
+    def query(self, text: str, allowed: Rows | None = None) -> WordQuery:
+        """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes.
 
-    def frequency(self, term: str) -> int:
-        """Return the number of texts that a term occurs in; removed ones count until they are dropped."""
-        return self._list(term_hash(term)).frequency
+        Args:
+            text: what is searched for.
+            allowed: the rows that may be found, in any order: statistics are those of an index of these alone, so that
+                scores tell nothing about the others. None allows all.
+        """
+        if allowed is None:
+            return WordQuery(text, self._list, self._texts, None)
+        mask = self._texts.mask(allowed)
+        count, mean = int(np.count_nonzero(mask)), self._texts.mean_length_of(mask)
+        table = impact_table(mean)
 
-    def _lists(self, text: str) -> list[TermList]:
-        """Return the postings of each term of the text that occurs, the rarest term first."""
-        found = [self._list(term_hash(term), term_weight(term)) for term in query_terms(text)]
-        return sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
+        def lookup(term: int, weight: float) -> TermList:
+            parts = self._parts(term, mean, table)
+            frequency = sum(int(np.count_nonzero(mask[part.docs])) for part in parts)
+            return TermList(parts=parts, table=table, texts=count, frequency=frequency, weight=weight)
+
+        return WordQuery(text, lookup, self._texts, mask)
 
     def _impacts(self) -> tuple[float, Impacts]:
         mean = self._texts.mean_length
@@ -109,19 +117,24 @@ class PostingsIndex:
             self._table = (mean, impact_table(mean))
         return self._table
 
-    def _list(self, term: int, weight: float = 1.0) -> TermList:
+    def _list(self, term: int, weight: float) -> TermList:
         """Return the postings of a term; a search asks for the same ones several times."""
         known = self._lists_kept.get(term)
         if known is None or known.weight != weight:
             mean, table = self._impacts()
-            parts = [part for segment in self._segments if (part := segment.find(term, mean))]
-            if tail := self._in_tail(term, table):
-                parts.append(tail)
-            known = TermList(parts=parts, table=table, texts=self._texts.used, weight=weight)
+            parts = self._parts(term, mean, table)
+            frequency = sum(len(part.docs) for part in parts)
+            known = TermList(parts=parts, table=table, texts=self._texts.used, frequency=frequency, weight=weight)
             if len(self._lists_kept) >= _LISTS_KEPT:
                 self._lists_kept.clear()
             self._lists_kept[term] = known
         return known
+
+    def _parts(self, term: int, mean: float, table: Impacts) -> list[Postings]:
+        """Return the postings of a term in each segment and in the tail."""
+        parts = [part for segment in self._segments if (part := segment.find(term, mean))]
+        tail = self._in_tail(term, table)
+        return [*parts, tail] if tail else parts
 
     def _in_tail(self, term: int, table: Impacts) -> Postings | None:
         docs, codes = self._tail.get(term, ((), ()))

@@ -77,10 +77,18 @@ class Texts:
         """Return the position of each row; -1 for one that is not there."""
         return self._rows.positions(rows)
 
-    def initial_scores(self, allowed: Rows | None) -> Scores:
+    def mask(self, rows: Rows) -> Mask:
+        """Return for each position whether its row is live and among some rows."""
+        return self._rows.mask(rows)
+
+    def mean_length_of(self, mask: Mask) -> float:
+        """Return the mean length of the texts at some positions; 0 when there is none."""
+        return float(self.lengths[mask].sum(dtype=np.float64)) / max(int(np.count_nonzero(mask)), 1)
+
+    def initial_scores(self, allowed: Mask | None) -> Scores:
         """Return scores to add to: 0, and -inf for what is removed or not allowed."""
         if allowed is not None:
-            return np.where(self._rows.mask(allowed), np.float32(0), np.float32(-np.inf))
+            return np.where(allowed, np.float32(0), np.float32(-np.inf))
         scores = np.zeros(self.used, dtype=np.float32)
         if self.dead:
             scores[~self.live] = -np.inf

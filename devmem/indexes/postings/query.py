@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -11,40 +11,58 @@ from numpy.typing import NDArray
 from devmem.indexes.postings.impacts import K1
 from devmem.indexes.postings.lengths import Texts
 from devmem.indexes.postings.scoring import TermList, are_few, best_of, scores_at
-from devmem.indexes.row_column import Rows
+from devmem.indexes.postings.term_codes import term_hash
+from devmem.indexes.row_column import Mask, Rows
 from devmem.indexes.top_k import Positions, Scores, best_positions
+from devmem.text.analysis import query_terms, term_weight
+
+TermLookup = Callable[[int, float], TermList]
+"""Returns the postings of a term, given by its hash, with a weight."""
 
 
 class WordQuery:
     """The terms of a text and their postings; valid until the index changes."""
 
-    def __init__(self, lists: Sequence[TermList], texts: Texts) -> None:
-        """Take the postings of the terms that occur, those of the rarest term first."""
-        self._lists, self._texts = lists, texts
+    def __init__(self, text: str, lookup: TermLookup, texts: Texts, allowed: Mask | None) -> None:
+        """Look the terms up.
+
+        Args:
+            text: what is searched for.
+            lookup: finds the postings of a term.
+            texts: that are searched.
+            allowed: whether each of them may be found; None allows all that are not removed.
+        """
+        self._lookup, self._texts, self._allowed = lookup, texts, allowed
+        found = [lookup(term_hash(term), term_weight(term)) for term in query_terms(text)]
+        # Those of the rarest term first.
+        self._lists = sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
         # The sums that `top` left behind, over the first `_added` terms.
         self._sums: Scores | None = None
         self._added = 0
+
+    @cached_property
+    def count(self) -> int:
+        """Number of texts that may be found."""
+        return self._texts.used - self._texts.dead if self._allowed is None else int(np.count_nonzero(self._allowed))
+
+    def frequency(self, term: str) -> int:
+        """Return the number of texts that a term occurs in; removed ones may count."""
+        return self._lookup(term_hash(term), 1.0).frequency
 
     @cached_property
     def ceiling(self) -> float:
         """Score of a short text that repeats every term; 0 when none occurs."""
         return (K1 + 1) * float(sum(one.idf for one in self._lists))
 
-    def top(self, limit: int, allowed: Rows | None = None) -> Rows:
-        """Return the rows with the highest scores above 0, best first, the one added later first among equals.
-
-        Args:
-            limit: maximum number of rows.
-            allowed: restricts the rows; None does not.
-        """
+    def top(self, limit: int) -> Rows:
+        """Return the rows with the highest scores above 0, best first, the one added later first among equals."""
         lists, rows = self._lists, self._texts.rows
         if not lists or limit < 1:
             return np.empty(0, dtype=np.int64)
-        if allowed is not None and are_few(lists, len(allowed)):
-            positions = self._texts.positions(allowed)
-            positions = np.sort(positions[positions >= 0])
+        if self._allowed is not None and are_few(lists, self.count):
+            positions = np.flatnonzero(self._allowed)
             return rows[positions[best_positions(scores_at(lists, positions), limit)]]
-        self._sums = self._texts.initial_scores(allowed)
+        self._sums = self._texts.initial_scores(self._allowed)
         best, self._added = best_of(lists, self._sums, limit)
         return rows[best]
 

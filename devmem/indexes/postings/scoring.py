@@ -33,14 +33,11 @@ class TermList:
     """Of ascending positions."""
     table: Impacts
     texts: int
-    """Number of texts in the index."""
+    """Number of texts that are searched."""
+    frequency: int
+    """Number of these that the term occurs in."""
     weight: float = 1.0
     """Factor of the term's idf."""
-
-    @cached_property
-    def frequency(self) -> int:
-        """Number of texts that the term occurs in."""
-        return sum(len(part.docs) for part in self.parts)
 
     @cached_property
     def idf(self) -> np.float32:
@@ -78,7 +75,7 @@ def scores_at(lists: Sequence[TermList], positions: Positions) -> Scores:
 
 def are_few(lists: Sequence[TermList], rows: int) -> bool:
     """Whether looking this many rows up in the lists is cheaper than adding the lists to all rows."""
-    return rows * len(lists) * _LOOK_UP_BELOW < sum(one.frequency for one in lists)
+    return rows * len(lists) * _LOOK_UP_BELOW < sum(len(part.docs) for one in lists for part in one.parts)
 
 
 def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> tuple[Positions, int]:

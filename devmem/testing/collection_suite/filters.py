@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from pydantic import JsonValue
@@ -12,6 +13,7 @@ from pydantic import JsonValue
 from devmem.collections import Collection, Filter, SearchQuery
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
 from devmem.testing.collection_suite.fixtures import EMBEDDER, Opening, ids, item
+from devmem.testing.collection_suite.queries import NOW, add_encoded, asked
 
 _PARTS = [part.name for part in fields(Scope)]
 _KEYS = [
@@ -44,6 +46,17 @@ def _admitted(collection: Collection, where: Filter) -> list[str]:
 
 def _note(name: str, **parts: object) -> MemoryItem:
     return item(f"note {name}", id=name, **parts)
+
+
+_TALK = ("When is the launch?", "On Friday, I think.", "Who told you?", "Ann did, in the launch meeting.")
+
+
+def _turn(name: str, text: str, **parts: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
+    return item(text, id=name, embedding=None, created_at=NOW, **parts)
+
+
+def _scores(collection: Collection, where: Filter) -> dict[str, float]:
+    return {hit.item.id: hit.score for hit in collection.search(asked("When is the launch?", where=where))}
 
 
 class Filtering(Opening):
@@ -179,6 +192,30 @@ class Filtering(Opening):
         """Every key restricts."""
         collection.add([_note("both", metadata={"a": 1, "b": "x"}), _note("one", metadata={"a": 1})])
         assert _admitted(collection, Filter(metadata={"a": 1, "b": "x"})) == ["both"]
+
+    @pytest.mark.parametrize(
+        ("where", "hidden"),
+        [
+            (Filter(min_trust=0.5), {"trust": 0.1}),
+            (Filter(scope=Scope(run="1")), {"scope": Scope(user="u", conversation="c", run="2")}),
+            (Filter(metadata={"kept": True}), {}),
+            (Filter(scope=Scope(user="u")), {"scope": Scope(user="other", conversation="c")}),
+        ],
+        ids=["trust", "run", "metadata", "user"],
+    )
+    def test_what_is_hidden_moves_no_score(self, collection: Collection, where: Filter, hidden: dict[str, Any]) -> None:
+        """Neither as a neighbour nor in the words' statistics: scores are those of the admitted items collection."""
+        kept = {"scope": Scope(user="u", conversation="c", run="1"), "trust": 0.9, "metadata": {"kept": True}}
+        mine = [_turn(f"mine {n}", text, **kept) for n, text in enumerate(_TALK)]
+        add_encoded(collection, mine)
+        before = _scores(collection, where)
+        poison = [
+            _turn(f"hidden {n}", f"the launch is on Friday {n}", **{**kept, "metadata": {}, **hidden}) for n in range(9)
+        ]
+        collection.delete(ids=[one.id for one in mine])
+        mixed = [one for pair in zip(mine, poison, strict=False) for one in pair] + poison[len(mine) :]
+        add_encoded(collection, mixed)
+        assert _scores(collection, where) == before
 
     def test_the_best_allowed_are_found_behind_better_ones(self, collection: Collection) -> None:
         """A filter is applied while searching, not to the first few hits."""

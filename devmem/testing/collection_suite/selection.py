@@ -11,6 +11,7 @@ from devmem.collections import Collection, Filter, SearchQuery, Unique
 from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.model.results import CandidateCut
 from devmem.ranking import Ranking
+from devmem.search.query import MAX_QUERY_CHARACTERS
 from devmem.testing.collection_suite.fixtures import Opening, item
 from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, explained, found, turn
 
@@ -126,6 +127,16 @@ class RankingChoice(Opening):
         assert explained(collection, asked("rain", where=Filter(scope=mine))).filtered == 0
         assert explained(collection, asked("rain", where=Filter(scope=mine, min_trust=0.5))).filtered == 4
         assert explained(collection, asked("rain", where=Filter(min_trust=0.5))).filtered == 9
+
+    def test_a_very_long_query(self, collection: Collection) -> None:
+        """It is searched by its beginning, and the report says how much was left out."""
+        collection.add([item("rain in May"), item("the night train")])
+        words = "rain " * (MAX_QUERY_CHARACTERS // 5)
+        report = explained(collection, SearchQuery(text=words + "last week in May train " * 50_000, limit=1))
+        assert report.hits[0].item.content_summary == "rain in May"
+        assert report.query_cut == 50_000 * len("last week in May train ")
+        assert report.period is None
+        assert explained(collection, SearchQuery(text="rain")).query_cut == 0
 
     def test_the_parts_add_up_to_the_score(self, collection: Collection) -> None:
         """The score contributions of a hit sum up to its score."""
