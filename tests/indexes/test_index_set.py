@@ -129,7 +129,8 @@ def test_expired_items_are_removed() -> None:
 
     def left() -> list[int]:
         doc_values = indexes.reader().doc_values
-        return doc_values.rows(np.flatnonzero(doc_values.live)).tolist()
+        rows: list[int] = doc_values.rows(np.flatnonzero(doc_values.live)).tolist()
+        return rows
 
     indexes.expire(9.0)
     assert (left(), indexes.expired_until) == ([1, 2, 3], float("-inf"))
