@@ -76,7 +76,7 @@ def listed(content: Content | Iterable[Content]) -> list[Content]:
         TypeError: one is neither a text nor a message.
         ValueError: a text is blank.
     """
-    given = [content] if isinstance(content, str | Message | Mapping) else list(content)
+    given: list[Any] = [content] if isinstance(content, str | Message | Mapping) else list(content)
     for at, one in enumerate(given):
         if not isinstance(one, str | Message | Mapping):
             raise TypeError(f"expected a text or a message, found {type(one).__name__} (number {at + 1})")
@@ -99,7 +99,9 @@ def items_of(contents: Sequence[Content], envelope: Envelope, item_id: str | Non
 
 def _item_of(content: Content, envelope: Envelope, item_id: str | None = None) -> MemoryItem | None:
     if isinstance(content, str):
-        return _item_of_text(content, envelope, item_id or uuid4().hex)
+        item = _item_of_text(content, envelope, item_id or uuid4().hex)
+        # Under a caller's id the same text may come again with other metadata.
+        return item if item_id is None else changed(item)
     message = content if isinstance(content, Message) else _read_message(content)
     summary = shorten(readable_text(message), SUMMARY_LENGTH)
     if not summary:

@@ -26,7 +26,6 @@ from devmem.model.message import Message
 from devmem.stores import CollectionMemory, MemoryBase
 from devmem.transfer import every_item
 
-_AT_ONCE: Final = 100
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -91,7 +90,7 @@ class Memory(MemoryReader):
         Args:
             content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
                 A message that is added again to its scope is kept once; one without any content is left out.
-            id: id of a text's item, which replaces the item of this id in the same scope; None makes one.
+            id: id of a text's item, which replaces the item of this id in the same scope; None makes a new id.
             metadata: what else is known; searches and `forget` can ask for its values.
             time: when it happened; None is not known, or the message's own time.
             expires_at: from when on it is forgotten, or how long from now.

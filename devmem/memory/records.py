@@ -46,7 +46,7 @@ class MemoryRecord:
     @property
     def message(self) -> Message | None:
         """The message that was added; None when it was a text."""
-        return item_to_message(self.item) if holds_message(self.item) else None
+        return item_to_message(self.item) if _is_message(self.item) else None
 
     @property
     def role(self) -> str | None:
@@ -81,7 +81,7 @@ def search_hit_of(hit: Hit) -> SearchHit:
 
 
 def _facts(item: MemoryItem) -> dict[str, object]:
-    hidden = _MESSAGE_KEYS if holds_message(item) else frozenset()
+    hidden = _MESSAGE_KEYS if _is_message(item) else frozenset()
     return {
         "text": text_of(item),
         "id": item.id,
@@ -92,11 +92,17 @@ def _facts(item: MemoryItem) -> dict[str, object]:
     }
 
 
+def _is_message(item: MemoryItem) -> bool:
+    """Whether an item was made of a message; a caller's own metadata may have a key of the same name."""
+    form = item.metadata.get(MESSAGE_KEY)
+    return isinstance(form, Mapping) and {"id", "role"} <= form.keys() and holds_message(item)
+
+
 def text_of(item: MemoryItem) -> str:
     """Return the whole text of an item: its summary, or what this was shortened from."""
     texts = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot is not None and shot.text]
     if len(texts) != 1:
         return item.content_summary
-    if holds_message(item) or shorten(texts[0], SUMMARY_LENGTH) == item.content_summary:
+    if _is_message(item) or shorten(texts[0], SUMMARY_LENGTH) == item.content_summary:
         return texts[0]
     return item.content_summary

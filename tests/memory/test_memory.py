@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 import devmem
 from devmem.errors import ItemNotFoundError, NotStoredError, ScopeError
@@ -80,7 +81,9 @@ def test_a_message_is_kept_once_in_each_scope(memory: devmem.Memory) -> None:
 def test_an_id_of_the_callers_is_replaced_in_its_scope_and_nowhere_else(memory: devmem.Memory) -> None:
     assert memory.add("one", id="k", user="ann") == "k"
     assert memory.add("two", id="k", user="ann") == "k"
+    assert memory.add("two", id="k", user="ann", metadata={"sure": True}) == "k"
     assert texts(memory.recent(user="ann")) == ["two"]
+    assert memory.recent(user="ann")[0].metadata == {"sure": True}
     with pytest.raises(ScopeError, match="taken in another scope"):
         memory.add("three", id="k", user="bob")
     with pytest.raises(ValueError, match="`id`"):
@@ -135,6 +138,13 @@ def test_an_updated_message_stays_a_message(memory: devmem.Memory) -> None:
     assert record is not None
     assert (record.text, record.role, record.message.content) == ("June 2nd.", "assistant", "June 2nd.")  # type: ignore[union-attr]
     assert memory.search("May 5th") == []
+
+
+def test_metadata_of_the_callers_may_be_called_message(memory: devmem.Memory) -> None:
+    metadata: dict[str, JsonValue] = {"message": {"a": 1}, "cause_by": "x"}
+    record = memory.get(memory.add("A long text. " * 200, metadata=metadata))
+    assert record is not None
+    assert (record.metadata, record.message, record.role) == (metadata, None, None)
 
 
 def test_an_update_of_nothing_is_an_error(memory: devmem.Memory) -> None:
