@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "init": "Write a workflow to start with.",
     "run": "Run a workflow's agents with their memories.",
     "validate": "Check workflows and list every problem.",
+    "check": "Check workflows in continuous integration.",
     "stores": "List the store types, or a workflow's stores.",
     "search": "Search a memory.",
     "add": "Remember a text.",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from devmem.cli.describe import items_text
 from devmem.cli.failures import CommandError
 from devmem.cli.inputs import well_formed
 from devmem.cli.terminal import Terminal
@@ -125,8 +126,15 @@ def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None
         return
     hidden = memory.count_memories(replace(where, unbound=())) - memory.count_memories(where)
     if hidden > 0:
-        items = "1 item that belongs" if hidden == 1 else f"{hidden:,} items that belong"
-        terminal.report("note", f"left out: {items} to a user; --user ID or --all-users includes them")
+        report_left_out(terminal, hidden)
+
+
+def report_left_out(terminal: Terminal, count: int, *, store: str = "") -> None:
+    """Print the number of items that were left out because they belong to a user."""
+    items = items_text(count)
+    belong = "belongs" if count == 1 else "belong"
+    of = f" of {store}" if store else ""
+    terminal.report("note", f"left out: {items}{of} that {belong} to a user; --user ID or --all-users includes them")
 
 
 def checked_name(option: str, value: str) -> str:

@@ -15,6 +15,8 @@ from devmem.errors import DataFileError
 from devmem.transfer.importing.files import read_lines
 
 _KEYS: Final = ("text", "question", "input", "content")
+_FEW: Final = 3
+"""Maximum number of inputs without a progress bar."""
 STDIN: Final = "-"
 """Argument that stands for standard input."""
 _BOM: Final = b"\xef\xbb\xbf"
@@ -27,6 +29,11 @@ class Inputs:
     texts: Iterator[str]
     total: int | None
     """Number of texts; None when it is not known before the end."""
+
+    @property
+    def few(self) -> bool:
+        """Whether each input is looked at on its own, rather than a bar over all of them."""
+        return self.total is None or self.total <= _FEW
 
 
 def well_formed(text: str) -> str:

@@ -59,10 +59,10 @@ class Terminal:
             text = text.replace(secret, "***")
         return text
 
-    def report(self, level: str, text: str) -> None:
-        """Print a `note`, a `warning` or an `error` on stderr, each text once."""
+    def report(self, level: str, text: str, *, repeat: bool = False) -> None:
+        """Print a `note`, a `warning` or an `error` on stderr, each text once unless it is to be repeated."""
         text = self.masked(visible(text))
-        if text in self._said:
+        if text in self._said and not repeat:
             return
         self._said.add(text)
         lead = Text("" if level == "note" else f"{level}: ", style=_STYLES.get(level, ""))

@@ -11,6 +11,7 @@ import typer
 from pydantic import BaseModel, SecretStr
 
 from devmem.cli.failures import CommandError, unknown
+from devmem.cli.indexing import load_with_progress
 from devmem.cli.terminal import Terminal
 from devmem.config import Workflow
 from devmem.errors import DevmemError
@@ -19,6 +20,7 @@ from devmem.runtime.loading import load_workflow
 from devmem.stores import MemoryBase, PlaceConfig
 
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
+WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
 StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Store of the workflow.")]
 Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -77,10 +79,10 @@ def _unusable(name: str, error: Exception) -> CommandError:
     return CommandError(f"memory store {name!r} cannot be opened: {type(error).__name__}: {error}")
 
 
-def open_files(store: MemoryBase) -> None:
-    """Open a store's files; raises `DevmemError` when that is impossible."""
+def open_files(terminal: Terminal, store: MemoryBase) -> None:
+    """Open a store's files, and index those of a store of files; raises `DevmemError` when that is impossible."""
     try:
-        store.load()
+        load_with_progress(terminal, store)
     except DevmemError:
         raise
     except Exception as error:
@@ -89,7 +91,7 @@ def open_files(store: MemoryBase) -> None:
 
 @contextmanager
 def opened(
-    workflow: Workflow, name: str, session: str = DEFAULT_SESSION, *, save: bool = False
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION, *, save: bool = False
 ) -> Iterator[MemoryBase]:
     """Open one store for a `with` block; `save` saves it at the end, as a command that only reads must not.
 
@@ -98,7 +100,7 @@ def opened(
     """
     store = make(workflow, name, session)
     try:
-        open_files(store)
+        open_files(terminal, store)
         yield store
         if save:
             store.save()
@@ -107,11 +109,13 @@ def opened(
 
 
 @contextmanager
-def opened_to_change(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> Iterator[MemoryBase]:
+def opened_to_change(
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
+) -> Iterator[MemoryBase]:
     """Open one store as `opened` does, and save it; raises `CommandError` when nothing was ever written to it."""
     if (reason := why_empty(make(workflow, name, session))) is not None:
         raise CommandError(f"{reason}; there is nothing to change.")
-    with opened(workflow, name, session, save=True) as store:
+    with opened(terminal, workflow, name, session, save=True) as store:
         yield store
 
 
@@ -139,7 +143,7 @@ def opened_if_written(
         terminal.report("warning", reason)
         yield None
         return
-    with opened(workflow, name, session) as store:
+    with opened(terminal, workflow, name, session) as store:
         yield store
 
 

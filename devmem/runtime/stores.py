@@ -78,8 +78,11 @@ def open_stores(
     types: StoreRegistry = registry,
     embedders: Callable[[EmbeddingConfig], Embedder] = open_embedder,
     clock: Callable[[], float] = time.time,
+    load: Callable[[MemoryBase], None] | None = None,
 ) -> Iterator[Mapping[str, MemoryBase]]:
     """Open stores by name (None: all of the workflow), and save and close them at the end, also after an error.
+
+    `load` loads one store, for a caller that shows the progress of a long one; None calls its `load`.
 
     Raises what `make_store` raises, and `DevmemError` when a store's files cannot be used.
     """
@@ -89,10 +92,14 @@ def open_stores(
         for name in wanted:
             store = make_store(workflow, name, session=session, types=types, embedders=embedders, clock=clock)
             opened.callback(store.close)
-            store.load()
+            (load or _load)(store)
             opened.push(partial(_save, store))
             stores[name] = store
         yield stores
+
+
+def _load(store: MemoryBase) -> None:
+    store.load()
 
 
 def _save(store: MemoryBase, _kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:

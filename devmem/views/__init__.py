@@ -1,6 +1,7 @@
 """Items, hits, searches, runs and message flows as JSON forms and diagrams."""
 
 from devmem.views.diagrams import dot_graph, mermaid_flowchart, mermaid_sequence
+from devmem.views.findings import checks_json, checks_sarif, finding_json
 from devmem.views.flow import FlowEdge, Transfer, edges_of, transfers_of
 from devmem.views.items import SIGNALS, JsonObject, hit_json, item_json, waiting_ids
 from devmem.views.pictures import png_picture
@@ -13,8 +14,11 @@ __all__ = [
     "FlowEdge",
     "JsonObject",
     "Transfer",
+    "checks_json",
+    "checks_sarif",
     "dot_graph",
     "edges_of",
+    "finding_json",
     "groups_json",
     "hit_json",
     "hits_json",

@@ -39,8 +39,9 @@ def report_json(report: SearchReport) -> JsonObject:
     """Return what a search did.
 
     `hits` (with `waiting` and `parts`), `cut` (candidates that were left out and why), `candidates`, `reranked`,
-    `filtered` (numbers of items), `query_cut` (characters of a query that is too long), `period` (the time that the query names: two times in seconds, or null), `stage_ms`
-    (milliseconds of each stage) and `failure` (what a reranker could not do, or null).
+    `filtered` (numbers of items), `query_cut` (characters of a query that is too long), `period` (the time that the
+    query names: two times in seconds, or null), `stage_ms` (milliseconds of each stage) and `failure` (what a
+    reranker could not do, or null).
     """
     return {
         "hits": hits_json(report.hits, parts=True),

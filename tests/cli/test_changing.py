@@ -188,4 +188,6 @@ def test_a_store_that_takes_nothing_says_why(tmp_path: Path, devmem: Devmem) -> 
     (tmp_path / "doc.md").write_text("# Title\n", encoding="utf-8")
     config = "{index_path: m.db, file_sources: [{path: doc.md}]}"
     path.write_text(f"memory: [{{name: docs, type: file, config: {config}}}]\n", encoding="utf-8")
-    assert "read-only" in one_paragraph(devmem("add", path, "Call Bob.", code=2))
+    indexed, refused = devmem("add", path, "Call Bob.", code=2).stderr.splitlines()
+    assert indexed.startswith("docs: 1 new, 0 unchanged; 1 files in 1 chunks")
+    assert refused.startswith("error: 1 of the items not stored: read-only")

@@ -183,3 +183,76 @@ def test_a_file_goes_with_the_input_and_is_stored_with_it(workflow: Path, devmem
     assert "plan.png" in json.dumps(stored)
     missing = devmem("run", workflow, "--input", TOLD, "--attach", tmp_path / "none.png", code=2)
     assert "none.png: cannot be attached" in one_paragraph(missing)
+
+
+@pytest.mark.parametrize("said", ["李娜对花生过敏。", "Call Bob."])
+def test_a_short_text_is_stored_and_that_is_said(workflow: Path, devmem: Devmem, said: str) -> None:
+    """A fresh store keeps short texts; one line says what was stored and what was skipped, and why."""
+    result = devmem("run", workflow, "--node", "scribe", "--input", said)
+    assert result.stderr == "memory: 1 stored in notes; 1 stored in board\n"
+    again = devmem("run", workflow, "--node", "scribe", "--input", "Who is Bob?")
+    assert "stored in notes" not in again.stderr
+    assert re.fullmatch(r"memory: 1 skipped by notes \(.+\); 1 skipped by board \(.+\)\n", again.stderr)
+    assert "1 skipped by notes (" in devmem("run", workflow, "--node", "scribe", "--input", "?!").stderr
+    reader = devmem("run", workflow, "--node", "analyst", "--input", "Who is Bob?")
+    assert reader.stderr == "memory: nothing was written\n"
+
+
+def test_each_run_says_what_it_stored_and_many_say_it_once(workflow: Path, devmem: Devmem) -> None:
+    few = devmem("run", workflow, "--node", "scribe", "--input-file", "-", stdin="One here.\nTwo here.\n").stderr
+    assert few == "memory: 1 stored in notes; 1 stored in board\n" * 2
+    lines = workflow.parent / "inputs.txt"
+    lines.write_text("".join(f"Line number {n}.\n" for n in range(10)), encoding="utf-8")
+    many = devmem("run", workflow, "--node", "scribe", "--input-file", lines).stderr
+    assert many.count("memory: ") == 1
+    assert "10 stored in notes" in many
+
+
+def test_a_user_that_is_not_set_is_refused(filled: Path, devmem: Devmem) -> None:
+    for user in ("", " "):
+        refused = devmem("run", filled, "--input", "When is the deadline?", "--user", user, code=2)
+        assert "--user is empty. Is a variable not set?" in one_paragraph(refused)
+    both = devmem("run", filled, "--input", "x", "--user", "u1", "--all-users", code=2)
+    assert "either --user or --all-users" in one_paragraph(both)
+
+
+def test_without_a_user_nobody_else_s_items_are_recalled(filled: Path, devmem: Devmem) -> None:
+    question = ("--node", "analyst", "--input", "When is the deadline?")
+    result = devmem("run", filled, *question)
+    assert "12 June" not in result.stdout
+    assert "left out: 2 items of notes that belong to a user; --user ID or --all-users includes them" in result.stderr
+    assert "12 June" in devmem("run", filled, *question, "--user", "u1").stdout
+    everybody = devmem("run", filled, *question, "--all-users")
+    assert "12 June" in everybody.stdout
+    assert "left out" not in everybody.stderr
+
+
+@pytest.mark.parametrize("embedding", ["minilm", "none"])
+def test_a_workflow_runs_without_the_keys_of_its_models(
+    make_workflow: Callable[[str], Path], devmem: Devmem, monkeypatch: pytest.MonkeyPatch, embedding: str
+) -> None:
+    for name in ("API_KEY", "BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    path = make_workflow(
+        "graph:\n  memory:\n    - name: notes\n      type: simple\n      config:\n        memory_path: notes.db\n"
+        "        embedding: {provider: openai, model: m, api_key: '${API_KEY}', base_url: '${BASE_URL}'}\n"
+        "  nodes:\n    - id: a\n      type: agent\n      config: {provider: openai, name: gpt, api_key: '${API_KEY}',"
+        " base_url: '${BASE_URL}', memories: [{name: notes}]}\n"
+    )
+    without = ("--chat", "extractive", "--embedding", embedding)
+    assert "API_KEY is not set" in devmem("run", path, "--input", TOLD, "--chat", "extractive", code=2).stderr
+    devmem("run", path, "--input", TOLD, *without)
+    assert TOLD in devmem("run", path, "--input", "When is the launch?", *without).stdout
+
+
+def test_the_indexing_of_files_is_shown(tmp_path: Path, make_workflow: Callable[[str], Path], devmem: Devmem) -> None:
+    """The first run with a store of files may take minutes: it says what it does, once."""
+    (tmp_path / "plan.md").write_text("# Plan\n\nThe launch is on 3 May.\n", encoding="utf-8")
+    path = make_workflow(
+        "memory: [{name: docs, type: file, config: {index_path: docs.db, file_sources: [{path: plan.md}]}}]\n"
+        "nodes: [{id: a, type: agent, config: {memories: [{name: docs, write: false}]}}]\n"
+    )
+    first = devmem("run", path, "--input", "When is the launch?")
+    assert "3 May" in first.stdout
+    assert first.stderr.startswith("docs: 1 new, 0 unchanged; 1 files in 1 chunks, 0 embedded now, ")
+    assert "docs: " not in devmem("search", path, "When is the launch?").stderr

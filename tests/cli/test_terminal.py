@@ -13,8 +13,11 @@ import pytest
 from rich.console import Console
 
 from devmem.cli.commands import validate
+from devmem.cli.indexing import load_with_progress
 from devmem.cli.logs import show_logs
 from devmem.cli.terminal import Terminal
+from devmem.stores import StoreSetup
+from devmem_stores.file import FileConfig, FileMemory
 
 from .conftest import COMMANDS, Devmem
 
@@ -78,6 +81,17 @@ def test_answers_appear_above_the_progress_bar() -> None:
         assert "[red]running" in printed(screen.out)
         assert "1/10" in printed(screen.out)
     assert "an answer" in printed(screen.out)
+
+
+def test_a_store_of_files_shows_its_progress(tmp_path: Path) -> None:
+    (tmp_path / "plan.md").write_text("# Plan\n", encoding="utf-8")
+    config = FileConfig.model_validate({"file_sources": [{"path": "plan.md"}]})
+    store = FileMemory(StoreSetup(name="docs", store_type="file", config=config, base_dir=tmp_path))
+    screen = terminal(width=100)
+    load_with_progress(screen, store)
+    store.close()
+    assert "indexing docs" in printed(screen.out)
+    assert "docs: 1 new, 0 unchanged" in printed(screen.err)
 
 
 def test_no_bar_where_nobody_watches() -> None:
@@ -169,7 +183,7 @@ def test_no_error_is_a_traceback(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(validate, "_counts", fail)
+    monkeypatch.setattr(validate, "show_check", fail)
     path = Path(__file__).parents[2] / "configs" / "simple.yaml"
     result = devmem("validate", path, code=code)
     assert said in result.stderr

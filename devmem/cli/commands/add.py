@@ -53,7 +53,7 @@ def add(
     texts = _texts(place.words[0], lines=lines)
     scope = _scope(user=user, agent=agent, conversation=conversation)
     check_lasting(make(place.workflow, place.store, session), "an item")
-    with opened(place.workflow, place.store, session, save=True) as store, usage_errors():
+    with opened(terminal, place.workflow, place.store, session, save=True) as store, usage_errors():
         options: AddOptions = {"metadata": metadata_of(metadata), "time": time, "expires_at": expires}
         ids = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, item_id, options)
         total = store.count_memories()

@@ -40,7 +40,10 @@ def copy(
     workflow = load(terminal, file)
     if source == target:
         raise CommandError(f"memory store {source!r} cannot be copied into itself.")
-    with opened(workflow, source, session) as origin, opened(workflow, target, session, save=True) as place:
+    with (
+        opened(terminal, workflow, source, session) as origin,
+        opened(terminal, workflow, target, session, save=True) as place,
+    ):
         check_lasting(place, "a copy")
         with terminal.progress(f"{source} -> {target}", origin.count_memories()) as bar:
             report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))

@@ -52,7 +52,7 @@ def edit(
     changes = {**metadata_of(metadata), **dict.fromkeys(remove or ())}
     if text is None and not changes and time is None and expires is None:
         raise CommandError("nothing to change: give a TEXT, --metadata, --remove, --time or --expires.")
-    with opened_to_change(place.workflow, place.store, session) as store, usage_errors():
+    with opened_to_change(terminal, place.workflow, place.store, session) as store, usage_errors():
         record = Memory(store).update(
             item_id, text, metadata=changes or None, time=_when(time), expires_at=_when(expires)
         )

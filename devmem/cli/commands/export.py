@@ -57,7 +57,7 @@ def export(
     place = find_place(terminal, memory, store)
     check_anything_there(place.workflow, place.store, session)
     lost: list[str] = []
-    with opened(place.workflow, place.store, session) as source:
+    with opened(terminal, place.workflow, place.store, session) as source:
         snapshot = snapshot_of(source, pick(source, ids, newest, selection.where), lost.append)
         as_markdown = _format(snapshot_format, output) is SnapshotFormat.MARKDOWN
         deliver(terminal, markdown_parts(snapshot) if as_markdown else json_parts(snapshot), output)

@@ -74,7 +74,7 @@ def flow(
         raise CommandError("`--format png` needs a file: add --output FILE.png.")
     place = find_place(terminal, memory, store)
     check_anything_there(place.workflow, place.store, session)
-    with opened(place.workflow, place.store, session) as source:
+    with opened(terminal, place.workflow, place.store, session) as source:
         transfers = transfers_of(pick(source, ids, newest, selection.where))
     if as_json:
         terminal.json([asdict(one) for one in transfers])

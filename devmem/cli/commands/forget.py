@@ -54,7 +54,7 @@ def forget(
     terminal: Terminal = ctx.obj
     matching = _filter(ids, selection)
     place = find_place(terminal, memory, store)
-    with opened_to_change(place.workflow, place.store, session) as opened:
+    with opened_to_change(terminal, place.workflow, place.store, session) as opened:
         count, listed = _selected(opened, ids, matching)
         report_hidden(terminal, opened, matching)
         if count and not dry_run and not yes:

@@ -48,7 +48,7 @@ def import_data(
             terminal.print(f"{path}: {found.format.value}: {found.total:,} records, all usable")
         return
     check_lasting(store, "an import")
-    with opened(place.workflow, place.store, session, save=True) as target:
+    with opened(terminal, place.workflow, place.store, session, save=True) as target:
         filler = Filler(target)
         for path in data:
             _fill(terminal, filler, path, data_format)

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.indexing import index_with_progress, plan_text, report_text
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import Session, WorkflowFile, load, location_of, make
 from devmem.config import Workflow
 from devmem.runtime import DEFAULT_SESSION
-from devmem.stores import Indexing, IndexPlan, IndexReport, IndexStep, MemoryBase
+from devmem.stores import Indexing, IndexPlan, IndexReport, MemoryBase
 
 _SIGNS = (("new", "+"), ("changed", "~"), ("deleted", "-"))
 
@@ -75,20 +76,14 @@ def _plan(terminal: Terminal, memory: MemoryBase, rebuild: bool) -> bool:
     assert isinstance(memory, Indexing)  # noqa: S101 - `_make` has seen to it
     plan = memory.plan(rebuild=rebuild)
     _list(terminal, plan)
-    terminal.print(f"{memory.name}: {_summary(plan)}; nothing was written")
+    terminal.print(f"{memory.name}: {plan_text(plan)}; nothing was written")
     return _report_problems(terminal, memory, plan)
 
 
 def _index(terminal: Terminal, memory: MemoryBase, rebuild: bool) -> bool:
     assert isinstance(memory, Indexing)  # noqa: S101 - `_make` has seen to it
-    with terminal.progress(f"indexing {memory.name}", None) as bar:
-
-        def show(step: IndexStep) -> None:
-            what = f"indexing {memory.name}: {step.chunks:,} chunks, files"
-            bar.update(bar.task_ids[0], completed=step.files, total=step.total, description=what)
-
-        report = memory.index(show, rebuild=rebuild)
-    terminal.print(f"{memory.name}: {_done(report)}")
+    report = index_with_progress(terminal, memory.name, memory, rebuild=rebuild)
+    terminal.print(f"{memory.name}: {report_text(report)}")
     if location_of(memory) is None:
         terminal.report("note", f"{memory.name} has no `index_path`, so its index ends with this command")
     return bool(report.problems)  # which the store has logged
@@ -101,7 +96,7 @@ def _watch(terminal: Terminal, stores: list[MemoryBase]) -> None:
 
         def tell(report: IndexReport, name: str = name) -> None:
             _list(terminal, report)
-            terminal.print(f"{name}: {_done(report)}")
+            terminal.print(f"{name}: {report_text(report)}")
 
         memory.watch(tell)
     terminal.report("note", "following changes; Ctrl-C ends it")
@@ -114,19 +109,6 @@ def _list(terminal: Terminal, plan: IndexPlan) -> None:
             terminal.print(f"{sign} {name}")
     for old, new in plan.renamed:
         terminal.print(f"> {old} -> {new}")
-
-
-def _summary(plan: IndexPlan) -> str:
-    counts = {kind: len(getattr(plan, kind)) for kind in ("new", "changed", "renamed", "deleted")}
-    said = [f"{count:,} {kind}" for kind, count in counts.items() if count]
-    return ", ".join([*said, f"{plan.unchanged:,} unchanged"])
-
-
-def _done(report: IndexReport) -> str:
-    return (
-        f"{_summary(report)}; {report.files:,} files in {report.chunks:,} chunks, {report.embedded:,} embedded now, "
-        f"{report.seconds:.1f} s"
-    )
 
 
 def _report_problems(terminal: Terminal, memory: MemoryBase, plan: IndexPlan) -> bool:

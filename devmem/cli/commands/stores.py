@@ -41,7 +41,7 @@ def stores(
         columns: tuple[str, ...] = _TYPE_COLUMNS
     else:
         workflow = load(terminal, file)
-        rows = [_store(workflow, store.name, store.type, session) for store in workflow.memory]
+        rows = [_store(terminal, workflow, store.name, store.type, session) for store in workflow.memory]
         columns = _STORE_COLUMNS
     if as_json:
         terminal.json(rows)
@@ -66,14 +66,14 @@ def _types() -> list[dict[str, Any]]:
     return rows
 
 
-def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict[str, Any]:
+def _store(terminal: Terminal, workflow: Workflow, name: str, store_type: str, session: str) -> dict[str, Any]:
     row: dict[str, Any] = {"store": name, "type": store_type, **dict.fromkeys((*_STORE_COLUMNS[2:], "error"))}
     try:
         store = make(workflow, name, session)
         if why_empty(store):
             return row | {"items": 0, "waiting": 0, "size": 0, "location": location_of(store) or "this process"}
         try:
-            open_files(store)
+            open_files(terminal, store)
             info = store.info()
         finally:
             store.close()

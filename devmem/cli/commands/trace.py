@@ -30,6 +30,6 @@ def trace(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TRACE")
-    with opened(place.workflow, place.store, session) as store:
+    with opened(terminal, place.workflow, place.store, session) as store:
         records = log_of(store, place.store).trace(place.words[0])
     print_records(terminal, records, list(tree_lines(call_tree(records))), f"trace {place.words[0]!r}", as_json=as_json)

@@ -1,0 +1,102 @@
+"""`devmem check`: findings for continuous integration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem.config import Rule
+
+from .conftest import Devmem
+
+BAD = """\
+memory:
+  - {name: notes, type: simpel}
+nodes:
+  - {id: a, type: agent, config: {memories: [{name: notes}]}}
+"""
+DOUBTFUL = """\
+memory:
+  - {name: notes, type: simple}
+nodes:
+  - id: a
+    type: agent
+    config: {provider: openai, model: m, api_key: '${NOT_SET}', memories: [{name: notes}]}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a workflow that is bad, one that has a warning, and one that is good."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad one.yaml").write_text(BAD, encoding="utf-8")
+    (tmp_path / "doubtful.yaml").write_text(DOUBTFUL, encoding="utf-8")
+    (tmp_path / "good.yaml").write_text("nodes: [{id: a, type: agent}]\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "code"),
+    [
+        ("good.yaml", ["--fail-on", "note"], 0),
+        ("doubtful.yaml", [], 0),
+        ("doubtful.yaml", ["--fail-on", "warning"], 1),
+        ("bad one.yaml", [], 1),
+        ("bad one.yaml", ["--fail-on", "note"], 1),
+        ("missing.yaml", [], 1),
+    ],
+)
+@pytest.mark.parametrize("report_format", ["text", "json", "sarif"])
+def test_the_exit_code_is_that_of_the_level(
+    files: Path, devmem: Devmem, file: str, options: list[str], code: int, report_format: str
+) -> None:
+    devmem("check", file, *options, "--format", report_format, code=code)
+
+
+def test_the_text_is_that_of_validate(files: Path, devmem: Devmem) -> None:
+    checked = devmem("check", "bad one.yaml", "doubtful.yaml", code=1).stdout
+    assert checked == devmem("validate", "bad one.yaml", "doubtful.yaml", code=2).stdout
+    first, *_, second_last, last = checked.splitlines()
+    assert first.startswith("bad one.yaml:2: memory[0].type: unknown store type 'simpel'")
+    assert second_last.startswith("warning: doubtful.yaml:6: nodes[0].config.api_key: the variable NOT_SET is not set")
+    assert last.startswith("doubtful.yaml: OK: 1 store, 1 node (1 agent), 0 edges, 1 attachment, 1 warning")
+
+
+def test_json_has_every_finding(files: Path, devmem: Devmem) -> None:
+    report = json.loads(devmem("check", "bad one.yaml", "good.yaml", "--format", "json", code=1).stdout)
+    assert report["files"][1] == {"file": "good.yaml", "valid": True, "errors": 0, "warnings": 0, "notes": 0}
+    assert report["files"][0]["valid"] is False
+    finding = report["findings"][0]
+    assert finding.keys() == {"level", "rule", "file", "line", "path", "message"}
+    assert (finding["level"], finding["rule"], finding["line"]) == ("error", "unknown-name", 2)
+
+
+def test_sarif_is_what_code_scanning_reads(files: Path, devmem: Devmem) -> None:
+    """The required properties of a SARIF 2.1.0 log: version, tool, rules by id and index, messages and places."""
+    log: dict[str, Any] = json.loads(devmem("check", "bad one.yaml", "--format", "sarif", code=1).stdout)
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert run["tool"]["driver"]["name"] == "devmem"
+    assert {rule["id"] for rule in rules} == {rule.value for rule in Rule}
+    assert all(rule["shortDescription"]["text"].endswith(".") for rule in rules)
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note")
+    first = run["results"][0]
+    assert first["message"]["text"].startswith("unknown store type 'simpel'")
+    (location,) = first["locations"]
+    assert location["physicalLocation"] == {
+        "artifactLocation": {"uri": "bad%20one.yaml"},
+        "region": {"startLine": 2},
+    }
+    assert location["logicalLocations"] == [{"fullyQualifiedName": "memory[0].type"}]
+
+
+def test_a_file_outside_of_the_folder_has_a_file_uri(files: Path, devmem: Devmem) -> None:
+    log = json.loads(devmem("check", files / "doubtful.yaml", "--format", "sarif").stdout)
+    place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": (files / "doubtful.yaml").as_uri()}
