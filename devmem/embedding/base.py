@@ -1,4 +1,4 @@
-"""What an embedding provider is."""
+"""The embedding protocol: texts in, vectors out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devmem.model.items import Vector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
-    """Which model makes the vectors; two models' vectors are never compared."""
+    """Identity of the model that makes the vectors; vectors of two models are never compared."""
 
     name: str
     """Provider, model and whatever else changes the vectors, as in `openai:text-embedding-3-small:512`."""
@@ -25,7 +25,7 @@ class Embedder(Protocol):
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name the model without calling it."""
+        """Identity of the model; reading it calls nothing."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vector:

@@ -1,4 +1,4 @@
-"""What happens to a text before a provider sees it: nothing, unless it is longer than `max_length`."""
+"""Long texts in front of a provider: cut, or embedded in pieces, beyond `max_length` characters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devmem.text.passages import split_text
 
 
 class TokenProvider(Embedder, TokenEmbedder, Protocol):
-    """A provider that gives texts' and tokens' vectors."""
+    """A provider that embeds texts and their tokens."""
 
 
 _USUAL_LENGTH: int = EmbeddingParams.model_fields["max_length"].default
@@ -32,7 +32,7 @@ class ChunkingEmbedder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name the provider's model, and how long texts are treated where that is not the usual way."""
+        """Identity of the provider's model, extended by the treatment of long texts where it is not the default."""
         inner, length = self._provider.identity, self._params.max_length
         if self._params.use_chunking:
             return ModelIdentity(
@@ -116,7 +116,7 @@ def _first_with_words(text: str, limit: int) -> str:
 
 
 def _weights(strategy: ChunkStrategy, count: int) -> Vector:
-    """Give the pieces' weights, shape (count,), which add up to 1."""
+    """Return the pieces' weights, shape (count,), which add up to 1."""
     weights = np.ones(count) if strategy == "average" else 1 / np.arange(1, count + 1)
     shares: Vector = (weights / weights.sum()).astype(np.float32)
     return shares

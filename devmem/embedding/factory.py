@@ -19,7 +19,7 @@ _PROVIDERS: Final = {
 }
 """Modules whose `Provider` is made from an `EmbeddingConfig`; imported when a configuration names them.
 
-A provider is an `Embedder` that gets at least one text, and no blank one: `ChunkingEmbedder` stands before it.
+A provider is an `Embedder` that gets at least one text and no blank ones; `ChunkingEmbedder` wraps it.
 """
 
 _lock = RLock()
@@ -28,14 +28,14 @@ _providers: dict[EmbeddingConfig, Embedder] = {}
 
 
 def open_embedder(config: EmbeddingConfig, *, shared: bool = True) -> Embedder:
-    """Give the embedder that `config` describes; nothing is loaded or asked before its first `embed`.
+    """Return the embedder that `config` describes; nothing is loaded or requested before its first `embed`.
 
     Equal configurations get the same instance in this process, and those that differ only in how they treat
     long texts share one loaded model; it stays loaded until the process ends.
 
     Args:
         config: The `embedding:` block of a store.
-        shared: False makes a new instance that nobody else gets, as tests want it.
+        shared: False makes a new instance that is not shared, for tests.
 
     Raises:
         EmbeddingError: the configuration cannot work, whatever is installed.

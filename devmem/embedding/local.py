@@ -19,7 +19,7 @@ from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
 from devmem.model.items import Vector
 
 _SAMPLE = 1 << 16
-"""Bytes that are read from the start, the middle and the end of a file of weights to tell models apart."""
+"""Number of bytes read from the start, middle and end of a file of weights to tell models apart."""
 
 
 class Provider:
@@ -38,7 +38,7 @@ class Provider:
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        """Name the model and a digest of samples of its weights, which tells two models of one name apart.
+        """Identity with a digest of samples of the weights, which tells two models of one name apart.
 
         Raises:
             ModelNotFoundError: the folder holds no weights.

@@ -28,7 +28,7 @@ _MODEL = "text-embedding-3-small"
 _KEY_VARIABLE = "OPENAI_API_KEY"
 _PLACEHOLDER = re.compile(r"\$\{?\w*\}?")
 _CHARACTERS_AT_ONCE = 200_000
-"""Of all texts in one request: OpenAI takes 300 000 tokens, and a Chinese character can be more than one."""
+"""Maximum number of characters in one request: OpenAI takes 300 000 tokens, and a Chinese character can be several."""
 
 
 class Provider:
@@ -42,7 +42,7 @@ class Provider:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name the model and the length that was asked for; the same model at another address is the same."""
+        """Identity by model and requested length; the same model at another address is the same."""
         size = self._params.dimensions
         name = f"openai:{self._model}" if size is None else f"openai:{self._model}:{size}"
         return ModelIdentity(name=name, dimension=size)

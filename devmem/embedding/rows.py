@@ -1,4 +1,4 @@
-"""Checks that every provider's vectors pass before they leave this floor."""
+"""Validation of vectors, which every provider's output passes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from devmem.model.items import Vector
 
 
 def unit_rows(matrix: Vector, *, source: str) -> Vector:
-    """Give each row of `matrix`, shape (n, dimension), unit length, as float32.
+    """Return the rows of `matrix`, shape (n, dimension), scaled to unit length, as float32.
 
     Args:
-        matrix: The rows as the model gave them.
-        source: Who made them, for the error.
+        matrix: rows as the model returned them.
+        source: name of the model, for the error.
 
     Raises:
-        EmbeddingError: a row has no direction: it holds NaN or infinity, or is all zeros.
+        EmbeddingError: a row holds NaN or infinity, or is all zeros.
     """
     rows = np.asarray(matrix, dtype=np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]

@@ -1,4 +1,4 @@
-"""Token vectors: what late interaction compares, and the few bits of them that are kept.
+"""Token vectors for late interaction, and the codes that are kept of them.
 
 Late interaction is from Khattab and Zaharia, "ColBERT: Efficient and Effective Passage Search via Contextualized Late
 Interaction over BERT" (SIGIR 2020). Of each component only the sign is kept, 48 bytes a token for 384 dimensions;
@@ -37,9 +37,9 @@ class TokenEmbedding:
 
 @runtime_checkable
 class TokenEmbedder(Protocol):
-    """What an embedder is that gives the vectors of a text's tokens too.
+    """An embedder that returns the vectors of a text's tokens too.
 
-    It has no property: to ask an object whether it is one would ask it for the property's value.
+    The protocol has no property: `isinstance` would evaluate it.
     """
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
@@ -48,12 +48,12 @@ class TokenEmbedder(Protocol):
 
 
 def code_bytes(dimension: int) -> int:
-    """Give how many bytes the code of a token takes."""
+    """Return the number of bytes of a token's code."""
     return (dimension + 7) // 8
 
 
 def token_codes(embedded: TokenEmbedding) -> TokenCodes:
-    """Give the codes of a text's content words; of all its words when it has no others."""
+    """Return the codes of a text's content words; of all its words when it has no others."""
     kept = np.array([is_content(word) for word in embedded.words], dtype=np.bool_)
     tokens = embedded.tokens[kept] if kept.any() else embedded.tokens
     return np.packbits(tokens > 0, axis=1)
@@ -61,24 +61,24 @@ def token_codes(embedded: TokenEmbedding) -> TokenCodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PassageEmbeddings:
-    """What a model made of an item: a vector for each of its passages, and perhaps the codes of their tokens."""
+    """Embeddings of an item: a vector for each passage, and the codes of their tokens where the model has them."""
 
     vectors: Vector
     """Rows of unit length, shape (passages, dimension)."""
     tokens: tuple[TokenCodes, ...] | None = None
     """One a passage; None when the model gives none."""
     content_hash: str | None = None
-    """`MemoryItem.content_hash` of what it was made of; None when that is not known."""
+    """`MemoryItem.content_hash` of the embedded content; None when it is not known."""
 
     def is_of(self, content_hash: str) -> bool:
-        """Say whether it may be kept with an item: by now the item of that id may say something else."""
+        """Whether the embeddings are of this content: the item of the same id may have changed meanwhile."""
         return self.content_hash in (None, content_hash)
 
     @classmethod
     def of(cls, vector: Vector) -> Self:
-        """Make the encoding of an item of one passage, without tokens, from its vector of shape (dimension,)."""
+        """Return the embeddings of an item of one passage, without tokens, from its vector of shape (dimension,)."""
         return cls(vectors=vector[None])
 
     def __post_init__(self) -> None:
         if self.tokens is not None and len(self.tokens) != len(self.vectors):
-            raise ValueError(f"{len(self.vectors)} passages with {len(self.tokens)} of token codes")
+            raise ValueError(f"{len(self.vectors)} passages, but token codes of {len(self.tokens)}")

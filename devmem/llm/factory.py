@@ -1,4 +1,4 @@
-"""Choosing the chat model that an agent node names."""
+"""Opening chat models by the name of their provider."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def open_chat_model(
     timeout: float = TIMEOUT,
     max_retries: int = MAX_RETRIES,
 ) -> ChatModel:
-    """Open a chat model; a provider that is not known is taken for OpenAI-compatible when it has a `base_url`.
+    """Open a chat model; an unknown provider with a `base_url` is taken to be OpenAI-compatible.
 
     `timeout` (seconds for one request) and `max_retries` are for services.
 

@@ -18,7 +18,7 @@ class Quotation:
     """Remembered passages that answer a question."""
 
     question: str = ""
-    """What the passages were looked up for; blank when that is not known."""
+    """Question that the passages were recalled for; blank when it is not known."""
     passages: tuple[str, ...] = ()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What becomes of hits: merged over stores, cut to a budget, written for an agent, recognised when they come back."""
+"""From hits to what an agent is shown: merging over stores, token budget, rendering, and recognition of echoes."""
 
 from devmem.recall.devall import devall_score, rank_as_devall
 from devmem.recall.echo import is_echo, says_nothing_new

@@ -1,4 +1,4 @@
-"""DevAll's (ChatDev 2) ranking over all stores: newer, of a middle length, sharing words with the query."""
+"""The ranking that DevAll (ChatDev 2) applies over all stores: age, length, and words shared with the query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def devall_score(text: str, query: str, age_hours: float) -> float:
 
 
 def rank_as_devall(found: Sequence[Sequence[Hit]], query: str, now: float) -> list[list[Hit]]:
-    """Give each store's hits with DevAll's score in the place of the store's own, best first; `now` in seconds."""
+    """Return each store's hits with DevAll's score in place of the store's own, best first; `now` in seconds."""
     return [
         sorted(
             (

@@ -14,11 +14,11 @@ _NO_WORD: Final = lazy_pattern(r"\W+")
 _CLAUSE_END: Final = lazy_pattern(r"(?<=[;；\n])")
 _NUMBER: Final = lazy_pattern(r"^\W*\d+[.)]\s+")
 _LABEL: Final = lazy_pattern(r"^\W*(\w[\w ]{0,30})[:：]")
-"""Who says it, or what it is: `Ann:`, `Output:`."""
+"""A label in front of a clause: a speaker, or `Output:`."""
 
 
 class _Known:
-    """What was recalled, clause by clause: within a clause, "do not deploy" holds "deploy" too."""
+    """The recalled texts as clauses; only whole clauses count, since "do not deploy" contains "deploy"."""
 
     def __init__(self, recalled: Iterable[str]) -> None:
         self._labels: set[str] = set()
@@ -30,7 +30,7 @@ class _Known:
                 self._clauses.add(_words(clause[label.end() :]))
 
     def holds(self, clause: str) -> bool:
-        """Say whether a clause was recalled as it is, perhaps with another number, or without its label."""
+        """Whether a clause was recalled word for word, its list number and its label aside."""
         plain = _NUMBER.sub("", clause)
         label = _LABEL.match(plain)
         if label and _words(label[1]) in self._labels:
@@ -39,7 +39,7 @@ class _Known:
 
 
 def is_echo(answer: str, recalled: Iterable[str]) -> bool:
-    """Say whether four fifths of the answer's clauses, by length, were recalled word for word."""
+    """Whether at least four fifths of the answer's clauses, by length, were recalled word for word."""
     known = _Known(recalled)
     total = repeated = 0
     for clause in _clauses(answer):
@@ -50,7 +50,7 @@ def is_echo(answer: str, recalled: Iterable[str]) -> bool:
 
 
 def says_nothing_new(text: str, recalled: Iterable[str]) -> bool:
-    """Say whether each of the text's sentences is a question, or was recalled word for word."""
+    """Whether each sentence of the text is a question or was recalled word for word."""
     known = _Known(recalled)
     told = (sentence for sentence in split_sentences(text) if not sentence.rstrip().endswith(("?", "？")))
     return all(known.holds(clause) for sentence in told for clause in _clauses(sentence) if _words(clause))

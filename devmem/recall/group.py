@@ -1,4 +1,4 @@
-"""Hits by conversation: which conversations a question is about, and what of each was found."""
+"""Hits grouped by conversation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from devmem.model.results import Hit, HitGroup
 def by_conversation(hits: Sequence[Hit]) -> list[HitGroup]:
     """Group hits, best first, by the conversation of their items; the group of the best hit comes first.
 
-    A conversation is what has the same conversation, session, agent and user; an item of none is a group of its own.
+    Items of the same conversation, session, agent and user are of one conversation; an item of none forms its own.
     """
     groups: dict[object, list[Hit]] = {}
     for at, hit in enumerate(hits):

@@ -1,4 +1,4 @@
-"""Putting the hits of several stores together."""
+"""Merging the hits of several stores into one result."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _unlabelled(summary: str) -> str:
 
 
 def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown], list[CutHit]]:
-    """Take what fits, in order of rank, passing over what is too long; the first is shortened rather than left out."""
+    """Take the hits that fit, in order of rank, and skip those that are too long; the first is shortened instead."""
     if policy.token_budget is None:
         return [Shown(hit=hit, text=hit.text()) for hit in hits], []
     left = policy.token_budget - estimate_tokens(frame_lines(policy.language))
@@ -117,7 +117,7 @@ def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown
 
 
 def _fitting(text: str, tokens: int) -> str:
-    """Give the text, or as many of its characters as cost so many tokens; at least 20."""
+    """Return the text, or as much of it as fits into a number of tokens; at least 20 characters."""
     if estimate_tokens(entry_lines(1, text)) <= tokens:
         return text
     least, most = 20, len(text)

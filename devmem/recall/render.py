@@ -32,7 +32,7 @@ _MARKERS: Final[dict[Language, _Markers]] = {
 
 
 def _block(markers: _Markers) -> str:
-    # A block holds no start line of its own: a start that nothing ends takes nothing with it, and costs no second look.
+    # A block holds no start line of its own: a start without an end removes nothing, and the pattern stays linear.
     start, end = (rf"^{re.escape(line)}[ \t\r]*$" for line in (markers.start, markers.end))
     return rf"{start}(?:(?!{start}).)*?{end}[\r\n]*"
 
@@ -71,29 +71,29 @@ def render(entries: Sequence[Shown], language: Language = "en") -> str:
 
 
 def frame_lines(language: Language) -> str:
-    """Give the block's own lines."""
+    """Return the block's own lines."""
     markers = _MARKERS[language]
     return "\n".join([markers.start, markers.note, markers.end])
 
 
 def section_line(store: str) -> str:
-    """Give the line that heads a store's section."""
+    """Return the heading of a store's section."""
     return f"--- {_quoted(store)[0]} ---"
 
 
 def entry_lines(number: int, text: str) -> str:
-    """Give an entry as it stands in the block: only a line of the block itself ever starts at the left edge."""
+    """Return an entry of the block; only the block's own lines start at the left edge."""
     first, *more = _quoted(text)
     return "\n".join([f"{number}. {first}", *(f"   {line}" for line in more)])
 
 
 def strip_recalled(text: str) -> str:
-    """Take every block of memories out of a text, so that what was recalled is not taken for something new."""
+    """Remove every block of memories from a text, so that recalled text is not stored as new."""
     return _BLOCK.sub("", text).strip() if "=====" in text else text
 
 
 def _quoted(text: str) -> list[str]:
-    """Split a stored text into lines that cannot be taken for the block's own."""
+    """Split a stored text into lines, each changed where it could be mistaken for one of the block."""
     return [_defused(line) for line in text.splitlines()] or [""]
 
 
@@ -105,7 +105,7 @@ def _defused(line: str) -> str:
 
 
 def _looks_like_frame(line: str) -> bool:
-    """Say whether a line may pass for one of the block or of an input's frame; `a === b` may not."""
+    """Whether a line could pass for one of the block or of an input's frame; `a === b` could not."""
     lead, tail = ("".join(found[0].split()) for found in (_EDGE.match(line), _EDGE.match(line[::-1])) if found)
     if "===" in lead or "===" in tail or _LONG_RUN.search(line):
         return True

@@ -1,4 +1,4 @@
-"""What a reranker is."""
+"""The reranker protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Reranker(Protocol):
     """Scores texts for a question; safe to call from several threads."""
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Score each text, the better the higher; scores of one call are compared with one another only.
+        """Score each text, higher for a better fit; only scores of the same call can be compared.
 
         Raises:
             RerankerError: there are no scores; the error says why.
@@ -23,4 +23,4 @@ class Reranker(Protocol):
 
 
 RerankerFactory: TypeAlias = Callable[[RerankerConfig, Path], Reranker]
-"""Makes a reranker from its block and from the folder where relative paths start; nothing is loaded or asked yet."""
+"""Makes a reranker from its configuration and the folder where relative paths start, without loading a model."""

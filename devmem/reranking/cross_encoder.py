@@ -13,7 +13,7 @@ from devmem.errors import MissingExtraError, RerankerError
 
 
 class CrossEncoderReranker:
-    """Reads question and text together; the model is loaded at the first question."""
+    """Encodes query and text together; the model is loaded at the first query."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

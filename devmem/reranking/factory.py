@@ -19,7 +19,7 @@ _OURS: Final = {"cross_encoder": "devmem.reranking.cross_encoder", "llm": "devme
 """Modules whose `make` is a factory; imported when a configuration names them."""
 
 Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
-"""Gives the entry points of installed packages."""
+"""Returns the entry points of installed packages."""
 
 _registered: dict[str, RerankerFactory] = {}
 
@@ -29,7 +29,7 @@ def _installed() -> Iterable[EntryPoint]:
 
 
 def register_reranker(name: str, factory: RerankerFactory) -> None:
-    """Register a reranker under a name that a `reranker:` block can give as its `type`.
+    """Register a reranker under a name for the `type` of a `reranker:` block.
 
     Raises:
         RerankerError: the name is taken by another one.
@@ -40,7 +40,7 @@ def register_reranker(name: str, factory: RerankerFactory) -> None:
 
 
 def reranker_names(discover: Discover = _installed) -> Sequence[str]:
-    """List the names that a `reranker:` block can give as its `type`, in alphabetical order; nothing is imported."""
+    """Return the possible `type` names of a `reranker:` block in alphabetical order, without importing anything."""
     return sorted({*WITHIN_SEARCH, *_OURS, *_registered, *(point.name for point in discover())})
 
 

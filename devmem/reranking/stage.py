@@ -1,4 +1,4 @@
-"""How a store's `retrieval:` block ranks, and reading the best hits again with a reranker."""
+"""The rerank stage: a store's best hits in the order of a reranker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def ranking_of(config: RetrievalConfig) -> Ranking:
-    """Give the ranking that a store's `retrieval:` block asks for."""
+    """Return the ranking options of a store's `retrieval:` block."""
     return Ranking(
         late_interaction=config.late_interaction,
         context=config.context,
@@ -35,32 +35,32 @@ def ranking_of(config: RetrievalConfig) -> Ranking:
 
 
 class RerankStage:
-    """Has a reranker read a store's best hits, and puts them in its order.
+    """Reorders a store's best hits by the scores of a reranker.
 
-    A reranker that fails costs its opinion, not the search: the hits stay in their order, and the report says why. It
-    is left in peace for a while then, so that a service that is down does not cost every search its time.
+    When the reranker fails, the hits keep the order of the search and the report says why. The stage then backs off, so
+    that a service that is down does not delay every search.
     """
 
     def __init__(self, reranker: Reranker, config: RerankerConfig, *, store: str, clock: Callable[[], float]) -> None:
-        """Take the reranker that the `retrieval:` block of the store of this name has; `clock` is in seconds."""
+        """Take the reranker of a store's `retrieval:` block and the store's name; `clock` is monotonic, in seconds."""
         self._reranker, self._depth = reranker, config.depth
         self._name = f"memory store {store!r}: the reranker {config.type!r}"
         self._backoff = Backoff(clock=clock)
         self._last = ""
 
     def candidates(self, top_k: int) -> int:
-        """How many hits to search for, where `top_k` are asked for."""
+        """Return the number of hits to search for when `top_k` are wanted."""
         return max(top_k, self._depth)
 
     def at(self, report: SearchReport, query: str, top_k: int) -> SearchReport:
-        """Order the first `depth` hits by what the reranker makes of their texts, and keep the best `top_k`.
+        """Rerank the first `depth` hits and keep the best `top_k`.
 
-        Those that it did not read follow in their order, their scores moved below its.
+        The others follow in their order, their scores moved below those of the reranker.
         """
         if not report.hits:
             return report
         if left := self._backoff.left:
-            failure = f"{self._name} is left in peace for another {math.ceil(left)} s; {self._last}"
+            failure = f"{self._name} backs off for another {math.ceil(left)} s; {self._last}"
             return _kept(replace(report, failure=failure), report.hits, top_k, CandidateCut.LIMIT)
         read, rest = report.hits[: self._depth], report.hits[self._depth :]
         started = time.perf_counter()
@@ -86,7 +86,7 @@ class RerankStage:
 def open_rerank_stage(
     config: RerankerConfig, *, store: str, base_dir: Path, clock: Callable[[], float]
 ) -> RerankStage | None:
-    """Open the reranker of a store's block; None where nothing reads the hits again.
+    """Open the rerank stage of a store's block; None when the block names no reranker.
 
     Raises:
         RerankerError: it cannot be opened; names the store.
@@ -106,12 +106,12 @@ def open_rerank_stage(
 
 
 def _timed(report: SearchReport, started: float) -> SearchReport:
-    """Note the time of the stage, which began at `started` of `time.perf_counter`."""
+    """Add the duration of the stage; `started` is a reading of `time.perf_counter`."""
     return replace(report, stage_ms={**report.stage_ms, "reranker": 1000 * (time.perf_counter() - started)})
 
 
 def _checked(scores: Iterable[object], count: int) -> list[float]:
-    """Give the scores as plain floats.
+    """Return the scores as plain floats.
 
     Raises:
         RerankerError: they are not as many as the texts, or one is no finite number.
@@ -131,13 +131,13 @@ def _finite(score: object) -> float:
 
 
 def _below(floor: float, hits: Sequence[Hit]) -> list[Hit]:
-    """Move the scores of hits, best first, to below a floor, as far from one another as they were."""
+    """Shift the scores of hits, best first, below a floor and keep their distances."""
     top = max((hit.score for hit in hits), default=0.0)
     return [replace(hit, score=floor - (top - hit.score)) for hit in hits]
 
 
 def _kept(report: SearchReport, ordered: Sequence[Hit], top_k: int, reason: CandidateCut) -> SearchReport:
-    """Keep the first hits, and say why the others are cut."""
+    """Keep the first hits and report the others as cut, with the reason."""
     cut = [
         CutCandidate(item_id=hit.item.id, reason=reason, score=hit.score, similarity=hit.similarity)
         for hit in ordered[top_k:]

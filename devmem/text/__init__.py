@@ -1,1 +1,1 @@
-"""Texts as search and budgets see them: terms, sentences, tokens."""
+"""Text processing without a model: terms, sentences, passages, times, token estimates; and files and calls."""

@@ -1,8 +1,8 @@
-"""How a text becomes the terms that full-text search matches.
+"""Text analysis: the terms that full-text search matches.
 
-Words are folded (Unicode NFKC, case), stemmed when they are English (Snowball), and an identifier gives itself and its
-parts, so that both `getUserName` and `user name` find it. Scripts written without spaces give single characters and
-pairs.
+Words are folded (Unicode NFKC, case) and, where they are English, stemmed (Snowball). An identifier yields itself and
+its parts, so that both `getUserName` and `user name` find it. Scripts written without spaces yield single characters
+and pairs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _word_terms(word: str) -> tuple[str, ...]:
 
 
 def terms(text: str) -> list[str]:
-    """Give every term of the text in order, repeats and stop words included."""
+    """Return every term of the text in order, repeats and stop words included."""
     found: list[str] = []
     for token in _TOKEN.findall(unicodedata.normalize("NFKC", text)):
         found.extend(_unspaced_terms(token) if _UNSPACED_RUN.match(token) else _word_terms(token))
@@ -82,32 +82,32 @@ def terms(text: str) -> list[str]:
 
 
 def query_terms(text: str) -> list[str]:
-    """Give the distinct terms to search for: without stop words, unless there is nothing else."""
+    """Return the distinct terms to search for: without stop words, unless there is nothing else."""
     distinct = list(dict.fromkeys(terms(text)))
     return [term for term in distinct if term not in STOP_WORDS] or distinct
 
 
 _CHARACTER_WEIGHT: Final = 0.3
-"""A single character of a script without spaces says less than a pair of them, which mostly is a word."""
+"""A single character of a script without spaces is less specific than a pair, which is mostly a word."""
 
 
 def term_weight(term: str) -> float:
-    """Say what a term of a query counts beside others, its rarity aside: from 0 to 1."""
+    """Return the weight of a query term, its rarity aside: from 0 to 1."""
     return _CHARACTER_WEIGHT if len(term) == 1 and _UNSPACED_RUN.match(term) else 1.0
 
 
 def words(text: str) -> Iterator[int]:
-    """Give where each word ends, as people count them; a character of a script without spaces is one."""
+    """Return the end of each word as people count words; a character of a script without spaces is one word."""
     return (found.end() for found in _WORD.finditer(text) if _LETTER.search(found[0]))
 
 
 @lru_cache(maxsize=1 << 16)
 def is_content(word: str) -> bool:
-    """Say whether a word carries meaning of its own: punctuation and stop words do not."""
+    """Whether a word carries meaning of its own; punctuation and stop words do not."""
     return any(term not in STOP_WORDS for term in terms(word))
 
 
 def mostly_unspaced(text: str) -> bool:
-    """Say whether most letters of the text are of a script without spaces (Chinese, Japanese, Korean, Thai, ...)."""
+    """Whether most letters of the text are of a script without spaces (Chinese, Japanese, Korean, Thai, ...)."""
     letters = sum(char.isalpha() for char in text)
     return letters > 0 and 2 * len(_UNSPACED_RUN.findall(text)) > letters

@@ -1,4 +1,4 @@
-"""Small signs in a text that say what it is good for: that it only asks, that it tells when, whom it names."""
+"""Surface cues of a text: whether it only asks, whether it holds a time, which speakers a question names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devmem.text.patterns import lazy_pattern
 
 
 class Cue(IntFlag):
-    """What an item's text is; recorded with it."""
+    """Cues of an item's text; recorded with the item."""
 
     NONE = 0
     ASKS = 1
@@ -45,11 +45,11 @@ _ASKS_WHEN: Final = lazy_pattern(
 )
 _ENDS_ASKING: Final = lazy_pattern(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
 _ROLES: Final = frozenset("user assistant system human ai bot agent tool".split())
-"""Not names: a text that has such a word need not mean who spoke."""
+"""Speakers that are roles, not names: a question that has such a word need not mean who spoke."""
 
 
 def cues_of(text: str) -> Cue:
-    """Give the signs of an item's text."""
+    """Return the cues of an item's text."""
     found = Cue.NONE
     if _ENDS_ASKING.search(text[-200:]):
         found |= Cue.ASKS
@@ -59,12 +59,12 @@ def cues_of(text: str) -> Cue:
 
 
 def asks_when(query: str) -> bool:
-    """Say whether a question wants a time for its answer."""
+    """Whether a question asks for a time."""
     return _ASKS_WHEN.search(query) is not None
 
 
 def mentioned(query: str, speakers: Iterable[str]) -> frozenset[str]:
-    """Give those of the speakers whom the query names, by the whole name or by its first word."""
+    """Return the speakers that the query names, by the whole name or by its first word."""
     words = set(terms(query))
     return frozenset(name for name in speakers if _is_named(name, words))
 

@@ -17,7 +17,7 @@ from typing import Final
 from devmem.text.patterns import lazy_pattern
 
 Span = tuple[datetime, datetime]
-"""From the first on, before the second."""
+"""A half-open interval: from the first time on, before the second."""
 
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -47,7 +47,7 @@ ENDS: Final = (
     r"(?=\s*(?:$|[^\w\s-])|\s+-|\s+(?:and|or|but|if|while|i|you|he|she|it|they|we|that|this|who|what|when|where|which|how|"
     r"did|do|does|had|has|have|was|were|is|are|in|at|on|with|for|to)\b)"
 )
-"""What stands before this is not the adjective of a noun, as in "2023 winners" or "10 people"."""
+"""Lookahead after a number that does not count a noun, unlike "2023 winners" or "10 people"."""
 _DIGITS: Final = {**{digit: str(at) for at, digit in enumerate("〇一二三四五六七八九")}, "零": "0"}
 _CHINESE_NUMBER: Final = lazy_pattern(
     # Not the weekday of "周三", nor the tail of a longer number.
@@ -60,27 +60,27 @@ _TO: Final = r"(?:[-–—~]|to|until|till|through)"
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A time that stands in a text."""
+    """An expression of time in a text."""
 
     at: int
-    """Its first character."""
+    """Offset of its first character."""
     until: int
-    """The character behind it."""
+    """Offset behind its last character."""
     read: Callable[[datetime], Span]
-    """Says what it means on a day; raises ValueError or OverflowError when no calendar has such a time."""
+    """Resolves it as said on a given day; raises ValueError or OverflowError for a time that no calendar has."""
     floats: bool
-    """It is a date without a year: the last one is meant, seen from that day."""
+    """Whether it is a date without a year, which means the last such date before the given day."""
     bare: bool
-    """It is a month or a year and nothing else: a time only where its surroundings say so."""
+    """Whether it is a month or a year alone, which is a time only in certain contexts."""
 
 
 def readable(text: str) -> str:
-    """Write a text in the letters and digits in which times are looked for."""
+    """Normalise a text to the letters and digits that the patterns expect."""
     return _CHINESE_NUMBER.sub(_digits, " ".join(unicodedata.normalize("NFKC", text).split()))
 
 
 def dates_in(text: str) -> list[Named]:
-    """Find the times that a readable text names, in the text's order; none overlaps another."""
+    """Return the times that a normalised text names, in order; none overlaps another."""
     found, rest = [], text
     for forms, bare in ((_FORMS, False), (_BARE, True)):
         for pattern, read in forms:
@@ -89,13 +89,13 @@ def dates_in(text: str) -> list[Named]:
                 Named(match.start(), match.end(), partial(read, match), match.groupdict("").get("year") == "", bare)
                 for match in matches
             ]
-            if matches:  # What one form has read, a later, shorter one shall not read again.
+            if matches:  # A later, shorter form must not match what this one matched.
                 rest = pattern.sub(lambda match: " " * len(match[0]), rest)
     return sorted(found, key=lambda named: named.at)
 
 
 def _digits(match: re.Match[str]) -> str:
-    """Write a Chinese number below 100, or a year digit by digit, in digits."""
+    """Convert a Chinese number below 100, or a year written digit by digit, to digits."""
     tens, ten, ones = match[0].partition("十")
     if not ten:
         return "".join(_DIGITS[digit] for digit in tens) if len(tens) in {1, 4} else match[0]
@@ -132,12 +132,12 @@ def _month_number(name: str) -> int:
 
 
 def unit_of(text: str) -> str:
-    """Give what the word for a unit of time means: day, week, month or year."""
+    """Return the unit that a word names: day, week, month or year."""
     return _UNITS[text.lower()]
 
 
 def _unit(today: datetime, unit: str, back: int) -> Span:
-    """Give the day, week, month or year that is `back` before the one of today."""
+    """Return the day, week, month or year `back` units before the current one."""
     if unit == "day":
         return _day(today - timedelta(days=back))
     if unit == "week":
@@ -149,9 +149,9 @@ def _unit(today: datetime, unit: str, back: int) -> Span:
 
 
 def ago(today: datetime, unit: str, count: int) -> Span:
-    """Give the time around a count of units before today, or after it for a negative count.
+    """Return the time around `count` units before today; a negative count lies ahead.
 
-    The larger the unit, the less exactly people mean it.
+    The larger the unit, the wider the result: people mean "two months ago" less exactly than "two days ago".
     """
     start, end = _unit(today, unit, count)
     if unit == "week":
@@ -171,7 +171,7 @@ def _named_date(match: re.Match[str], today: datetime) -> Span:
 
 
 def _through(first: Span, last: str | None) -> Span:
-    """Stretch a day up to another of its month, if there is one."""
+    """Extend a day to a range that ends with another day of its month, if one is given."""
     return (first[0], first[0].replace(day=int(last)) + timedelta(days=1)) if last else first
 
 
@@ -225,7 +225,7 @@ def _weekend(match: re.Match[str], today: datetime) -> Span:
 
 
 def weekday_before(today: datetime, name: str) -> Span:
-    """Give the last day of such a name before today."""
+    """Return the last day of that name before today."""
     back = (today.weekday() - _DAYS.index(name.lower())) % 7 or 7
     return _day(today - timedelta(days=back))
 
@@ -241,7 +241,7 @@ def _days_back(days: int) -> Callable[[re.Match[str], datetime], Span]:
 
 
 def form(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern that looks for a time, whatever the case."""
+    """Return a pattern for a time that ignores case."""
     # With Unicode's rules for case "ſeven" and "fıve" match, which no table knows, and a month's name inside a Chinese
     # text has no word boundary.
     return lazy_pattern(pattern, re.IGNORECASE | re.ASCII)

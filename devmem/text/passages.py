@@ -12,7 +12,7 @@ PASSAGE_LENGTH: Final = 700
 
 
 def split_passages(text: str, limit: int = PASSAGE_LENGTH) -> list[str]:
-    """Give the passages of a text, each at most `limit` characters, without blank ones; a short text is one."""
+    """Return the passages of a text, each at most `limit` characters, without blank ones; a short text is one."""
     if len(text) <= limit:
         return [text] if text.strip() else []
     return [piece.strip() for piece in split_text(text, limit) if piece.strip()]

@@ -1,4 +1,4 @@
-"""What the words beside a date make of it: "before May", "since 2022", "the week after 8 May", "5月3日前一周"."""
+"""Times relative to a date: "before May", "since 2022", "the week after 8 May", "5月3日前一周"."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from devmem.text.patterns import lazy_pattern
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 _FEW: Final = 6
-""""A few days" and "the weeks after" are up to so many."""
+"""Number of units that "a few days" and "the weeks after" cover."""
 _SOON: Final = timedelta(days=14)
-""""Shortly before" is no longer than this, or than what it is before."""
+"""Longest time that "shortly before" covers, unless the date itself is longer."""
 _HALF_YEAR: Final = timedelta(days=182)
 _LOOKED_AT: Final = 80
-"""So many characters before a date are looked at."""
+"""Number of characters before a date in which a preposition is looked for."""
 ABOUT: Final = r"(?:(?:the|about|around|roughly|early|mid|late)[\s-]+|(?P<edge>end|start|beginning|middle)\s+of\s+)*"
-"""What may stand between a preposition and its date."""
+"""Words that may stand between a preposition and its date."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A time and the words that say it."""
+    """A resolved time and its place in the text."""
 
     at: int
-    """The first character."""
+    """Offset of the first character."""
     until: int
-    """The character behind the last one."""
+    """Offset behind the last character."""
     span: Span
 
 
 def related(text: str, named: Named, today: datetime) -> Reading | None:
-    """Give what a date and the words beside it mean; None when they only name it.
+    """Resolve a date together with the words beside it; None when these add nothing.
 
     Raises:
         ValueError, OverflowError: no calendar has such a time.
@@ -58,12 +58,12 @@ def related(text: str, named: Named, today: datetime) -> Reading | None:
 
 
 def in_front(pattern: re.Pattern[str], text: str, named: Named) -> re.Match[str] | None:
-    """Look for a pattern that ends where a date begins."""
+    """Match a pattern that ends where a date begins."""
     return pattern.search(text, max(0, named.at - _LOOKED_AT), named.at)
 
 
 def stands_alone(text: str, named: Named) -> bool:
-    """Tell a month or a year from a name ("by May Smith"), a verb ("may") or a count ("2000 people")."""
+    """Whether a month or a year is one, and not a name ("May Smith"), a verb ("may") or a count ("2000 people")."""
     if not named.bare:
         return True
     word = text[named.at : named.until]
@@ -83,7 +83,7 @@ def _open(match: re.Match[str], named: Named, today: datetime) -> Span | None:
 
 
 def _up_to(match: re.Match[str], named: Named, today: datetime) -> Span | None:
-    """Read "up to", which in "What was she up to last week?" stands before what is no date."""
+    """Resolve "up to" before a date; in "What was she up to last week?" it means something else."""
     dated = named.floats or _HAS_YEAR.search(match.string[named.at : named.until])
     return _open(match, named, today) if dated else None
 
@@ -136,7 +136,7 @@ _ENDS: Final = form(ENDS)
 _NAME: Final = form(r"['’]s\b|\s+(?!I\b)(?-i:[A-Z])")
 _HAS_YEAR: Final = lazy_pattern(r"\d{4}", re.ASCII)
 FROM: Final = form(rf"(?:\bfrom\s+{ABOUT}|(?:[从從]|(?<![来來])自)\s*)$")
-"""Ends with what begins a range."""
+"""Start of a range, before its first date."""
 _SIDE: Final = r"(?:(?P<before>before|prior\s+to|preceding|leading\s+up\s+to)|after|following)"
 _JUST: Final = r"(?:shortly|soon|right|just|immediately|directly)"
 _EDGE: Final = r"\s*的?(?P<edge>[底末初])?"
@@ -201,4 +201,4 @@ _ONWARD: Final[tuple[re.Pattern[str], _Read]] = (
     form(rf"\s*,?\s*(?P<since>on{ENDS}|(?:until|till)\s+now\b|to\s+(?:now|date|the\s+present)\b|开始|開始)"),
     _open,
 )
-"""What stands behind a date only after "from"."""
+"""Words that mean "since" behind a date that follows "from"."""

@@ -7,17 +7,17 @@ from typing import Final
 from devmem.text.patterns import lazy_pattern
 
 _END: Final = lazy_pattern(r"(?:[。！？；\n]|[.!?](?=\s)|[.!?][”’」』）\"')\]]+(?=\s))[。！？；.!?”’」』）\"')\]\s]*")
-"""Full-width ends and line ends always count; .!? only before white space, so that 3.14 and a.b/c?d stay whole."""
+"""Full-width marks and line breaks always end a sentence; .!? only before white space, as in 3.14 or a.b/c?d."""
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split the text after its sentence ends and the white space behind them; the pieces joined give the text back."""
+    """Split a text after each end of a sentence and the white space behind it; the pieces join to the text."""
     ends = [match.end() for match in _END.finditer(text)]
     return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True) if start < end]
 
 
 def shorten(text: str, limit: int, *, mark: str = "…") -> str:
-    """Keep whole sentences from the start, at most `limit` characters in all; `mark` says that something was cut.
+    """Keep whole sentences from the start, at most `limit` characters in all; `mark` shows that something was cut.
 
     A first sentence that is too long is cut at a word where one ends in its last third, else hard.
     """

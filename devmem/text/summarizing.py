@@ -1,8 +1,8 @@
-"""Summaries without a model: the sentences of a text that say most of it, in their order.
+"""Extractive summaries without a model: the most informative sentences of a text, in their order.
 
 The choice is that of SumBasic (Nenkova and Vanderwende, "The Impact of Frequency on Summarization", 2005): a sentence
-is worth the frequency of its words, and words that were chosen count less from then on, so that nothing is said twice.
-They count half here; squared as there, in short texts a greeting would be worth more than a second word on the topic.
+is worth the frequency of its words, and words that were chosen count less from then on, so that nothing is repeated.
+They count half here, not squared as there: in short texts a greeting would outweigh a second word on the topic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def count_words(text: str) -> int:
 
 
 def extract_summary(text: str, max_words: int) -> str:
-    """Give the sentences that say most of the text, at most `max_words` words of them, in their order.
+    """Return the most informative sentences of a text, in their order, at most `max_words` words in all.
 
     A text that is short enough comes back as it is; of a first sentence that is too long, its beginning.
     """

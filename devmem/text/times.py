@@ -1,6 +1,6 @@
 """The time that a question asks about, in English and Chinese: "last week", "before May 2023", "从五月到七月".
 
-All times are UTC. What is said of `now` is understood as one says it: "May" is the last May.
+All times are UTC and relative to `now`: "May" is the last May.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from devmem.text.relations import ABOUT, EARLIEST, FROM, LATEST, Reading, in_fro
 class Period:
     """From `start` on, before `end`: seconds since the epoch, UTC.
 
-    What is before a date begins with the year 1; what is after or since one ends with the year 9999, as plans may lie
+    A time before a date begins with the year 1; one after or since a date ends with the year 9999, as plans may lie
     ahead.
     """
 
@@ -29,18 +29,18 @@ class Period:
 
 
 def period_of(query: str, now: float) -> Period | None:
-    """Give the time that the query asks about; None when it names none, or several that do not touch.
+    """Return the time that the query asks about; None when it names none, or several that do not overlap.
 
     Args:
-        query: what is asked.
-        now: when it is asked, in seconds since the epoch.
+        query: the question.
+        now: time of the question, in seconds since the epoch.
     """
     if not _HINT.search(query):
         return None
     try:
         today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     except (ValueError, OverflowError, OSError):
-        # Milliseconds taken for seconds, say: what is asked is searched for without its time.
+        # For example milliseconds in the place of seconds: the search then goes without a time.
         return None
     found = [reading.span for reading in _readings(readable(query), today)]
     first = max((start for start, _ in found), default=EARLIEST)
@@ -54,7 +54,7 @@ _HINT: Final = lazy_pattern(
     r"\d|ago\b|day|night|morning|evening|afternoon|week|month|year|[天日晚早周月年]|星期|礼拜|" + "|".join(MONTHS),
     re.IGNORECASE,
 )
-"""Something of this is in every time that is named."""
+"""A cheap test that every question with a time passes."""
 _AND: Final = form(rf"\s*,?\s*and\s+{ABOUT}")
 _AND_CHINESE: Final = form(r"\s*[和与與跟及]\s*")
 _BETWEEN: Final = form(rf"\bbetween\s+{ABOUT}$")
@@ -62,7 +62,7 @@ _BETWEEN_CHINESE: Final = form(r"\s*之?[间間]")
 _TO: Final = form(rf"(?:\b(?:(?:up\s+)?to|until|till|through)\s+|[-–—~]\s*|(?:一?直)?[到至]\s*){ABOUT}$")
 _IN: Final = form(r"\b(?:in|during|of)\s+(?:(?:early|mid|late)\s+)?$")
 _APART: Final = 40
-"""From one end of a range to the other there are at most so many characters."""
+"""Maximum number of characters between the two dates of a range."""
 _SENTENCE_END: Final = lazy_pattern("[.?!;。？！；]")
 
 
@@ -115,7 +115,7 @@ def _is_range(text: str, first: Named, second: Named) -> bool:
 
 
 def _range(first: Named, second: Named, today: datetime) -> Span:
-    """Give the time from one date to another; one that has no year has that of the other."""
+    """Return the time from one date to another; a date without a year takes that of the other."""
     if second.floats and not first.floats:
         end = second.read(first.read(today)[0] + timedelta(days=364))
     else:

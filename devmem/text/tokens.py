@@ -1,4 +1,4 @@
-"""Estimating how many tokens a text costs a chat model, without its tokenizer."""
+"""Estimates of the number of tokens of a text, without the model's tokenizer."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def vocabulary(model_folder: Path) -> list[str]:
 
 @pytest.fixture
 def open_minilm() -> OpenMiniLM:
-    """Open a MiniLM that is loaded anew."""
+    """Open a MiniLM that is loaded again."""
 
     def opened(**params: Any) -> Embedder:
         return open_embedder(EmbeddingConfig(params=EmbeddingParams(**params)), shared=False)

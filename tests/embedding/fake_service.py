@@ -16,7 +16,7 @@ Request = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What the service says to one request."""
+    """Response of the service to one request."""
 
     body: Any
     """JSON value, or bytes that are sent as they are."""
@@ -25,19 +25,19 @@ class Answer:
 
 
 def vector_of(text: str, size: int = 8) -> list[float]:
-    """Give the vector that the service makes of `text`: not of unit length, another for each text."""
+    """Return the service's vector of `text`: not of unit length, a different one for each text."""
     return [float(x) for x in np.random.default_rng(list(text.encode())).normal(size=size) * 3]
 
 
 def embed(request: Request) -> Answer:
-    """Answer rightly."""
+    """Answer correctly."""
     size = request.get("dimensions", 8)
     rows = [{"index": i, "embedding": vector_of(text, size)} for i, text in enumerate(request["input"])]
     return Answer(body={"object": "list", "data": rows, "model": request["model"]})
 
 
 def failing(status: int, body: Any = None, **headers: str) -> Callable[[Request], Answer]:
-    """Answer with an error, and ask to be asked again at once."""
+    """Answer with an error, and ask for a retry at once."""
     said = {"error": {"message": "not today"}} if body is None else body
     return lambda request: Answer(status=status, body=said, headers={"retry-after-ms": "1", **headers})
 

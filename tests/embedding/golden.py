@@ -14,7 +14,7 @@ _FILE = Path(__file__).with_name("golden_minilm.json")
 
 
 def read_golden() -> tuple[list[str], Vector]:
-    """Give the texts and their vectors, shape (texts, 384)."""
+    """Return the texts and their vectors, shape (texts, 384)."""
     entries = json.loads(_FILE.read_text("utf-8"))
     rows = [np.frombuffer(base64.b64decode(entry["vector"]), dtype="<f4") for entry in entries]
     return [entry["text"] for entry in entries], np.stack(rows)

@@ -19,7 +19,7 @@ from devmem.text.passages import split_text
 
 
 class Recorder:
-    """Gives each text its own unit vector and remembers what it was asked."""
+    """Returns a unit vector of its own for each text, and records the texts."""
 
     identity = ModelIdentity(name="recorder", dimension=16)
 

@@ -1,4 +1,4 @@
-"""What the `local` provider says and knows without sentence-transformers; `test_local_model.py` runs a real model."""
+"""The `local` provider without sentence-transformers; `test_local_model.py` runs a real model."""
 
 from __future__ import annotations
 

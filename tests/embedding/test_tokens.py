@@ -132,6 +132,6 @@ def test_the_hash_embedder_gives_a_word_the_same_token_everywhere() -> None:
 def test_an_encoding_has_codes_for_every_passage() -> None:
     vectors, codes = np.eye(2, 16, dtype=np.float32), np.zeros((3, 2), dtype=np.uint8)
     assert PassageEmbeddings(vectors=vectors, tokens=(codes, codes)).tokens is not None
-    with pytest.raises(ValueError, match="2 passages with 1"):
+    with pytest.raises(ValueError, match="2 passages, but token codes of 1"):
         PassageEmbeddings(vectors=vectors, tokens=(codes,))
     assert PassageEmbeddings.of(vectors[0]).vectors.shape == (1, 16)

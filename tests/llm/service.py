@@ -11,7 +11,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What the service says to one request."""
+    """Response of the service to one request."""
 
     body: Any
     """JSON value, or bytes that are sent as they are."""
@@ -27,7 +27,7 @@ def answering(text: object) -> Reply:
 
 @dataclass
 class ChatService:
-    """Gives the replies in `script`, in order, and the last of them from then on."""
+    """Answers with the replies in `script`, in order, and with the last one from then on."""
 
     script: list[Reply] = field(default_factory=lambda: [answering("hello")])
     requests: list[dict[str, Any]] = field(default_factory=list)

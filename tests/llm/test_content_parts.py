@@ -1,4 +1,4 @@
-"""What of a message's attachments a chat model gets as parts of its content."""
+"""Attachments of messages as content parts for a chat model."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _READABLE: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked, and what answers it."""
+    """A question, and the turns or conversations that answer it."""
 
     text: str
     evidence: frozenset[str]

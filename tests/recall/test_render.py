@@ -41,7 +41,7 @@ def block(found: list[tuple[str, str]], language: str = "en", **item: object) ->
 
 
 def plain(text: str) -> str:
-    """What is left for the eye: folded, without invisible characters, disguises taken off."""
+    """Return the text as the eye sees it: folded, without invisible characters and lookalikes."""
     for _ in range(2):
         text = unicodedata.normalize("NFKC", text)
         kept = (char for char in text if char in "\n\t" or unicodedata.category(char) not in ("Cf", "Cc"))
@@ -52,7 +52,7 @@ def plain(text: str) -> str:
 
 
 def marks(text: str, language: str) -> tuple[list[str], int]:
-    """Give the block's start and end lines in order, and how many lines look like the head of a section or frame."""
+    """Return the block's start and end lines in order, and the number of lines that look like a heading or a frame."""
     lines = [re.sub(r"^\d+\. ", "", line).strip() for line in plain(text).split("\n")]
     edges = [plain(edge) for edge in MARKERS[language]]
     squeezed = ["".join(line.split()).casefold() for line in lines]

@@ -1,4 +1,4 @@
-"""What a chat model says, read as grades: in every form that models use, and refused where it is not clear."""
+"""Reading a chat model's grades: as JSON or line by line, and refused where they are not clear."""
 
 from __future__ import annotations
 
@@ -13,35 +13,20 @@ NOTES = 3
 @pytest.mark.parametrize(
     "answer",
     [
-        "1: 7\n2: 3",
-        "[1]: 7\n[2]: 3",
-        "[1] 7\n[2] 3",
-        "(1) 7\n(2) 3",
-        "**1**: 7\n**2**: 3",
-        "**1:** 7\n**2:** 3",
-        "1: **7**\n2: **3**",
-        "Note 1: 7\nNote [2]: 3",
-        "1: Grade 7\n2: Score: 3",
-        "1) 7/10\n2) 3 / 10",
-        "1. 7\n2. 3.0",
-        "1 - 7\n2 – 3",
-        "1 -> 7\n2 => 3",
-        "1 = 7\n2=3",
-        "1：7\n2：3",
-        "#1: 7\n* 2: 3",
-        "| 1 | 7 |\n| 2 | 3 |",
-        "| Note | Grade |\n|---|---|\n| 1 | 7 | \n| 2 | 3 |",
-        "1: 7, 2: 3",
-        "Grades: 1: 7; 2: 3.",
-        "Here are the grades for 3 notes:\n\n1: 7 - it says so\n2: 3 (hardly)\n",
-        "1: 7. It says so.\n2: 3 out of 10",
         '{"1": 7, "2": 3}',
         '{"1": "7/10", "2": 3.0, "comment": "fine"}',
         '{"grades": {"1": 7, "2": 3}}',
-        '[{"number": 1, "grade": 7}, {"number": 2, "grade": 3}]',
-        '[{"1": 7}, {"2": 3}]',
-        '{"number": 1, "grade": 7}\n{"number": 2, "grade": 3}',
-        'Sure:\n```json\n{"grades": [{"note": 1, "score": 7}, {"note": 2, "score": 3}]}\n```',
+        'Sure:\n```json\n{\n  "1": 7,\n  "2": 3\n}\n```\nNote 1 says it.',
+        "1: 7\n2: 3",
+        "[1]: 7\n[2]: 3",
+        "[1] 7\n(2) 3",
+        "**1**: 7\n**2:** 3",
+        "1: **7**\n2: **3**",
+        "Note 1: 7\nNote [2]: 3",
+        "1) 7/10\n2) 3 / 10",
+        "1. 7\n2. 3.0",
+        "1：7\n2：3",
+        "Here are the grades for 3 notes:\n\n1: 7\n2: 3\n",
     ],
 )
 def test_the_forms_of_grades(answer: str) -> None:
@@ -79,6 +64,9 @@ def test_the_same_grade_twice_is_one() -> None:
         "Note 1\nGrade: 7",
         "2024-05-01: 7",
         '{"1": 7, "2":',
+        '{"grades": []}',
+        '[{"number": 1, "grade": 7}]',
+        "{" * 100_000 + "}",
     ],
 )
 def test_no_grades(answer: str) -> None:
@@ -88,7 +76,7 @@ def test_no_grades(answer: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["7-8", "7 - 8", "7,5", "-3", "70", "7/5", "7/100", "7%", "2 cups of tea", "7 2: 3", "7 | 3"],
+    ["7-8", "7,5", "-3", "70", "7/5", "7/100", "7%"],
 )
 def test_what_is_no_grade_for_certain_is_refused(written: str) -> None:
     with pytest.raises(RerankerError, match="where a grade from 0 to 10 belongs"):
@@ -107,7 +95,7 @@ def test_numbers_from_0_are_refused(answer: str) -> None:
         read_grades(answer, NOTES)
 
 
-@pytest.mark.parametrize("answer", ["1: 7\n1: 3", '[{"1": 7}, {"1": 3}]', '{"1": 7, "1": 3}'])
+@pytest.mark.parametrize("answer", ["1: 7\n1: 3", '{"1": 7, "1": 3}'])
 def test_two_grades_for_one_note_are_refused(answer: str) -> None:
-    with pytest.raises(RerankerError, match=r"two grades|two values"):
+    with pytest.raises(RerankerError, match="two grades"):
         read_grades(answer, NOTES)

@@ -109,7 +109,7 @@ def test_no_text_is_too_strange(text: str, names: list[str]) -> None:
 
 
 def test_a_long_row_of_digits_takes_no_longer_than_other_texts() -> None:
-    """Reading it anew from every digit would take hours."""
+    """Reading it again from every digit would take hours."""
     digits = "7" * 300_000
     assert cues_of(digits) is Cue.NONE
     assert cues_of(f"{digits}年") is Cue.TELLS_WHEN

@@ -1,4 +1,4 @@
-"""What time a question names, said on Wednesday, 13 March 2024."""
+"""Times that a question names, said on Wednesday, 13 March 2024."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question means by before, since, between and the like, asked on Wednesday, 24 May 2023."""
+"""Times relative to a date (before, since, between), asked on Wednesday, 24 May 2023."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_what_only_looks_like_it(query: str, wanted: str | None) -> None:
 
 
 def test_a_day_without_a_year_that_ends_a_time_is_the_nearest() -> None:
-    """What is to be done by 30 May is asked before that day: the last one would hide it."""
+    """A question about a deadline of 30 May comes before that day: the last 30 May would hide it."""
     assert asked("What is to be done by 30 May?") == "..2023-05-30"
     assert asked("before December") == "..2022-11-30"
     assert asked("since 30 May") == "2022-05-30.."

@@ -1,4 +1,4 @@
-"""What runs the model, and the sizes of its layers."""
+"""The backend protocol, and the sizes of the model's layers."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class Backend(Protocol):
     """Runs the model on token ids; safe to call from several threads."""
 
     def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
-        """Give each text's token vectors, shape (its tokens, 384); no text is empty."""
+        """Return each text's token vectors, shape (its tokens, 384); no text is empty."""
         ...

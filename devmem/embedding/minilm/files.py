@@ -1,4 +1,4 @@
-"""Finds the official files of all-MiniLM-L6-v2 on this machine; nothing is ever fetched."""
+"""Locating and checking the official files of all-MiniLM-L6-v2 on this machine; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HELP = (
 
 
 def find_model(model_path: Path | None) -> Path:
-    """Give the folder that holds the model: `model_path`, or that of the installed package when it is None.
+    """Return the folder of the model: `model_path`, or that of the installed package when it is None.
 
     Raises:
         ModelNotFoundError: there is no such folder, or a file is missing from it.
@@ -64,12 +64,12 @@ def check_digest(path: Path, content: bytes | memoryview, official: str) -> None
 
 
 def weights_path(folder: Path) -> Path:
-    """Give the file of the weights in a model's folder."""
+    """Return the path of the weights in a model's folder."""
     return folder / _WEIGHTS
 
 
 def _packaged() -> Path:
-    # The package is not imported: its folder is all that is needed of it.
+    # The package is located, not imported: only its folder is needed.
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ModelNotFoundError(f"the embedding model all-MiniLM-L6-v2 is not on this machine. {_HELP}")

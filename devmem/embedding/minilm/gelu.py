@@ -14,7 +14,7 @@ _ROOT_HALF = np.float32(np.sqrt(0.5))
 
 
 def gelu(x: Vector) -> Vector:
-    """Give x times the normal distribution function of x, elementwise, as a new array; exact to 1e-6."""
+    """Return x times the normal distribution function of x, elementwise, as a new array; exact to 1e-6."""
     z = np.abs(x)
     z *= _ROOT_HALF
     t = z * _P

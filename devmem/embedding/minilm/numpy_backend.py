@@ -71,7 +71,7 @@ class NumpyBackend:
         self._layers = [_layer(weights, number) for number in range(LAYERS)]
 
     def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
-        """Give each text's token vectors, shape (its tokens, 384)."""
+        """Return each text's token vectors, shape (its tokens, 384)."""
         lengths = [len(ids) for ids in batch]
         ids = np.concatenate([np.asarray(ids, dtype=np.intp) for ids in batch])
         places = np.concatenate([np.arange(length) for length in lengths])
@@ -101,7 +101,7 @@ def _linear(rows: Vector, matrix: Vector, bias: Vector) -> Vector:
 
 
 def _attend(qkv: Vector, groups: Sequence[tuple[int, int]]) -> Vector:
-    """Let the tokens of each text look at one another; `groups` are (length, how many texts), in order."""
+    """Apply self-attention within each text; `groups` are (length, number of texts of that length), in order."""
     result = np.empty((len(qkv), WIDTH), dtype=np.float32)
     start = 0
     for length, count in groups:

@@ -45,7 +45,7 @@ class OnnxBackend:
         self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
     def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
-        """Give each text's token vectors, shape (its tokens, 384)."""
+        """Return each text's token vectors, shape (its tokens, 384)."""
         lengths = np.array([len(ids) for ids in batch], dtype=np.int32)
         ids = np.zeros((len(batch), lengths.max()), dtype=np.int32)
         for row, text in zip(ids, batch, strict=True):

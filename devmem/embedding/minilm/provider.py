@@ -24,11 +24,11 @@ _NAME = "all-MiniLM-L6-v2"
 _NAMES = (None, _NAME, f"sentence-transformers/{_NAME}")
 _MAX_TOKENS = 256
 _TOKENS_AT_ONCE = 512
-"""Of all texts in one run of the model; with more, intermediate results leave the CPU's cache."""
+"""Maximum number of tokens in one run of the model; with more, intermediate results leave the CPU's cache."""
 
 
 class Provider:
-    """Embeds with all-MiniLM-L6-v2; the files are looked for, checked and loaded at the first text."""
+    """Embeds with all-MiniLM-L6-v2; the files are located, checked and loaded at the first text."""
 
     def __init__(self, config: EmbeddingConfig) -> None:
         if config.model not in _NAMES:
@@ -42,11 +42,11 @@ class Provider:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name the model; both backends make the same vectors."""
+        """Identity of the model; both backends make the same vectors."""
         return ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH)
 
     def embed(self, texts: Sequence[str]) -> Vector:
-        """Embed the texts, shape (len(texts), 384); what goes beyond 256 tokens of a text is not seen.
+        """Embed the texts, shape (len(texts), 384); tokens beyond the first 256 of a text are ignored.
 
         Raises:
             ModelNotFoundError: the model's files are not on this machine.
@@ -66,7 +66,7 @@ class Provider:
         ]
 
     def _run(self, texts: Sequence[str]) -> Iterator[tuple[str, Vector]]:
-        """Give each text and its token vectors, shape (tokens, 384), in order."""
+        """Return each text with its token vectors, shape (tokens, 384), in order."""
         words, backend = self._load()
         tokens = [words.encode(text) for text in texts]
         hidden: dict[int, Vector] = {}
@@ -75,7 +75,7 @@ class Provider:
         return ((text, hidden[number]) for number, text in enumerate(texts))
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Give the texts' numbers in batches, the longest texts first, so that little is padded."""
+        """Return the texts' numbers in batches, the longest texts first, so that little is padded."""
         batch: list[int] = []
         for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
             longest = lengths[batch[0]] if batch else 0

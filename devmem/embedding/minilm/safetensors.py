@@ -1,4 +1,4 @@
-"""Reads the weights of a model from a `.safetensors` file that is mapped into memory, not copied."""
+"""Weights from a `.safetensors` file, mapped into memory and not copied."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LENGTH = 8
 def read_weights(path: Path) -> dict[str, Vector]:
     """Map the official weights into memory and give each float32 tensor under its name, read-only.
 
-    What is checked is what is used: the digest is taken of the mapped bytes themselves.
+    The digest is of the mapped bytes themselves, so the checked content is the content that is used.
 
     Raises:
         ModelDamagedError: the file is not the official one.
     """
     with path.open("rb") as file:
-        # An empty file cannot be mapped; reading it gives the same error as any other wrong content.
+        # An empty file cannot be mapped; reading it raises the same error as any other wrong content.
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b"")
     check_digest(path, mapped, WEIGHTS_SHA256)
     start = _LENGTH + int.from_bytes(mapped[:_LENGTH], "little")

@@ -31,11 +31,11 @@ _LONGEST_WORD = 100
 """Characters; a longer word is unknown."""
 
 _MEMO_WORDS = 50_000
-"""Words whose ids are kept; the memo starts anew beyond."""
+"""Maximum number of words whose ids are kept; beyond it the memo is cleared."""
 
 
 class _CharMap(dict[int, str]):
-    """What a character becomes, worked out when it is first met; made for `str.translate`."""
+    """Replacement of each character, computed when it is first met; a table for `str.translate`."""
 
     def __init__(self, rule: Callable[[str], str]) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class WordPiece:
     """Splits texts into the tokens of a BERT vocabulary; safe to use from several threads."""
 
     def __init__(self, vocabulary: Sequence[str], *, max_tokens: int) -> None:
-        """Take the tokens in the order of their ids, and the most ids of a text, [CLS] and [SEP] included."""
+        """Take the tokens in the order of their ids; `max_tokens` limits a text's ids, [CLS] and [SEP] included."""
         self._ids = {token: number for number, token in enumerate(vocabulary)}
         self._unknown, self._start, self._end = (self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
         self._room = max_tokens - 2
@@ -82,7 +82,7 @@ class WordPiece:
         self._memo: dict[str, list[int]] = {}
 
     def encode(self, text: str) -> list[int]:
-        """Give the ids of `text`, [CLS] first and [SEP] last; what does not fit is cut off."""
+        """Return the ids of `text`, [CLS] first and [SEP] last; the rest of a long text is cut off."""
         ids = [self._start]
         for word in self._words(text):
             ids += self._known(word)
@@ -93,7 +93,7 @@ class WordPiece:
         return ids
 
     def words(self, text: str) -> list[str]:
-        """Give the word of each token that `encode` gives, without [CLS] and [SEP]."""
+        """Return the word of each token that `encode` returns, without [CLS] and [SEP]."""
         found: list[str] = []
         for word in self._words(text):
             found += [word] * len(self._known(word))
@@ -102,7 +102,7 @@ class WordPiece:
         return found
 
     def is_known(self, word: str) -> bool:
-        """Say whether the vocabulary has pieces for a word."""
+        """Whether the vocabulary has pieces for a word."""
         return self._known(word) != [self._unknown]
 
     def _words(self, text: str) -> Iterator[str]:
@@ -122,7 +122,7 @@ class WordPiece:
         return ids
 
     def _pieces(self, word: str) -> list[int]:
-        """Cut off the longest known beginning until nothing is left; an unknown rest spoils the word."""
+        """Match the longest known prefix again and again; a word with an unknown rest is unknown."""
         whole = self._ids.get(word)
         if whole is not None:
             return [whole]

@@ -1,4 +1,4 @@
-"""What a store does with a reranker: which hits it reads, in what order they come, and what a failure costs."""
+"""A store with a reranker: which hits it reads, their order, and the effect of a failure."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_explaining_says_what_the_search_and_the_reranker_did(make: Make) -> Non
 
 
 def test_the_tokens_are_compared_before_the_reranker_reads(make: Make) -> None:
-    """What a reranker reads is what late interaction found: token codes are kept and count, as without it."""
+    """A reranker reads the hits of late interaction: token codes are kept and count, as without it."""
     store, reranker = make()
     plain, _ = make(type="late_interaction")
     without, _ = make(type="none")
@@ -216,7 +216,7 @@ def test_a_reranker_that_fails_costs_only_its_opinion(
     assert told in logged.message
 
 
-def test_what_failed_is_left_in_peace_longer_each_time(make: Make, clock: ManualClock) -> None:
+def test_a_reranker_that_failed_backs_off_longer_each_time(make: Make, clock: ManualClock) -> None:
     store, reranker = make()
     reranker.score = refused
     for pause in (5, 10, 20, 40, 80, 120, 120):
@@ -225,7 +225,7 @@ def test_what_failed_is_left_in_peace_longer_each_time(make: Make, clock: Manual
         clock.advance(pause - 0.5)
         told = store.explain(TEA).failure
         assert len(reranker.read) == before + 1
-        assert "is left in peace for another 1 s" in told
+        assert "backs off for another 1 s" in told
         assert "no scores today" in told
         clock.advance(0.5)
     reranker.score = lengths
