@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from devmem.stores.setup import StoreSetup
     from devmem.text.analysis import mostly_unspaced, query_terms
     from devmem.text.backoff import Backoff
+    from devmem.text.display import indented, one_line
     from devmem.text.frames import last_sender, strip_frames
     from devmem.text.sentences import shorten, split_sentences
     from devmem.text.summarizing import count_words, extract_summary
@@ -68,10 +69,12 @@ __all__ = [
     "embed_items",
     "estimate_tokens",
     "extract_summary",
+    "indented",
     "item_from",
     "last_sender",
     "load_item",
     "mostly_unspaced",
+    "one_line",
     "open_chat",
     "open_chat_model",
     "open_embedder",

@@ -23,6 +23,12 @@ def visible(text: str) -> str:
     return "".join(ascii(char)[1:-1] if is_control(char) else char for char in text.replace("\r\n", "\n"))
 
 
+def indented(text: str) -> str:
+    """Return the text with its lines after the first indented, so that none of them looks like a label or a turn."""
+    first, *more = text.strip().splitlines() or [""]
+    return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in more)])
+
+
 def one_line(text: str) -> str:
     """Return the text on one line."""
     return " ".join(visible(text).split())

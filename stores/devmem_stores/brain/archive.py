@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.messages import Message, Role, holds_message, item_to_message, message_to_item
-from devmem.stores import Provenance, SourceKind, item_from, shorten, skipped, strip_frames
+from devmem.stores import Provenance, SourceKind, indented, item_from, one_line, shorten, skipped, strip_frames
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.state import Entry, spoken
 
@@ -42,15 +42,18 @@ def item_of_exchange(payload: MemoryWritePayload, *, length: int, now: float) ->
     asked, answered = strip_frames(payload.inputs_text).strip(), payload.output_text().strip()
     if not asked and not answered:
         return skipped("neither the input nor the output has a text")
+    # Only the speakers stand at the left edge, so that no text forges a turn.
+    asked, answered = indented(asked), indented(answered)
     # What the one side leaves, the other may take.
     for_asked = max(length // 2, length - len(answered) - 20) if answered else length
     lines = [f"user: {shorten(asked, for_asked - 6)}"] if asked else []
-    speaker = f"{payload.source or 'assistant'}: "
+    speaker = f"{one_line(payload.source) or 'assistant'}: "
     if answered:
         room = length - sum(len(line) + 1 for line in lines) - len(speaker)
         lines.append(speaker + shorten(answered, max(room, 20)))
     item = item_from(payload, "\n".join(lines), created_at=now)
-    whole = payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked else None)
+    said = strip_frames(payload.inputs_text).strip()
+    whole = payload.input_snapshot or (MemoryContentSnapshot(text=said) if said else None)
     return replace(item, input_snapshot=whole, metadata={**item.metadata, KIND_KEY: "exchange"})
 
 

@@ -36,7 +36,10 @@ class ChatKey:
 
     def item_id(self, message_id: str) -> str:
         """Return the id of a message's item: chats may number their messages alike."""
-        return f"{self}:{escaped(message_id)}" if self.user or self.chat else message_id
+        if self.user or self.chat:
+            return f"{self}:{escaped(message_id)}"
+        # Without a colon it names no message of another chat; a percent sign would make two ids one.
+        return escaped(message_id) if ":" in message_id or "%" in message_id else message_id
 
 
 def escaped(part: str) -> str:

@@ -13,7 +13,7 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 from devmem import WriteOutcome
 from devmem.errors import MessageError
 from devmem.messages import Message, dump_message, load_message
-from devmem.stores import WriteStatus, skipped
+from devmem.stores import WriteStatus, indented, one_line, skipped
 
 FORMAT: Final = 1
 MARKS: Final = 8
@@ -125,8 +125,8 @@ class BrainState:
 
 
 def spoken(message: Message) -> str:
-    """Return a message as one line, with its speaker."""
-    return f"{message.source or message.role.value}: {message.text()}"
+    """Return a message after its speaker; only that stands at the left edge, so that no text forges a turn."""
+    return f"{one_line(message.source) or message.role.value}: {indented(message.text())}"
 
 
 def sequence_number(message_id: str) -> int | None:

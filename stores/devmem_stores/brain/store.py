@@ -122,7 +122,9 @@ class BrainMemory(CollectionMemory):
         if where != Filter(scope=where.scope, or_unbound=where.or_unbound, unbound=where.unbound):
             # Neither a summary nor a turn of a conversation is known to fit a filter by time, source or metadata.
             return related
-        key = self._meant(where)
+        key = self._chat_of(where)
+        if key is None:
+            return related
         state = self.brain(key.user, key.chat).snapshot()
         # An item keeps two messages at most.
         entries = state.entries[-2 * query.top_k - self.config.keep_messages :]
@@ -136,10 +138,18 @@ class BrainMemory(CollectionMemory):
         )
         return replace(related, hits=tuple(hits))
 
-    def _meant(self, where: Filter) -> ChatKey:
-        """Return the conversation that a query is about: that of the newest item that it may see."""
+    def _chat_of(self, where: Filter) -> ChatKey | None:
+        """Return the conversation that a query is about: that of the newest item that it may see.
+
+        None when the filter admits only a part of a conversation, such as the messages of one agent: the summary and
+        the latest turns are of all.
+        """
         own = self.recent(1, replace(where, or_unbound=False)) or self.recent(1, where)
-        return ChatKey.of(own[0].scope if own else where.scope)
+        scope = own[0].scope if own else where.scope
+        part = where.scope
+        if part.agent or part.trace or part.run or (part.session and scope.conversation):
+            return None
+        return ChatKey.of(scope)
 
     def _similar(self, items: list[MemoryItem], query: MemoryQuery) -> list[MemoryItem]:
         """Leave out items that are known to be less similar than the query wants."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmem.stores import shorten
+from devmem.stores import indented, shorten
 
 
 def summarize_exchange(asked: str, answered: str, limit: int) -> str:
@@ -11,7 +11,7 @@ def summarize_exchange(asked: str, answered: str, limit: int) -> str:
     Both sides are always there: the shorter takes what it needs of its half and leaves the rest to the other. A side's
     lines after its first are indented: only the labels stand at the left edge, so no text passes for the other side.
     """
-    labelled = (("Input: ", _indented(asked)), ("Output: ", _indented(answered)))
+    labelled = (("Input: ", indented(asked)), ("Output: ", indented(answered)))
     sides = [(label, text) for label, text in labelled if text]
     room = limit - sum(len(label) for label, _ in sides) - max(len(sides) - 1, 0)
     lengths = [len(text) for _, text in sides]
@@ -21,8 +21,3 @@ def summarize_exchange(asked: str, answered: str, limit: int) -> str:
     else:
         limits = [room] * len(sides)
     return "\n".join(label + shorten(text, most) for (label, text), most in zip(sides, limits, strict=True))
-
-
-def _indented(text: str) -> str:
-    first, *more = text.strip().splitlines() or [""]
-    return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in more)])
