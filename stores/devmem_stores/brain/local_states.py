@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeVar
@@ -13,14 +13,30 @@ from devmem_stores.brain.errors import CacheUnavailableError
 
 T = TypeVar("T")
 
-_SCHEMA: Final = """
+_SCHEMA: Final = (
+    """
 CREATE TABLE IF NOT EXISTS states (
     key TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
     waiting INTEGER NOT NULL,
     body BLOB NOT NULL
 ) WITHOUT ROWID
-"""
+""",
+    """
+CREATE TABLE IF NOT EXISTS deletions (
+    key TEXT NOT NULL,
+    item TEXT NOT NULL,
+    PRIMARY KEY (key, item)
+) WITHOUT ROWID
+""",
+    """
+CREATE TABLE IF NOT EXISTS checked (
+    number INTEGER PRIMARY KEY CHECK (number = 0),
+    item TEXT NOT NULL,
+    stored_at REAL NOT NULL
+)
+""",
+)
 _BUSY_SECONDS: Final = 30.0
 
 
@@ -32,6 +48,24 @@ class Stored:
     version: int
     waiting: bool
     """Whether Redis does not have it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """An item that is being deleted and has to leave the state of its conversation too."""
+
+    key: str
+    item: str
+    """Id of the item; empty for the whole conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The item up to which every message is known to be in the state of its conversation."""
+
+    item: str
+    stored_at: float
+    """Seconds since the epoch."""
 
 
 class LocalStates(Protocol):
@@ -51,6 +85,26 @@ class LocalStates(Protocol):
         """Return all keys, or those that wait for Redis."""
         ...
 
+    def record(self, deletions: Sequence[Deletion]) -> None:
+        """Record deletions before they begin, durably."""
+        ...
+
+    def recorded(self) -> list[Deletion]:
+        """Return the deletions that were recorded and not finished."""
+        ...
+
+    def finish(self, deletions: Sequence[Deletion]) -> None:
+        """Forget deletions that are finished."""
+        ...
+
+    def watermark(self) -> Watermark | None:
+        """Return the watermark of the last check; None before the first one."""
+        ...
+
+    def set_watermark(self, watermark: Watermark) -> None:
+        """Replace the watermark."""
+        ...
+
     def close(self) -> None:
         """Release the resources."""
         ...
@@ -62,6 +116,8 @@ class StatesInProcess:
     def __init__(self) -> None:
         self.place = "this process's memory"
         self._states: dict[str, Stored] = {}
+        self._deletions: dict[Deletion, None] = {}
+        self._watermark: Watermark | None = None
         self._lock = threading.Lock()
 
     def get(self, key: str) -> Stored | None:
@@ -87,6 +143,30 @@ class StatesInProcess:
         """Return all keys, or those that wait for Redis."""
         with self._lock:
             return [key for key, stored in self._states.items() if stored.waiting or not waiting]
+
+    def record(self, deletions: Sequence[Deletion]) -> None:
+        """Record deletions before they begin."""
+        with self._lock:
+            self._deletions |= dict.fromkeys(deletions)
+
+    def recorded(self) -> list[Deletion]:
+        """Return the deletions that were recorded and not finished."""
+        with self._lock:
+            return list(self._deletions)
+
+    def finish(self, deletions: Sequence[Deletion]) -> None:
+        """Forget deletions that are finished."""
+        with self._lock:
+            for deletion in deletions:
+                self._deletions.pop(deletion, None)
+
+    def watermark(self) -> Watermark | None:
+        """Return the watermark of the last check."""
+        return self._watermark
+
+    def set_watermark(self, watermark: Watermark) -> None:
+        """Replace the watermark."""
+        self._watermark = watermark
 
     def close(self) -> None:
         """Do nothing."""
@@ -118,7 +198,8 @@ class StatesInFile:
             self._file.chmod(0o600)
             opened.execute("PRAGMA journal_mode = WAL")
             opened.execute(f"PRAGMA synchronous = {self._durability.upper()}")
-            opened.execute(_SCHEMA)
+            for statement in _SCHEMA:
+                opened.execute(statement)
         except (sqlite3.Error, OSError):
             opened.close()
             raise
@@ -147,9 +228,46 @@ class StatesInFile:
             "list the conversations", lambda db: [row[0] for row in db.execute(query, (int(waiting),)).fetchall()]
         )
 
+    def record(self, deletions: Sequence[Deletion]) -> None:
+        """Record deletions before they begin; durable when it returns."""
+        statement = "INSERT INTO deletions (key, item) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        self._run("record a deletion", lambda db: _run_each(db, statement, deletions))
+
+    def recorded(self) -> list[Deletion]:
+        """Return the deletions that were recorded and not finished."""
+        rows = self._run("read the deletions", lambda db: db.execute("SELECT key, item FROM deletions").fetchall())
+        return [Deletion(*row) for row in rows]
+
+    def finish(self, deletions: Sequence[Deletion]) -> None:
+        """Forget deletions that are finished."""
+        statement = "DELETE FROM deletions WHERE key = ? AND item = ?"
+        self._run("finish a deletion", lambda db: _run_each(db, statement, deletions))
+
+    def watermark(self) -> Watermark | None:
+        """Return the watermark of the last check; None before the first one."""
+        row = self._run("read the watermark", lambda db: db.execute("SELECT item, stored_at FROM checked").fetchone())
+        return None if row is None else Watermark(*row)
+
+    def set_watermark(self, watermark: Watermark) -> None:
+        """Replace the watermark."""
+        statement = "INSERT OR REPLACE INTO checked (number, item, stored_at) VALUES (0, ?, ?)"
+        values = (watermark.item, watermark.stored_at)
+        self._run("keep the watermark", lambda db: db.execute(statement, values))
+
     def close(self) -> None:
         """Release the file."""
         with self._lock:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+
+
+def _run_each(db: sqlite3.Connection, statement: str, deletions: Sequence[Deletion]) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        db.executemany(statement, [(deletion.key, deletion.item) for deletion in deletions])
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

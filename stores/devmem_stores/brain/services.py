@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Final, Protocol
 
 from devmem import Filter, MemoryItem, Scope, WriteOutcome
@@ -13,11 +14,13 @@ from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import LlmTasks
+from devmem_stores.brain.local_states import LocalStates, Watermark
 from devmem_stores.brain.state import BrainState, Entry, with_entries
 from devmem_stores.brain.state_store import StateStore
 from devmem_stores.brain.summarizer import Summarizer
 
 _LOOKED_THROUGH: Final = 200
+_FIRST_PAGE: Final = 64
 
 
 class Archive(Protocol):
@@ -44,6 +47,7 @@ class Services:
     config: BrainConfig
     archive: Archive
     states: StateStore
+    local: LocalStates
     compressor: Compressor
     summarizer: Summarizer
     llm_tasks: LlmTasks
@@ -81,7 +85,8 @@ class Services:
     def catch_up(self) -> None:
         """Add the items stored last to their conversations, where a process died before it could."""
         missed: dict[ChatKey, list[MemoryItem]] = {}
-        for item in reversed(self.archive.recent(self.config.max_messages)):
+        unchecked = self._unchecked(self.local.watermark())
+        for item in reversed(unchecked):
             if was_said(item):
                 missed.setdefault(ChatKey.of(item.scope), []).append(item)
         for key, items in missed.items():
@@ -90,3 +95,18 @@ class Services:
                 continue
             entries = [entry for item in items for entry in entries_of(item)]
             self.states.update(key, partial(with_entries, entries=entries))
+        if unchecked:
+            self.local.set_watermark(Watermark(unchecked[0].id, unchecked[0].created_at))
+
+    def _unchecked(self, watermark: Watermark | None) -> list[MemoryItem]:
+        """Return the items stored since the watermark, newest first; before the first check only the latest."""
+        if watermark is None:
+            return self.archive.recent(self.config.max_messages)
+        limit = _FIRST_PAGE
+        while True:
+            page = self.archive.recent(limit)
+            new = list(takewhile(lambda item: item.id != watermark.item, page))
+            if len(new) < len(page) or len(page) < limit:
+                # Also where the item of the watermark was deleted.
+                return [item for item in new if item.created_at >= watermark.stored_at]
+            limit *= 4

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import Unique
@@ -16,10 +18,11 @@ from devmem_stores.brain.brain import Brain
 from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.deletion import emptied, without
+from devmem_stores.brain.errors import BrainCacheError
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.language_model import LanguageModel
 from devmem_stores.brain.llm_tasks import LlmTasks
-from devmem_stores.brain.local_states import LocalStates, StatesInFile, StatesInProcess
+from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInFile, StatesInProcess
 from devmem_stores.brain.recall import composed, latest_items, summary_item
 from devmem_stores.brain.redis_cache import RedisCache
 from devmem_stores.brain.services import Services
@@ -27,6 +30,8 @@ from devmem_stores.brain.state import BrainState
 from devmem_stores.brain.state_store import StateStore
 from devmem_stores.brain.summarizer import Summarizer
 from devmem_stores.brain.text_windows import split_texts
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class BrainMemory(CollectionMemory):
@@ -54,7 +59,8 @@ class BrainMemory(CollectionMemory):
         self.config = config = setup.config_as(BrainConfig)
         redis = RedisCache(config.redis, clock=setup.monotonic) if config.redis else None
         prefix = (config.redis.prefix if config.redis else None) or self.name
-        self._states = StateStore(self.name, redis, self._local_states(), prefix=prefix)
+        self._local = self._local_states()
+        self._states = StateStore(self.name, redis, self._local, prefix=prefix)
         llm = config.llm_model
         model = LanguageModel(lambda: setup.open_chat(llm), llm.params) if llm else None
         summarizer = Summarizer(model, window=config.window, language=config.language)
@@ -63,6 +69,7 @@ class BrainMemory(CollectionMemory):
             config=config,
             archive=self,
             states=self._states,
+            local=self._local,
             compressor=Compressor(config, self._states, summarizer, setup.monotonic),
             summarizer=summarizer,
             llm_tasks=LlmTasks(model, config.language),
@@ -91,7 +98,11 @@ class BrainMemory(CollectionMemory):
     def load(self) -> None:
         """Open the items, and finish what an earlier process left unfinished; Redis may be down."""
         super().load()
-        self._services.catch_up()
+        try:
+            self._finish_deletions()
+            self._services.catch_up()
+        except BrainCacheError as error:
+            _LOG.warning("memory store %r: what an earlier process left unfinished stays so: %s", self.name, error)
         self._states.flush()
 
     def save(self) -> None:
@@ -164,23 +175,22 @@ class BrainMemory(CollectionMemory):
         if ids is None and where is None:
             return 0
         found = self.get(ids) if ids is not None else list(self.collection.scan(where))
-        count = super().delete(ids=ids, where=where)
-        self._forget(found)
-        return count
+        with self._deleting(found):
+            return super().delete(ids=ids, where=where)
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Forget all but the newest items, and those that are too old, and the summaries made of them."""
         found = list(self.collection.scan())
-        count = super().trim(keep=keep, stored_before=stored_before)
-        self._forget(found)
-        return count
+        old = [item for item in found if stored_before is not None and item.created_at < stored_before]
+        first = found[: max(len(found) - keep, 0)] if keep is not None else []
+        with self._deleting([*{item.id: item for item in (*old, *first)}.values()]):
+            return super().trim(keep=keep, stored_before=stored_before)
 
     def clear(self) -> int:
         """Forget everything."""
-        count = super().clear()
-        for key in self._states.known():
-            self.brain(key.user, key.chat).forget(emptied)
-        return count
+        known = self._states.known()
+        with self._deleting(list(self.collection.scan()), [Deletion(str(key), "") for key in known]):
+            return super().clear()
 
     def compress(self) -> int:
         """Summarize all but the latest messages of every conversation; return the number of messages.
@@ -190,15 +200,53 @@ class BrainMemory(CollectionMemory):
         """
         return sum(self.brain(key.user, key.chat).compress() for key in self._states.known())
 
-    def _forget(self, candidates: Iterable[MemoryItem]) -> None:
-        """Remove deleted items from their conversations."""
-        by_key: dict[ChatKey, set[str]] = {}
-        for item in candidates:
-            by_key.setdefault(ChatKey.of(item.scope), set()).add(item.id)
-        for key, ids in by_key.items():
-            gone = ids - {item.id for item in self.get(sorted(ids))}
-            if gone:
+    @contextmanager
+    def _deleting(self, items: Sequence[MemoryItem], chats: Sequence[Deletion] = ()) -> Iterator[None]:
+        """Remove items from their conversations after they were deleted; a kill in between is made up for later.
+
+        The deletion is recorded before it begins, so that nothing that was to be forgotten stays in a summary.
+        """
+        deletions = [*(Deletion(str(ChatKey.of(item.scope)), item.id) for item in items), *chats]
+        recorded = self._recorded(deletions)
+        try:
+            yield
+        finally:
+            # Where deleting failed, only what is gone leaves its conversation.
+            self._forget(deletions)
+            if recorded:
+                self._local.finish(deletions)
+
+    def _recorded(self, deletions: Sequence[Deletion]) -> bool:
+        """Record deletions; return False where the file of the states cannot be used."""
+        try:
+            self._finish_deletions()
+            self._local.record(deletions)
+        except BrainCacheError as error:
+            _LOG.warning("memory store %r: a kill would leave the deletion unfinished: %s", self.name, error)
+            return False
+        return True
+
+    def _finish_deletions(self) -> None:
+        """Finish the deletions that an earlier process, or an earlier call that failed, began."""
+        if recorded := self._local.recorded():
+            super().delete(ids=[deletion.item for deletion in recorded if deletion.item])
+            self._forget(recorded)
+            self._local.finish(recorded)
+
+    def _forget(self, deletions: Iterable[Deletion]) -> None:
+        """Remove deleted items from their conversations; those that are still there stay."""
+        by_key: dict[str, set[str]] = {}
+        for deletion in deletions:
+            by_key.setdefault(deletion.key, set()).add(deletion.item)
+        for name, ids in by_key.items():
+            key = ChatKey.parse(name)
+            there = {item.id for item in self.get(sorted(ids))}
+            # Meanwhile others may have said something in a conversation that was cleared.
+            whole = "" in ids and not self.collection.count()
+            if gone := ids - there - {""}:
                 self.brain(key.user, key.chat).forget(self._without(gone))
+            if whole:
+                self.brain(key.user, key.chat).forget(emptied)
 
     def _without(self, gone: set[str]) -> Callable[[BrainState], BrainState]:
         return lambda state: without(state, gone, self._services.entries)

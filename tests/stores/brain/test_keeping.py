@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from devmem.errors import MessageError
 from devmem.messages import AIMessage, Message, Role
 from devmem.stores import ChatReply, ChatRequest, Provenance, SourceKind, WriteStatus
 from devmem.testing import FailingChat
-from devmem_stores.brain.errors import BrainFallbackError, BrainIncompleteError, CacheUnavailableError
+from devmem_stores.brain import BrainMemory
+from devmem_stores.brain.errors import BrainBusyError, BrainFallbackError, BrainIncompleteError, CacheUnavailableError
 
 from .conftest import MakeBrain
 from .redis_server import RedisServer
@@ -175,6 +177,76 @@ def test_forgetting_by_scope_by_age_and_all(make_brain: MakeBrain) -> None:
     assert not ann.is_history_available
     assert ann.get_knowledge() == ""
     assert make_brain().brain("ann", "c").history == []
+
+
+class Killed(BaseException):
+    """Ends a call where a kill would."""
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda store: store.delete(ids=[f"ann:c:m{n}" for n in range(12)]),
+        lambda store: store.trim(keep=0),
+        lambda store: store.clear(),
+    ],
+    ids=["delete", "trim", "clear"],
+)
+def test_deletion_that_was_killed_halfway_is_finished_at_the_next_open(
+    forget: Callable[[BrainMemory], int], make_brain: MakeBrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The items were gone, and the summary that agents are shown had their text."""
+    store = make_brain()
+    brain = store.brain("ann", "c")
+    for n in range(12):
+        brain.add_talk(Message(f"secret {n}", id=f"m{n}", created_at=1e9 + n))
+    assert "secret 0" in brain.historical_summary
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BrainMemory, "_forget", killed)
+        with pytest.raises(Killed):
+            forget(store)
+    assert store.count_memories() == 0
+    assert "secret" in brain.snapshot().whole_text()
+    again = make_brain().brain("ann", "c")
+    assert again.snapshot().whole_text() == ""
+    assert again.add_talk("go on").status is WriteStatus.STORED
+    assert make_brain().brain("ann", "c").snapshot().whole_text() == "user: go on"
+
+
+def test_deletion_that_failed_halfway_is_finished_by_the_next(
+    make_brain: MakeBrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_brain()
+    brain = store.brain("ann", "c")
+    for n in range(3):
+        brain.add_talk(Message(f"secret {n}", id=f"m{n}"))
+    with monkeypatch.context() as patch:
+        patch.setattr(BrainMemory, "_forget", lambda *_: (_ for _ in ()).throw(BrainBusyError("brain", 1)))
+        with pytest.raises(BrainBusyError):
+            store.delete(ids=["ann:c:m0"])
+    assert store.delete(ids=["ann:c:m0"]) == 0
+    assert contents(brain.history) == ["secret 1", "secret 2"]
+
+
+def test_message_is_found_again_however_many_others_were_written_since(make_brain: MakeBrain) -> None:
+    """A process died between item and state, and others went on in conversations of their own."""
+    store = make_brain(max_messages=2)
+    brain = store.brain("ann", "c")
+    brain.add_talk("first")
+    scope = Scope(user="ann", conversation="c")
+    item = store.compose(MemoryWritePayload(inputs_text="lost", scope=scope))
+    assert isinstance(item, MemoryItem)
+    make_brain(max_messages=2)
+    store.add_item(item)
+    for n in range(100):
+        store.add_item(replace(item, id=f"other {n}", scope=Scope(user="bob", conversation="c")))
+    store.close()
+    again = make_brain(max_messages=2)
+    assert contents(again.brain("ann", "c").history) == ["first", "lost"]
 
 
 def test_many_threads_in_one_conversation(make_brain: MakeBrain) -> None:
