@@ -47,7 +47,7 @@ class Memory(MemoryReader):
     """
 
     def __init__(self, store: MemoryBase, *, boundary: Boundary | None = None) -> None:
-        """Put the face on an opened store; `boundary` is the part of it that the handle reaches."""
+        """Wrap an opened store; `boundary` limits the handle to a part of it."""
         super().__init__(store, boundary or Boundary())
         self._closed = False
 

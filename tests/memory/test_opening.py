@@ -139,7 +139,7 @@ def test_a_closed_memory_says_so(file: Path) -> None:
         memory.add("too late")
 
 
-def test_the_face_can_be_put_on_a_store_that_is_open(file: Path) -> None:
+def test_a_store_that_is_open_can_be_wrapped(file: Path) -> None:
     with devmem.open(file, embedding=None) as memory:
         assert devmem.Memory(memory.store).add("one") in memory
 
