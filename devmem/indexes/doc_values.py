@@ -78,11 +78,11 @@ class DocValues:
     """Columns over items that are known by their row in the database. Not thread-safe but for its views.
 
     Items are added in any order; within a conversation they are linked in the order of their rows. The room of removed
-    items is given back when they are as many as the others; positions change then, but not those of a view.
+    items is freed when they are as many as the others; positions change then, but not those of a view.
     """
 
     least_removed: ClassVar[int] = 1024
-    """Number of removed items below which their room is not given back."""
+    """Number of removed items below which their room is not freed."""
 
     def __init__(self) -> None:
         self._rows = RowColumn()
@@ -273,7 +273,7 @@ class DocValues:
         return restored
 
     def _compact(self) -> None:
-        """Give back the room of removed items."""
+        """Free the room of removed items."""
         if not self._rows.dead:
             return
         kept = self._rows.live

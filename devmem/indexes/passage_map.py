@@ -18,12 +18,12 @@ from devmem.ranking.groups import ranges
 class PassageMap:
     """Passages and their items' rows, sorted. Not thread-safe but for its views.
 
-    What has the higher row has the higher passages, so both columns ascend together. The room of removed ones is given
-    back when they are as many as the others.
+    What has the higher row has the higher passages, so both columns ascend together. The room of removed ones is freed
+    when they are as many as the others.
     """
 
     least_removed: ClassVar[int] = 1024
-    """Number of removed passages below which their room is not given back."""
+    """Number of removed passages below which their room is not freed."""
 
     def __init__(self) -> None:
         self._passages: Rows = np.empty(0, dtype=np.int64)
@@ -79,7 +79,7 @@ class PassageMap:
             self._compact()
 
     def _compact(self) -> None:
-        """Give back the room of removed passages."""
+        """Free the room of removed passages."""
         known = self._rows[: self._used]
         kept = ~np.isin(known, np.concatenate(self._removed))
         self._passages, self._rows = self._passages[: self._used][kept], known[kept]

@@ -1,4 +1,4 @@
-"""Ranking candidates: fusing, late interaction, evidence, diversity; plain arrays, no I/O."""
+"""Ranking of candidates: fusion, late interaction, features, diversity; plain arrays, no I/O."""
 
 from devmem.ranking.conversations import ConversationBreakdown, first_mentions, nearness, score_conversations
 from devmem.ranking.fusion import Weights, fuse

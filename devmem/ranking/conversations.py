@@ -1,7 +1,6 @@
-"""How much speaks for a conversation: its best item, and what its items say together.
+"""Scores of conversations: of the best item, and of all items together.
 
-The weights were chosen on conversations between people and checked with conversations, and then the choice itself, left
-out (`tools.bench`).
+The weights were chosen on conversations between people, and checked by leaving conversations out (`tools.bench`).
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ FIRST_MENTION: Final = 0.15
 NEAR_IN_TIME: Final = 0.20
 STRETCH: Final = 0.45
 _AS_WELL: Final = 0.12
-"""A conversation says a word as well as another whose match is better by less than this."""
+"""A conversation matches a token as well as another whose match is better by less than this."""
 _COMPARED: Final = 256
-"""Conversations are compared with so many of the best."""
+"""Number of best conversations that all are compared with."""
 _TOLD_WITHIN: Final = 7 * DAY
-"""People tell of what happened for some time: after so long it counts a third."""
+"""People talk of an event for some time: after seven days it counts a third."""
 
 
 def first_mentions(matches: Scores, weights: Scores, times: Column) -> Column:
-    """Give how far each conversation is the first to speak of what is asked: from near 0 to 1.
+    """Return how far each conversation is the first one that mentions the query's tokens: from near 0 to 1.
 
-    Later ones that only come back to it match as well, word by word.
+    Later ones that only come back to the subject match as well, word by word.
 
     Args:
         matches: the best match of each of the query's tokens in each conversation, the best conversation first; shape
             (tokens, conversations).
-        weights: what each token counts, shape (tokens,).
-        times: when each conversation took place, in any unit, shape (conversations,).
+        weights: of the tokens, shape (tokens,).
+        times: of the conversations, in any unit, shape (conversations,).
     """
     compared = slice(None, _COMPARED)
     earlier = times[np.newaxis, compared] < times[:, np.newaxis]
@@ -49,11 +48,11 @@ def first_mentions(matches: Scores, weights: Scores, times: Column) -> Column:
 
 
 def nearness(times: Column, period: tuple[float, float]) -> Column:
-    """Give 1 for what took place in a period, less the later it was, and 0 for what was before: from there nobody knew.
+    """Return 1 for a conversation within a period, less the later it was, and 0 for one before it, which cannot know.
 
     Args:
-        times: when each conversation took place, seconds since the epoch, shape (conversations,).
-        period: from and until, seconds since the epoch.
+        times: of the conversations, seconds since the epoch, shape (conversations,).
+        period: start and end, seconds since the epoch.
     """
     start, end = period
     return np.where(times < start, 0.0, np.exp(-np.maximum(times - end, 0.0) / _TOLD_WITHIN))
@@ -61,7 +60,7 @@ def nearness(times: Column, period: tuple[float, float]) -> Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConversationBreakdown:
-    """What speaks for each of n conversations, arrays of shape (n,)."""
+    """Score contributions of n conversations, arrays of shape (n,)."""
 
     best: Column
     """Score of its best item."""
@@ -69,12 +68,12 @@ class ConversationBreakdown:
     in_time: Column
     stretch: Column
     scores: Column
-    """What they are ordered by: the sum, or for the conversation of the best item more than all others have."""
+    """The sum; for the conversation of the best item raised above all others."""
 
     def parts(self, at: int) -> dict[str, float]:
-        """Give what one conversation's score is the sum of, by name, without what is 0.
+        """Return the addends of one conversation's score that are not 0, by name.
 
-        `leads` is what the conversation of the best item gets so that it comes first.
+        `leads` is added to the conversation of the best item so that it comes first.
         """
         summed = {
             "best": self.best[at],
@@ -87,12 +86,12 @@ class ConversationBreakdown:
 
 
 def score_conversations(best: Column, first: Column, near: Column, stretch: Column) -> ConversationBreakdown:
-    """Weigh what speaks for each conversation; the one with the best item comes first, whatever speaks for others.
+    """Return the scores of conversations; the one with the best item comes first, whatever the others' sums.
 
     Args:
-        best: score of its best item.
-        first: as `first_mentions` gives it.
-        near: as `nearness` gives it; 0 when no time is asked for.
+        best: score of each one's best item.
+        first: result of `first_mentions`.
+        near: result of `nearness`; 0 when the query names no time.
         stretch: cosine of the query and the stretch of talk that is nearest to it.
     """
     first_mention, in_time, talk = FIRST_MENTION * first, NEAR_IN_TIME * near, STRETCH * stretch

@@ -1,4 +1,4 @@
-"""Not saying the same twice: near-duplicates, and maximal marginal relevance."""
+"""Near-duplicates, and maximal marginal relevance."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from devmem.text.analysis import terms
 from devmem.text.patterns import lazy_pattern
 
 _DAY: Final = 86_400
-# A word goes on behind a hyphen, a dot or an apostrophe, as it does for full-text search.
+# A word continues after a hyphen, a dot or an apostrophe, as for full-text search.
 _INITIAL: Final = lazy_pattern(r"(?<!\w)(?<!\w[.\-'])[b-su-zB-SU-Z0-9_]")
 _PLAIN: Final = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "..."})
 _NEGATED: Final = lazy_pattern(r"n't\b", re.IGNORECASE)
 _FOREIGN_MARK: Final = lazy_pattern(r"[^\w\x00-\x7f]")
 _SIGN: Final = lazy_pattern(r"'(?:d|ll|ve|re)\b|(?<![\w-])-(?=\d)|(?<=\w )A\b|[#%+<=>$€£]|[^\w\s\x00-\x7f]")
-"""What full-text search passes over and what makes a difference all the same."""
+"""Signs that full-text search ignores although they make a difference."""
 _SMALL: Final = frozenset({"a", "an", "the"})
 """Not all stop words: "our tea" is not "their tea"."""
 
 
 def sameness(item: MemoryItem) -> tuple[object, ...]:
-    """Give what two items share that say the same: who says it, the day of what they tell of, every word but articles.
+    """Return a key that is equal for items that say the same: speaker, day of the event, every word but articles.
 
     Punctuation, capitals and inflection of the summary do not count; numbers, names, pronouns, negations, symbols and
-    the order of words do, and so does all that the snapshots say or show beside it: a summary may be only the start.
+    the order of words do, and so does everything that the snapshots have beside it: a summary may be only the start.
     """
     words, signs = _words(item.content_summary)
     day = None if item.event_time is None else item.event_time // _DAY
     speaker = item.metadata.get("speaker")
     who = (item.scope.user, item.scope.agent, speaker if isinstance(speaker, str) else None)
-    # A text without words, an emoji say, is the same as itself alone.
+    # A text without words, such as an emoji, equals only itself.
     said = words or item.content_summary.strip()
     return who, day, said, signs, _beside(item, item.input_snapshot, item.output_snapshot)
 
 
 def initials(item: MemoryItem) -> str | None:
-    """Give what items of the same `sameness` share too and what is found ten times as fast.
+    """Return a coarser key than `sameness` that takes a tenth of the time: items of the same `sameness` share it.
 
-    It is the first letters of the words, which no inflection changes, without those that an article begins with; None
-    for words of another alphabet.
+    It is made of the first letters of the words, which no inflection changes, without those that an article begins
+    with; None for words of another alphabet.
     """
     text = _plain(item.content_summary)
     if not text.isascii():
@@ -55,7 +55,7 @@ def initials(item: MemoryItem) -> str | None:
 
 
 def _plain(summary: str) -> str:
-    """Write marks as a typewriter does, and negations out: full-text search drops the end of "isn't"."""
+    """Replace typographic marks by ASCII and write negations out: full-text search drops the end of "isn't"."""
     if summary.isascii():
         return _NEGATED.sub(" not", summary) if "'" in summary else summary
     return _NEGATED.sub(" not", summary.translate(_PLAIN))
@@ -63,7 +63,7 @@ def _plain(summary: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _words(summary: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the words that count, and the signs."""
+    """Return the words that count, and the signs."""
     plain = _plain(summary)
     said = tuple(terms(plain))
     signs = tuple(sign.lower() for sign in _SIGN.findall(plain) if not _is_punctuation(sign))
@@ -75,7 +75,7 @@ def _is_punctuation(sign: str) -> bool:
 
 
 def _beside(item: MemoryItem, *snapshots: MemoryContentSnapshot | None) -> tuple[str, ...]:
-    """Give what the snapshots hold that the summary does not: their words, and their attachments by a digest."""
+    """Return what the snapshots have beyond the summary: their words, and a digest of their attachments."""
     found: list[str] = []
     for snapshot in snapshots:
         if snapshot is not None and snapshot.text.strip() not in item.content_summary:
@@ -86,14 +86,14 @@ def _beside(item: MemoryItem, *snapshots: MemoryContentSnapshot | None) -> tuple
 
 
 def diversified(scores: NDArray[np.float64], vectors: Vector, limit: int, diversity: float) -> list[int]:
-    """Choose candidates one by one, each for its score and against its likeness to those that were chosen.
+    """Choose candidates one by one, by score and by dissimilarity to those already chosen.
 
-    Maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), over scores that are stretched to 0..1.
+    Maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), over scores normalized to 0..1.
 
     Args:
         scores: shape (n,).
-        vectors: of unit length, shape (n, dimension); a row of zeros is like nothing.
-        limit: how many to choose.
+        vectors: of unit length, shape (n, dimension); a row of zeros is similar to none.
+        limit: maximum number of candidates.
         diversity: 0 chooses by score alone, 1 by difference alone.
 
     Returns:

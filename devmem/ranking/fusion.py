@@ -1,4 +1,4 @@
-"""Putting the signals of a search together into one score."""
+"""Fusion of the two signals of candidates into one score."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """How much meaning and words count; each is normalised over the candidates first."""
+    """Weights of meaning and words, each of which is normalized over the candidates first."""
 
     similarity: float = 0.5
     lexical: float = 0.5
 
 
 def _spread(values: Scores, known: NDArray[np.bool_]) -> Scores:
-    """Stretch the known values to 0..1; unknown ones count as the lowest."""
+    """Return the known values normalized to 0..1; unknown ones count as the lowest."""
     if not known.any():
         return np.zeros_like(values)
     low, high = values[known].min(), values[known].max()
@@ -29,12 +29,12 @@ def _spread(values: Scores, known: NDArray[np.bool_]) -> Scores:
 
 
 def fuse(similarity: Scores, lexical: Scores, weights: Weights) -> Scores:
-    """Score candidates by a weighted sum of their signals, each stretched to 0..1 over the candidates.
+    """Return a weighted sum of the candidates' signals, each normalized to 0..1 over the candidates.
 
     Args:
         similarity: cosine of each candidate, NaN where it has no embedding; shape (n,).
         lexical: BM25 of each candidate, 0 where no word occurs; shape (n,).
-        weights: what each signal counts; only their ratio matters.
+        weights: of the signals; only their ratio matters.
 
     Returns:
         Scores from 0 to 1, shape (n,).
@@ -44,7 +44,7 @@ def fuse(similarity: Scores, lexical: Scores, weights: Weights) -> Scores:
     if known.any():
         parts.append((weights.similarity, _spread(similarity, known)))
     if (lexical > 0).any():
-        # From 0, not from the lowest: a candidate without any of the words has nothing to be stretched from.
+        # Normalized from 0, not from the lowest: 0 is the score of a candidate with none of the words.
         parts.append((weights.lexical, lexical / lexical.max()))
     total = sum(weight for weight, _ in parts)
     if not total:

@@ -1,4 +1,4 @@
-"""Runs of equal neighbours in an array: the passages of an item, the items of a conversation."""
+"""Groups of equal neighbours in an array: the passages of an item, the items of a conversation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ Places = NDArray[np.int64]
 
 
 def group_starts(owner: Places) -> Places:
-    """Give where each run begins, shape (runs,); none in an empty array."""
+    """Return the place where each group begins, shape (groups,)."""
     return np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else owner
 
 
 def rank_in_group(owner: Places) -> Places:
-    """Give each element's place within its run, from 0."""
+    """Return each element's place within its group, from 0."""
     starts = group_starts(owner)
     return np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the numbers of some ranges, one range after the other: `counts` numbers from each of the starts on."""
+    """Return the numbers of some ranges, joined: `counts` numbers from each of the starts on."""
     return np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)

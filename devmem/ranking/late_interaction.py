@@ -26,21 +26,21 @@ _SIGN_SHARE: Final = np.sqrt(2 / np.pi)
 
 _BITS: Final = 4
 _LARGEST: Final = 3.0
-"""Steps reach up to so many times the root mean square of a vector's components; the few beyond take the last one."""
+"""Range of the steps in root mean squares of a vector's components; the few beyond it take the last step."""
 _CODE_BYTES: Final = 64
 """FAISS compares codes of 64 bytes four times as fast as those of 48."""
 _BLOCK: Final = 8192
 _LEAST_WEIGHT: Final = 0.12
-"""Tokens of words so common that they weigh less than this part of the heaviest tell texts apart no better."""
+"""Tokens that weigh less than this share of the heaviest are left out: common words do not tell texts apart."""
 _MOST_TOKENS: Final = 24
-"""Of a long question so many tokens are compared, those of the rarest words."""
+"""Maximum number of tokens of a query that are compared, those of the rarest words."""
 
 Scores = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QueryTokens:
-    """The query's tokens and what each of them counts."""
+    """The query's tokens and their weights."""
 
     vectors: Vector
     """Rows of unit length, shape (tokens, dimension)."""
@@ -48,12 +48,12 @@ class QueryTokens:
     """Add up to 1, shape (tokens,)."""
 
     def best_matches(self, codes: TokenCodes, counts: Sequence[int] | NDArray[np.int64]) -> Scores:
-        """Estimate the cosine of each query token and the token of each text that is nearest to it.
+        """Estimate the cosine of each query token and its nearest token in each text.
 
         Args:
             codes: of the tokens of all texts, one text after the other; rows may be longer than the codes, as
-                `widened` gives them.
-            counts: how many tokens each text has; none is without any.
+                `widened` makes them.
+            counts: number of tokens of each text, at least 1.
 
         Returns:
             shape (query tokens, texts).
@@ -67,7 +67,7 @@ class QueryTokens:
         return np.asarray(products / (np.sqrt(dimension) * _SIGN_SHARE), dtype=np.float32)
 
     def _distances(self, codes: TokenCodes) -> NDArray[np.int32]:
-        """Give the Hamming distances of each query token's bits, the higher bits weighing more, and each token."""
+        """Return the Hamming distances between each query token's bits and each token, higher bits weighted more."""
         compare = _hamming()
         tokens, bits = len(self.vectors), self._bits
         total = np.empty((tokens, len(codes)), dtype=np.int32)
@@ -84,7 +84,7 @@ class QueryTokens:
 
     @cached_property
     def _levels(self) -> tuple[NDArray[np.uint8], Vector]:
-        """Give the step that each component falls on, and each token's length of a step."""
+        """The step of each component, and the length of a step for each token."""
         spread = np.linalg.norm(self.vectors, axis=1, keepdims=True) / np.sqrt(np.float32(self.vectors.shape[1]))
         largest = np.minimum(np.abs(self.vectors).max(axis=1, keepdims=True), _LARGEST * spread)
         last = (1 << _BITS) - 1
@@ -93,18 +93,18 @@ class QueryTokens:
 
     @cached_property
     def _bits(self) -> TokenCodes:
-        """Give the bits of the levels, the lowest first, shape (tokens * bits, bytes)."""
+        """Bits of the levels, the lowest first, shape (tokens * bits, bytes)."""
         levels, _ = self._levels
         taken = (levels[:, np.newaxis, :] >> np.arange(_BITS, dtype=np.uint8)[:, np.newaxis]) & 1
         return widened(np.packbits(taken.reshape(-1, levels.shape[1]), axis=1))
 
     def score(self, matches: Scores) -> Scores:
-        """Give the weighted mean of the query tokens' matches, shape (texts,)."""
+        """Return the weighted mean of the query tokens' matches, shape (texts,)."""
         return self.weights @ matches
 
 
 def widened(codes: TokenCodes) -> TokenCodes:
-    """Give the codes with zeros up to the length that is compared fastest; those that have it as they are."""
+    """Return the codes padded with zeros to the length that is compared fastest."""
     width = code_width(codes.shape[1])
     if codes.shape[1] == width:
         return np.ascontiguousarray(codes)
@@ -114,12 +114,12 @@ def widened(codes: TokenCodes) -> TokenCodes:
 
 
 def code_width(width: int) -> int:
-    """Give the length in bytes of the widened form of a code of `width` bytes."""
+    """Return the length in bytes of the padded form of a code of `width` bytes."""
     return -(-width // _CODE_BYTES) * _CODE_BYTES
 
 
 def _hamming() -> Callable[[TokenCodes, TokenCodes, NDArray[np.int32]], None]:
-    """Give what fills its last argument with the Hamming distances of two arrays of codes."""
+    """Return a function that fills its last argument with the Hamming distances of two arrays of codes."""
     import faiss
 
     raw: Any = faiss.hammings  # type: ignore[attr-defined] # FAISS's stubs do not know it.
@@ -132,12 +132,12 @@ def _hamming() -> Callable[[TokenCodes, TokenCodes, NDArray[np.int32]], None]:
 
 
 def weigh(vectors: Vector, frequencies: Sequence[int], texts: int) -> QueryTokens | None:
-    """Weigh each of a query's tokens by how rare its word is among the texts; None for a query without tokens.
+    """Return a query's tokens weighted by the rarity of their words among the texts; None for a query without tokens.
 
     Args:
         vectors: of the query's tokens, shape (tokens, dimension).
-        frequencies: in how many texts the word of each token occurs; -1 for what is no word and counts nothing.
-        texts: how many there are.
+        frequencies: number of texts with the word of each token; -1 for what is no word and counts nothing.
+        texts: number of texts.
     """
     known = np.array(frequencies, dtype=np.float64)
     weights = np.where(known >= 0, np.log1p(texts / (np.maximum(known, 0) + 1)), 0.0)

@@ -1,7 +1,8 @@
-"""How much speaks for a candidate: its own match, what its conversation lends it, and what its text is.
+"""Scores of candidates: of their own match, of their conversation, and of properties of their text.
 
-Each part is a plain addend, so a hit's score can be taken apart. The weights were fitted by softmax regression over
-turns of conversations between people and with an assistant, and checked on conversations left out (`tools.bench`).
+Each contribution is a plain addend, so that a hit's score can be explained. The weights were fitted by softmax
+regression over turns of conversations between people and with an assistant, and checked on conversations left out
+(`tools.bench`).
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from devmem.ranking.options import Ranking
 Column = NDArray[np.float64]
 
 OFFSET: Final = 0.25
-"""Token-by-token match that any two texts have."""
+"""Late-interaction score of any two texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """Signals of n candidates, arrays of shape (n,); an absent signal is 0."""
+    """Features of n candidates, arrays of shape (n,); an absent one is 0."""
 
     match: Column
-    """Late interaction, or what stands for it: about 0.2 for anything, 0.7 for the same."""
+    """Late interaction, or a substitute: about 0.2 for any text, 0.7 for the same text."""
     coverage: Column
-    """BM25 of the best passage as a share of what the query's words could give at most, 0 to 1."""
+    """BM25 score of the best passage as a share of the maximum for the query's words, 0 to 1."""
     brevity: Column
-    """1 for a short text, less the longer it is: a long one stands for itself."""
+    """1 for a short text, less the longer it is: a long one needs no context."""
     thread: NDArray[np.int64]
     """Number of the conversation; -1 for none."""
     speaker: Column
-    """1 for what somebody said whom the query names, -1 for what others said, 0 when it names nobody."""
+    """1 for a speaker whom the query names, -1 for others, 0 when it names nobody."""
     tells_when: Column
-    """1 when the query asks for a time and the text tells one."""
+    """1 when the query asks for a time and the text names one."""
     only_asks: Column
     """Brevity of a text that ends in a question."""
     in_time: Column
-    """1 for what happened in the time that the query names."""
+    """1 for an event in the period that the query names."""
     recency: Column
     importance: Column
 
@@ -64,7 +65,7 @@ _BEST_OF_CONVERSATION: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScoreBreakdown:
-    """What each signal adds to a candidate's score, arrays of shape (n,)."""
+    """Contribution of each feature to the scores of n candidates, arrays of shape (n,)."""
 
     match: Column
     lexical: Column
@@ -80,14 +81,14 @@ class ScoreBreakdown:
     features: Features
     """The features that the parts were computed from."""
     late_interaction: Column
-    """The token-by-token match; NaN for a candidate that has none."""
+    """Late-interaction score; NaN for a candidate that has none."""
 
     def total(self) -> Column:
-        """Add the parts up."""
+        """Return the sums."""
         return np.asarray(sum(getattr(self, name) for name in _PARTS), dtype=np.float64)
 
     def parts(self, at: int) -> dict[str, float]:
-        """Give the parts of one candidate that are not 0, by name."""
+        """Return the contributions of one candidate that are not 0, by name."""
         found = {name: float(getattr(self, name)[at]) for name in _PARTS}
         return {name: value for name, value in found.items() if value}
 
@@ -96,7 +97,7 @@ _PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name 
 
 
 def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
-    """Turn the candidates' signals into what each adds to the score."""
+    """Return the contribution of each feature to the candidates' scores, without those of their context."""
     lent = 1.0 if ranking.context else 0.0
     conversation = WEIGHTS.conversation * best_of_thread(np.maximum(of.match - OFFSET, 0), of.thread)
     conversation += WEIGHTS.conversation_words * best_of_thread(of.coverage, of.thread)
@@ -118,12 +119,12 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
 
 
 def add_context(breakdown: ScoreBreakdown, window: Column, answered: Column) -> ScoreBreakdown:
-    """Add what the turns around a candidate lend it.
+    """Return the scores with the contributions of the turns around the candidates.
 
     Args:
         breakdown: the scores without context.
-        window: what late interaction gains when the turns around count too; it counts for short texts.
-        answered: similarity of the long text that follows: an answer speaks for its question.
+        window: growth of the late-interaction score when the turns around count too; it counts for short texts.
+        answered: similarity of the long text that follows: a long answer scores for its question.
     """
     return replace(
         breakdown,
@@ -133,11 +134,11 @@ def add_context(breakdown: ScoreBreakdown, window: Column, answered: Column) -> 
 
 
 def best_of_thread(values: Column, thread: NDArray[np.int64]) -> Column:
-    """Give each candidate the mean of the three best values of its conversation, missing ones counting 0.
+    """Return for each candidate the mean of the three best values of its conversation, missing ones counting 0.
 
     Args:
         values: shape (n,).
-        thread: which conversation each is of, -1 for none; shape (n,).
+        thread: number of each one's conversation, -1 for none; shape (n,).
     """
     if (thread < 0).all():
         return np.zeros_like(values)

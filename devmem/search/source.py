@@ -1,4 +1,4 @@
-"""What a search needs of a database."""
+"""The protocol between the search pipeline and a database."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def conversation_of(entry: DocEntry) -> tuple[str | None, ...] | None:
 
 
 class Thrifty(DocValues):
-    """Gives room back at once."""
+    """Frees room at once."""
 
     least_removed = 0
 
@@ -165,7 +165,7 @@ def neighbours_in(plain: list[DocEntry]) -> list[list[int | None]]:
 
 @given(operations=OPERATIONS, kind=st.sampled_from([DocValues, Thrifty]))
 def test_neighbours_are_those_of_a_list(operations: list[Operation], kind: type[DocValues]) -> None:
-    """What was around a deleted item becomes neighbours; each view keeps those of its moment."""
+    """The items around a deleted one become neighbours; each view keeps those of its moment."""
     for doc_values, plain in applied(operations, kind)[2]:
         assert neighbours(doc_values, plain, None) == neighbours_in(plain)
 

@@ -17,7 +17,7 @@ STEPS = st.integers(1, 3)
 
 
 def numbered(batches: list[list[int]], step: int) -> list[list[tuple[int, int]]]:
-    """Give passages and rows as a database numbers them, with gaps where items were deleted at once."""
+    """Return passages and rows as a database numbers them, with gaps where items were deleted at once."""
     passage, row = 0, 0
     found = []
     for batch in batches:
@@ -69,7 +69,7 @@ def test_the_passages_of_rows(batches: list[list[int]], step: int, data: st.Data
 
 
 class Thrifty(PassageMap):
-    """Gives room back at once."""
+    """Frees room at once."""
 
     least_removed = 0
 

@@ -70,7 +70,7 @@ def test_what_is_searched(summary: str, asked: str | None, answered: str | None,
 
 
 def test_who_spoke_is_no_word_of_the_text() -> None:
-    """What `from_messages` puts before a message's text is not searched; the word itself is."""
+    """The label that `from_messages` puts before a message's text is not searched; the word itself is."""
     shot = "(user) the user wants tea\n(assistant) here it is"
     assert passages_of(item("x", shot)) == ["x\n\nthe user wants tea\nhere it is"]
     assert passages_of(item("see (user) here")) == ["see (user) here"]

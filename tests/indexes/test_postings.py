@@ -134,7 +134,7 @@ def zipf(chance: np.random.Generator, count: int, length: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def large() -> PostingsIndex:
-    """So many texts that they are in several runs, and that lists are skipped."""
+    """Enough texts for several segments, and for lists to be skipped."""
     return indexed(zipf(np.random.default_rng(1), 60_000, 12), step=1000)
 
 
@@ -169,7 +169,7 @@ def test_deleted_rows_leave_the_statistics() -> None:
 
 @given(documents=DOCUMENTS, query=QUERIES, data=st.data())
 def test_restoring(documents: list[str], query: str, data: st.DataObject) -> None:
-    """What is restored can be searched, added to and deleted from."""
+    """A restored index can be searched, added to and deleted from."""
     cut = data.draw(st.integers(0, len(documents)))
     index = PostingsIndex.restore(indexed(documents[:cut], step=3).parts())
     rest = range(cut, len(documents))

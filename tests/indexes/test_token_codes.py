@@ -14,7 +14,7 @@ from devmem.ranking import code_width
 
 WIDTH = 4
 KEPT = 10
-"""So many passages of 3 tokens fit into the cache."""
+"""Number of passages of 3 tokens that fit into the cache."""
 
 
 class Database:

@@ -1,4 +1,4 @@
-"""What speaks for a conversation beside its best item."""
+"""Score contributions of a conversation beside its best item."""
 
 from __future__ import annotations
 

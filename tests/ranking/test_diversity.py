@@ -1,4 +1,4 @@
-"""What says the same is recognised, and what says something else is not; diverse hits differ."""
+"""Near-duplicates are recognized, and nothing else is taken for one; diverse hits differ."""
 
 from __future__ import annotations
 

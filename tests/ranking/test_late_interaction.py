@@ -13,7 +13,7 @@ SIZES = st.lists(st.integers(1, 150), min_size=1, max_size=8)
 
 
 def codes_of(texts: list[np.ndarray]) -> tuple[np.ndarray, list[int]]:
-    """Give the signs of each text's token vectors, and how many tokens each has."""
+    """Return the signs of each text's token vectors, and how many tokens each has."""
     return np.packbits(np.concatenate(texts) > 0, axis=1), [len(text) for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""What was committed to a SQLite database since the indexes were last brought up to date, also by other processes.
+"""Following a SQLite database: applying to the indexes what was committed since, also by other processes.
 
 New items and passages are found by their numbers, which commit in order since SQLite has one writer at a time;
 deletions and embeddings made later through the `changes` table. A follower that missed too much (the table was pruned,

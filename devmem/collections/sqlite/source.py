@@ -1,4 +1,4 @@
-"""What a search needs of a SQLite database."""
+"""The `SearchSource` of a SQLite database."""
 
 from __future__ import annotations
 

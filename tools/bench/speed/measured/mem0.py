@@ -12,7 +12,7 @@ from tools.bench.speed.measured.measuring import answer, arguments, ask_all, rea
 
 
 class Known:
-    """Gives the vectors that are known, in the place of mem0's embedding model."""
+    """Returns precomputed vectors in place of mem0's embedding model."""
 
     config = None
 
@@ -20,12 +20,12 @@ class Known:
         self._vectors = vectors
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:  # noqa: ARG002 - as mem0 calls it
-        """Give the vector of a text."""
+        """Return the vector of a text."""
         found: list[float] = self._vectors[text].tolist()
         return found
 
     def embed_batch(self, texts: Sequence[str], memory_action: str | None = None) -> list[list[float]]:
-        """Give the vectors of texts."""
+        """Return the vectors of texts."""
         return [self.embed(text, memory_action) for text in texts]
 
 
