@@ -19,6 +19,10 @@ _PASSAGES_PASSED_ON: Final = 5
 """Maximum number of passages of an answer to nodes that quoted some already."""
 _PASSAGE_LENGTH: Final = 400
 """Characters."""
+_RELATED: Final = 0.2
+"""Least cosine of an item that shares no word with the question; unrelated texts mostly have less."""
+_LENT: Final = 0.1
+"""Least score contribution of the turns around such an item."""
 _NOT_ASKED: Final = frozenset({"memory", "workflow"})
 """Sources of messages that hold no question: the block of memories, and the prompts of a node."""
 _LABEL: Final = lazy_pattern(r"^(?:Input|Output|输入|输出)[:：]", re.MULTILINE)
@@ -63,12 +67,17 @@ def _question(said: Sequence[Message], quotations: Sequence[Quotation]) -> str:
 
 
 def _fits(hit: Hit, wanted: set[str]) -> bool:
-    """Whether an item adds something to the question, and was found for it or shares a word with it."""
+    """Whether an item adds something to the question, and shares a word, meaning or context with it."""
     said = set(query_terms(_LABEL.sub(" ", f"{hit.item.content_summary}\n{hit.passage or ''}")))
     if said and said <= wanted:
         return False
-    only_recent = hit.recency is not None and hit.similarity is None and hit.lexical is None and hit.rerank is None
-    return not only_recent or _shared(said, wanted) > 0
+    if _shared(said, wanted) > 0:
+        return True
+    if hit.similarity is None and hit.lexical is None:
+        # Without a signal to judge by, a store is trusted, unless it returns its last items whatever is asked.
+        return hit.recency is None
+    lent = sum(hit.parts.get(part, 0.0) for part in ("window", "answered"))
+    return (hit.similarity or 0.0) >= _RELATED or lent >= _LENT
 
 
 def _shared(said: set[str], wanted: set[str]) -> float:

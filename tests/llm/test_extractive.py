@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from devmem import Hit, MemoryItem
@@ -127,7 +129,19 @@ def test_a_recent_entry_that_nobody_searched_for_is_quoted_only_if_it_fits() -> 
     assert reply_to(question, recalled=board).text.splitlines()[1:] == ["- Ann drinks oolong."]
 
 
-def test_an_item_that_was_found_by_its_meaning_is_quoted_without_a_shared_word() -> None:
-    hit = Hit(item=MemoryItem(content_summary="Slugs."), score=0.4, similarity=0.3, lexical=0.0, recency=1.0)
+@pytest.mark.parametrize(
+    ("fits", "signals"),
+    [
+        (True, {"similarity": 0.3, "lexical": 0.0, "recency": 1.0}),
+        (True, {"similarity": 0.1, "lexical": 0.0, "recency": 1.0, "parts": {"window": 0.2}}),
+        (False, {"similarity": 0.1, "lexical": 0.0, "recency": 1.0, "parts": {"match": 0.2, "window": 0.02}}),
+        (False, {"lexical": 0.0, "recency": 1.0}),
+        (True, {}),
+    ],
+)
+def test_an_item_without_a_shared_word_is_quoted_for_its_meaning_or_its_context(
+    fits: bool, signals: dict[str, Any]
+) -> None:
+    hit = Hit(item=MemoryItem(content_summary="Slugs."), score=0.4, **signals)
     question = Message(role=Role.USER, content="What eats vegetables?", source="user")
-    assert reply_to(question, recalled=(hit,)).text.endswith("- Slugs.")
+    assert reply_to(question, recalled=(hit,)).text.endswith("- Slugs.") == fits
