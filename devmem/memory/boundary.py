@@ -75,6 +75,17 @@ class Boundary:
     def _outside(self, part: str, wanted: object) -> ScopeError:
         return ScopeError(f"this handle reaches {self.describe()}; it was asked for {part} {wanted!r}")
 
+    def matching(self, parts: ScopeParts, where: Filter | None = None) -> Filter:
+        """Return the filter of one call, whose user may also be named in the filter `where`.
+
+        Raises:
+            ScopeError: it would reach beyond this boundary.
+            ValueError: a part is not a name.
+        """
+        if where is not None and where.scope.user is not None and parts.get("user") is None:
+            parts = {**parts, "user": where.scope.user}
+        return self.narrowed(parts).filter(where)
+
     def filter(self, where: Filter | None = None) -> Filter:
         """Return the filter that lets through what is within reach and matches `where`.
 

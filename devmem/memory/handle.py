@@ -181,14 +181,14 @@ class Memory(MemoryReader):
         if not ids and filtered == Filter() and all(value is None for value in scope.values()):
             raise ValueError("say what to forget: ids, a scope, or a filter (user=devmem.ANY alone forgets everything)")
         # An id is exact: it needs no user beside it.
-        boundary = self._boundary if ids and not scope else self._boundary.narrowed(scope)
-        matching = boundary.filter(filtered)
+        exact = bool(ids) and not scope
+        matching = self._boundary.filter(filtered) if exact else self._boundary.matching(scope, filtered)
         if not ids and isinstance(self.store, CollectionMemory):
             return self.store.count_memories(matching) if dry_run else self.store.delete(where=matching)
         now = self._clock()
-        candidates = self.store.get(list(dict.fromkeys(ids))) if ids else every_item(self.store, matching)
+        candidates = self.store.get(_checked_ids(ids)) if ids else every_item(self.store, matching)
         found = [item.id for item in candidates if matching.admits(item, now)]
-        return len(found) if dry_run or not found else self.store.delete(ids=found)
+        return len(found) if dry_run or not found else self.store.delete(ids=found, where=matching)
 
     def close(self) -> None:
         """Finish what waits and release the files; a scoped handle leaves the memory open.
@@ -250,3 +250,17 @@ class Memory(MemoryReader):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+
+def _checked_ids(ids: Iterable[object]) -> list[str]:
+    """Return each id once.
+
+    Raises:
+        TypeError: one is not text; a list of ids needs a star before it.
+    """
+    found: dict[str, None] = {}
+    for one in ids:
+        if not isinstance(one, str):
+            raise TypeError(f"an id is text, not {type(one).__name__}; several ids are forget(*ids)")
+        found[one] = None
+    return list(found)

@@ -59,9 +59,7 @@ class MemoryReader:
             ScopeError: the scope is out of reach.
             CollectionError: the memory cannot be read.
         """
-        matching = self._boundary.narrowed(scope).filter(
-            make_filter(where, metadata=metadata, after=after, before=before)
-        )
+        matching = self._boundary.matching(scope, make_filter(where, metadata=metadata, after=after, before=before))
         asked = MemoryQuery(
             text=query,
             top_k=limit,
@@ -85,12 +83,12 @@ class MemoryReader:
         self, limit: int = 10, *, where: Filter | None = None, **scope: Unpack[ScopeParts]
     ) -> list[MemoryRecord]:
         """Return what was stored last, newest first."""
-        matching = self._boundary.narrowed(scope).filter(where)
+        matching = self._boundary.matching(scope, where)
         return [record_of(item) for item in self.store.recent(limit, matching) if in_scope(item, matching)]
 
     def count(self, *, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> int:
         """Return the number of records."""
-        return self.store.count_memories(self._boundary.narrowed(scope).filter(where))
+        return self.store.count_memories(self._boundary.matching(scope, where))
 
     def __len__(self) -> int:
         """Return the number of all records within reach, whomever they are bound to."""
@@ -98,7 +96,7 @@ class MemoryReader:
 
     def __iter__(self) -> Iterator[MemoryRecord]:
         """Go through the records, oldest first; as in a search, only what is bound to nobody where no user is named."""
-        matching = self._boundary.narrowed({}).filter()
+        matching = self._boundary.matching({})
         return (record_of(item) for item in every_item(self.store, matching) if in_scope(item, matching))
 
     async def __aiter__(self) -> AsyncIterator[MemoryRecord]:

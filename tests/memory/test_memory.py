@@ -175,6 +175,22 @@ def test_forgetting_needs_to_be_told_what(memory: devmem.Memory) -> None:
     assert memory.forget(user=devmem.ANY) == 1
 
 
+def test_a_list_of_ids_needs_a_star(memory: devmem.Memory) -> None:
+    ids = memory.add(["one", "two", "three"])
+    with pytest.raises(TypeError, match=r"forget\(\*ids\)"):
+        memory.forget(ids)  # type: ignore[arg-type]
+    assert memory.forget(*ids, ids[0]) == 3
+
+
+def test_a_filter_may_name_the_user(memory: devmem.Memory) -> None:
+    memory.add("The code is 1.", user="ann")
+    memory.add("The code is 2.", user="bob")
+    anns = devmem.Filter(scope=devmem.Scope(user="ann"))
+    assert texts(memory.search("code", where=anns)) == texts(memory.recent(where=anns)) == ["The code is 1."]
+    assert memory.forget(where=anns) == 1
+    assert texts(memory.recent(user=devmem.ANY)) == ["The code is 2."]
+
+
 def test_without_a_user_only_what_is_bound_to_nobody_is_there(memory: devmem.Memory) -> None:
     memory.add("The code is 1.", user="ann")
     memory.add("The code is 2.")
