@@ -1,0 +1,147 @@
+"""`devmem doctor`: what is wrong with a store's file, what can be read of it, and what can be rebuilt."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .conftest import Devmem, one_paragraph
+
+TEXTS = [f"Ann wrote note number {n} about the launch." for n in range(5)]
+
+
+@pytest.fixture
+def notes(tmp_path: Path, devmem: Devmem) -> Path:
+    """A file with five items, embedded by minilm, that no process has open."""
+    path = tmp_path / "notes.db"
+    devmem("add", path, "-", "--lines", stdin="\n".join(TEXTS))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+def change(path: Path, *statements: tuple[str, tuple[object, ...]]) -> None:
+    """Change a file behind devmem's back."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement, values in statements:
+            assert connection.execute(statement, values).rowcount != 0
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def examined(devmem: Devmem, path: Path, *options: object, code: int = 0) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(devmem("doctor", path, *options, "--json", code=code).stdout)
+    return report
+
+
+def test_a_sound_file_is_counted_and_left_as_it_is(notes: Path, devmem: Devmem) -> None:
+    before = notes.read_bytes()
+    report = examined(devmem, notes)
+    assert (report["items"], report["passages"], report["vectors"], report["waiting"]) == (5, 5, 5, 0)
+    assert report["sound"] is True
+    assert "nothing is wrong" in devmem("doctor", notes).stdout
+    assert notes.read_bytes() == before
+    assert examined(devmem, notes, "--fix")["repaired"] == []
+
+
+def test_an_item_that_cannot_be_read_is_reported_and_the_others_are_saved(
+    notes: Path, devmem: Devmem, tmp_path: Path
+) -> None:
+    change(notes, ("UPDATE items SET body = ? WHERE row = 2", ("{not JSON",)))
+    before = notes.read_bytes()
+    result = devmem("doctor", notes, "--salvage", tmp_path / "saved.json", code=1)
+    assert "error: row 2 cannot be read: " in result.stderr
+    assert "4 items written to" in result.stderr
+    assert notes.read_bytes() == before
+    devmem("import", tmp_path / "new.db", tmp_path / "saved.json")
+    shown = json.loads(devmem("show", tmp_path / "new.db", "--json").stdout)
+    assert sorted(item["content_summary"] for item in shown) == [TEXTS[n] for n in (0, 2, 3, 4)]
+    refused = devmem("doctor", notes, "--salvage", tmp_path / "saved.json", code=2)
+    assert "is there already and was not changed" in one_paragraph(refused)
+
+
+def _too_long(path: Path) -> None:
+    vector = np.full(384, 5.0, dtype="<f4").tobytes()
+    change(path, ("UPDATE vectors SET vector = ? WHERE passage = 3", (vector,)))
+
+
+def _not_a_number(path: Path) -> None:
+    vector = np.full(384, np.nan, dtype="<f4").tobytes()
+    change(path, ("UPDATE vectors SET vector = ? WHERE passage = 3", (vector,)))
+
+
+def _cut_off(path: Path) -> None:
+    change(path, ("UPDATE vectors SET vector = substr(vector, 1, 100) WHERE passage = 3", ()))
+
+
+@pytest.mark.parametrize("damage", [_too_long, _not_a_number, _cut_off])
+def test_a_damaged_vector_is_dropped_and_made_again(
+    notes: Path, devmem: Devmem, damage: Callable[[Path], None]
+) -> None:
+    damage(notes)
+    assert examined(devmem, notes, code=1)["bad_vectors"] == 1
+    repaired = examined(devmem, notes, "--fix")
+    assert repaired["repaired"] == ["1 items with damaged vectors wait for new ones"]
+    assert examined(devmem, notes)["waiting"] == 1
+    devmem("add", notes, "Something new.")
+    report = examined(devmem, notes)
+    assert (report["waiting"], report["vectors"], report["sound"]) == (0, 6, True)
+
+
+def test_orphans_a_wrong_count_and_leftovers_are_put_right(notes: Path, devmem: Devmem) -> None:
+    change(
+        notes,
+        ("UPDATE passages SET row = 99 WHERE passage = 2", ()),
+        ("UPDATE meta SET value = 7 WHERE key = 'count'", ()),
+    )
+    leftover = notes.with_name(f"{notes.name}.{'0' * 32}.part")
+    leftover.write_bytes(b"half")
+    found = devmem("doctor", notes, code=1)
+    for told in ("1 passages without an item", "7 items are recorded, 5 are there", "1 item without terms", ".part"):
+        assert told in found.stderr
+    report = examined(devmem, notes, "--fix")
+    assert len(report["repaired"]) == 4
+    assert not leftover.exists()
+    assert TEXTS[1] in devmem("search", notes, "note number 1").stdout
+    assert examined(devmem, notes)["sound"] is True
+
+
+def test_a_file_with_a_damaged_structure_is_never_changed(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
+    """Whatever page is hit, the doctor ends in order; what it saves is whole, and the file keeps its bytes."""
+    original = notes.read_bytes()
+    size = 8192
+    hit = 0
+    for page in range(1, len(original) // size):
+        damaged = bytearray(original)
+        damaged[page * size : page * size + 64] = b"\xff" * 64
+        path = tmp_path / f"damaged-{page}.db"
+        path.write_bytes(damaged)
+        out = tmp_path / f"saved-{page}.json"
+        result = devmem("doctor", path, "--salvage", out, "--json", code=1)
+        report = json.loads(result.stdout)
+        assert report["damage"] or report["unreadable"] or report["bad_vectors"]
+        if report["damage"]:
+            hit += 1
+            assert "it was left as it is" in one_paragraph(devmem("doctor", path, "--fix", code=2))
+        saved = json.loads(out.read_text(encoding="utf-8"))
+        assert {item["content_summary"] for item in saved["items"]} <= set(TEXTS)
+        assert path.read_bytes() == bytes(damaged)
+    assert hit > 5
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No such file"), (b"not a database" * 1000, "cannot be read at all"), (b"", "is not a file of devmem")],
+)
+def test_what_is_no_store_is_one_paragraph(tmp_path: Path, devmem: Devmem, content: bytes | None, said: str) -> None:
+    path = tmp_path / "x.db"
+    if content is not None:
+        path.write_bytes(content)
+    assert said in one_paragraph(devmem("doctor", path, code=2))
