@@ -41,7 +41,7 @@ class Child:
         os.close(self._reading)
 
     def wait_for_lines(self, number: int, seconds: float) -> list[str]:
-        """Read until there are so and so many lines or the process ends; return all lines so far.
+        """Read until `number` lines are there or the process ends; return all lines so far.
 
         Args:
             number: lines to wait for, counted from the start.
