@@ -37,7 +37,7 @@ class Mem0Config(ConfigModel):
     timeout: float = Field(default=30.0, gt=0, json_schema_extra={"advanced": True})
     """Seconds that one request may take, its answer included (`mode: platform`)."""
     retries: int = Field(default=2, ge=0, le=10, json_schema_extra={"advanced": True})
-    """Maximum number of retries after 429, 5xx, a timeout or a broken answer, waiting longer each time."""
+    """Maximum number of retries after 429, 5xx or a broken answer, waiting longer each time."""
     telemetry: bool = Field(default=False, json_schema_extra={"advanced": True})
     """Let mem0 report its use to its makers."""
     oss: dict[str, JsonValue] = Field(default_factory=dict, repr=False)

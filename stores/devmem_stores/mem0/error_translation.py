@@ -68,7 +68,7 @@ def _translated(error: Exception, outside: BaseException | None, operation: str,
             detail = masked(f"the connection failed ({cause})", secrets)
             return Mem0ConnectionError(operation, detail, maybe_done=not isinstance(cause, _NOT_SENT))
     text = masked(f"{type(error).__name__}: {error}", secrets)
-    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
         return Mem0AnswerError(operation, f"the answer is malformed: {text}", maybe_done=True)
     # What mem0 refuses to send, it will refuse the next time too; anything else may pass.
     return Mem0RejectedError(operation, text) if isinstance(error, ValueError) else Mem0Error(operation, text)
@@ -108,7 +108,7 @@ def _detail(response: httpx.Response) -> str:
     """Return what the server says of the error: `detail`, or whatever it answered."""
     try:
         raw = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         raw = response.text
     said = raw.get("detail", raw) if isinstance(raw, dict) else raw
     text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)

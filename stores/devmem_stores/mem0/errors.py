@@ -69,9 +69,8 @@ class Mem0RateLimitError(Mem0Error):
 
 
 class Mem0TimeoutError(Mem0Error):
-    """No answer in time."""
+    """No answer in time; another attempt would hold its caller for as long again."""
 
-    retryable = True
     advice = "`timeout` sets how long a request may take."
 
 

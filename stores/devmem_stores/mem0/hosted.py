@@ -17,7 +17,7 @@ from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.error_translation import translated_errors
 from devmem_stores.mem0.errors import Mem0AnswerError, Mem0RejectedError, Mem0SetupError
 from devmem_stores.mem0.filters import Ids, platform_filters
-from devmem_stores.mem0.http_client import open_http_client
+from devmem_stores.mem0.http_client import DeadlineClient
 from devmem_stores.mem0.items import Change, Record, read_history, read_record, read_records
 from devmem_stores.mem0.package import load_mem0
 
@@ -43,21 +43,21 @@ class HostedMem0:
         with self._lock:
             if self._opened is None:
                 mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=(self._key,))
-                http_client = open_http_client(self._config.timeout)
+                http = DeadlineClient(self._config.timeout)
                 try:
-                    client = self._make_client(mem0, http_client, operation)
+                    client = self._make_client(mem0, http, operation)
                     self._check_project(client, operation)
                 except BaseException:
-                    http_client.close()
+                    http.close()
                     raise
                 self._opened = client
             return self._opened
 
-    def _make_client(self, mem0: Any, http_client: Any, operation: str) -> Any:  # noqa: ANN401 - see `_client`
+    def _make_client(self, mem0: Any, http: DeadlineClient, operation: str) -> Any:  # noqa: ANN401 - see `_client`
         try:
             with translated_errors(operation, self._key):
                 try:
-                    return mem0.MemoryClient(api_key=self._key, host=self.location, client=http_client)
+                    return mem0.MemoryClient(api_key=self._key, host=self.location, client=http)
                 except (AttributeError, TypeError) as error:
                     # `_validate_api_key` takes the ping's answer for a mapping without looking.
                     raise Mem0AnswerError(operation, f"the answer to the ping is malformed: {error}") from None

@@ -1,43 +1,49 @@
-"""The HTTP client that mem0's client is given: a request, its whole answer included, has one deadline."""
+"""The HTTP client for mem0's client: a request, with its connection and its whole answer, has one deadline."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from typing import Final
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 import httpx
 
-_DEADLINE: Final = "devmem_deadline"
 
+class DeadlineClient(httpx.Client):
+    """A client whose requests end in time, however slowly the head or the body of an answer drips in.
 
-def open_http_client(timeout: float, *, clock: Callable[[], float] = time.monotonic) -> httpx.Client:
-    """Open a client whose requests end after `timeout` seconds, however slowly the answer drips in.
-
-    httpx itself limits only the time between two pieces of an answer (and mem0's own client that to 300 s).
+    httpx itself limits only the time between two pieces of an answer (and mem0's own client that to 300 s). So a
+    request runs in a thread of its own, which is left behind when the time is over.
     """
 
-    def begin(request: httpx.Request) -> None:
-        request.extensions[_DEADLINE] = clock() + timeout
+    def __init__(self, timeout: float) -> None:
+        """Set the seconds that a request may take."""
+        super().__init__(timeout=timeout)
+        self._seconds = timeout
 
-    def limit(response: httpx.Response) -> None:
-        stream = response.stream
-        if isinstance(stream, httpx.SyncByteStream):
-            response.stream = _Limited(stream, response.request, clock)
+    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own options
+        """Send a request and return its answer, read to the end.
 
-    return httpx.Client(timeout=timeout, event_hooks={"request": [begin], "response": [limit]})
+        Raises:
+            httpx.ReadTimeout: it did not end in time.
+        """
+        sending = _in_thread(lambda: super(DeadlineClient, self).send(request, **options))
+        try:
+            return sending.result(self._seconds)
+        except TimeoutError:
+            raise httpx.ReadTimeout("the answer did not end in time", request=request) from None
 
 
-class _Limited(httpx.SyncByteStream):
-    def __init__(self, stream: httpx.SyncByteStream, request: httpx.Request, clock: Callable[[], float]) -> None:
-        self._stream, self._request, self._clock = stream, request, clock
+def _in_thread(action: Callable[[], httpx.Response]) -> Future[httpx.Response]:
+    """Run an action in a thread that does not keep the process from ending."""
+    future: Future[httpx.Response] = Future()
 
-    def __iter__(self) -> Iterator[bytes]:
-        deadline = self._request.extensions[_DEADLINE]
-        for piece in self._stream:
-            if self._clock() > deadline:
-                raise httpx.ReadTimeout("the answer did not end in time", request=self._request)
-            yield piece
+    def run() -> None:
+        try:
+            future.set_result(action())
+        except BaseException as error:  # noqa: BLE001 - it belongs to who waits for the result
+            future.set_exception(error)
 
-    def close(self) -> None:
-        self._stream.close()
+    threading.Thread(target=run, name="mem0 request", daemon=True).start()
+    return future

@@ -108,7 +108,7 @@ def _is_extraction(answer: object) -> bool:
     text = _FENCE.sub("", answer.strip())
     try:
         found = json.loads(text[text.find("{") : text.rfind("}") + 1], strict=False)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return False
     facts = found.get("memory") if isinstance(found, dict) else None
     return isinstance(facts, list) and all(isinstance(fact, dict) for fact in facts)

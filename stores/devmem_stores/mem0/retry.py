@@ -20,6 +20,8 @@ class RetryPolicy:
     """Limits of repeating requests; all times in seconds."""
 
     retries: int = 2
+    budget: float = 30.0
+    """Time after the start of a call from which on no request of it is repeated."""
     longest_wait: float = 20.0
     """A longer `Retry-After` is not waited for: the call fails, and the next ones do until then."""
     failures: int = 3
@@ -37,7 +39,7 @@ class Retrier:
 
     def __init__(self, policy: RetryPolicy, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
         """Start with a closed circuit; `clock` is monotonic, in seconds."""
-        self._policy, self._sleep = policy, sleep
+        self._policy, self._clock, self._sleep = policy, clock, sleep
         self._backoff = Backoff(
             first=policy.first_pause, longest=policy.longest_pause, failures=policy.failures, clock=clock
         )
@@ -60,13 +62,13 @@ class Retrier:
         # After a pause one request tries the service out; the others are refused until it has answered.
         if left or not self._backoff.admits():
             raise Mem0UnavailableError(operation, wait=left or self._backoff.left, cause=self._last)
-        attempts = 0
+        attempts, started = 0, self._clock()
         while True:
             try:
                 result = action()
             except Mem0Error as error:
                 wait = self._wait_after(error, attempts)
-                if wait is None:
+                if wait is None or self._clock() - started + wait > self._policy.budget:
                     raise
                 attempts += 1
                 self._sleep(wait)

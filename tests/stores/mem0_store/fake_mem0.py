@@ -38,7 +38,7 @@ class Fault:
     """A thing that the server does once instead of answering properly, or after having done its work."""
 
     kind: str
-    """`status`, `body`, `hang`, `drip`, `cut` (within the answer) or `drop` (before it)."""
+    """`status`, `body`, `hang`, `drip`, `drip head`, `cut` (within the answer) or `drop` (before it)."""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -241,8 +241,11 @@ class FakeMem0:
                 self.close_connection = fault.kind not in ("status", "body")
                 if fault.kind == "hang":
                     fake._closing.wait()
-                elif fault.kind == "drip":
-                    self._head(200, {"Content-Length": "1000"})
+                elif fault.kind in ("drip", "drip head"):
+                    if fault.kind == "drip":
+                        self._head(200, {"Content-Length": "1000"})
+                    else:
+                        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
                     while not fake._closing.wait(0.02):
                         try:
                             self.wfile.write(b" ")
