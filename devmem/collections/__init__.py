@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from devmem.collections.prepared import PreparedItem
     from devmem.collections.protocol import Collection, CollectionInfo, Durability, Unique
     from devmem.collections.sqlite.collection import SqliteCollection
+    from devmem.collections.transactions import read_transaction, write_transaction
     from devmem.indexes.passages import passages_of
     from devmem.ranking import Ranking, Weights
     from devmem.search.query import Filter, SearchQuery
@@ -32,4 +33,6 @@ __all__ = [
     "Weights",
     "open_collection",
     "passages_of",
+    "read_transaction",
+    "write_transaction",
 ]

@@ -51,6 +51,21 @@ class FileSource(ConfigModel):
     """Leave out files that the `.gitignore` files of the source, and of the repository above it, ignore."""
 
 
+class FileLimits(ConfigModel):
+    """Limits of a single file; one beyond them is reported, not indexed, and does not stop the others."""
+
+    max_bytes: int = Field(default=64_000_000, ge=1)
+    """Maximum size of a file in bytes."""
+    max_chunks: int = Field(default=20_000, ge=1)
+    """Maximum number of chunks of a file."""
+    max_seconds: float = Field(default=30.0, gt=0)
+    """Longest time to parse a file; the process that does it is ended then."""
+    max_expansion: float = Field(default=20.0, ge=0)
+    """Maximum number of characters in a file's chunks for each of its bytes, beyond the first million."""
+    max_memory: int = Field(default=1_000_000_000, ge=100_000_000)
+    """Maximum memory, in bytes, that parsing a file takes; enforced on Linux only."""
+
+
 class FileConfig(CollectionConfig):
     """Configuration of a `file` store."""
 
@@ -69,6 +84,8 @@ class FileConfig(CollectionConfig):
     """Length of a chunk's end that the next one of the same section repeats, in `chunk_unit`; at most half a chunk."""
     chunk_unit: Literal["characters", "tokens"] = "characters"
     """Unit of chunk lengths; tokens are estimated without the model's tokenizer."""
+    limits: FileLimits = Field(default_factory=FileLimits, json_schema_extra={"advanced": True})
+    """Limits of a single file."""
     watch: bool = False
     """Follow changes while the store is open, within two seconds; without it they are taken in at every load."""
 

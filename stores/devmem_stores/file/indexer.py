@@ -15,12 +15,12 @@ from typing import Final
 from devmem import MemoryItem, MissingExtraError
 from devmem.collections import Collection
 from devmem.stores import IndexProgress, IndexReport, IndexStep, PassageEmbeddings
-from devmem_stores.file.chunking import Chunking
-from devmem_stores.file.chunks import Chunk, chunks_of, item_of
-from devmem_stores.file.comparison import Comparison, Read, compare, read, recipe_of
+from devmem_stores.file.chunk_items import item_of
+from devmem_stores.file.chunks import Chunk
+from devmem_stores.file.comparison import Comparison, OversizedError, Read, Recipe, compare, read
 from devmem_stores.file.encoding import UnreadableError
-from devmem_stores.file.formats import read_sections
 from devmem_stores.file.manifest import Entry, Manifest
+from devmem_stores.file.parser import Parser
 from devmem_stores.file.sources import Found, Scan
 
 _AT_ONCE: Final = 256
@@ -61,7 +61,7 @@ class Indexer:
         collection: Collection,
         manifest: Manifest,
         store: Store,
-        chunking: Chunking,
+        recipe: Recipe,
         *,
         embeds: bool,
         clock: Callable[[], float],
@@ -73,13 +73,14 @@ class Indexer:
             collection: the place of the chunks.
             manifest: the record of the indexed files.
             store: embeds and stores chunks.
-            chunking: length of the chunks.
+            recipe: chunking and limits.
             embeds: whether a model makes embeddings; for the counts only.
             clock: the time in seconds since the epoch.
             known_embeddings: embeddings that are known from elsewhere, by the hash of the text.
         """
         self._collection, self._manifest, self._store = collection, manifest, store
-        self._chunking, self._embeds, self._clock = chunking, embeds, clock
+        self._recipe, self._embeds, self._clock = recipe, embeds, clock
+        self._parser = Parser(recipe.chunking, recipe.limits)
         self._known_embeddings = dict(known_embeddings or {})
         self._embeddings: dict[str, PassageEmbeddings] = {}
         self._counts = _Counts()
@@ -102,15 +103,16 @@ class Indexer:
         self._known = self._manifest.entries()
         self._by_content = {entry.sha256: name for name, entry in self._known.items() if entry.chunks}
         self._problems = dict(scan.problems)
-        found = compare(scan, self._known, self._chunking, rebuild=rebuild)
+        found = compare(scan, self._known, self._recipe, rebuild=rebuild)
         self._gone = set(found.gone)
         self._counts.unchanged = found.unchanged
         self._progress, self._total = progress, len(found.doubtful)
-        for file in found.doubtful:
-            self._take(file, rebuild=rebuild)
-            self._counts.done += 1
-            if sum(len(work.items) for work in self._waiting) >= _AT_ONCE or len(self._waiting) >= _AT_ONCE:
-                self._flush()
+        with self._parser:
+            for file in found.doubtful:
+                self._take(file, rebuild=rebuild)
+                self._counts.done += 1
+                if sum(len(work.items) for work in self._waiting) >= _AT_ONCE or len(self._waiting) >= _AT_ONCE:
+                    self._flush()
         self._flush()
         self._tidy()
         return self._report(found, time.perf_counter() - started)
@@ -124,18 +126,21 @@ class Indexer:
         """Read and chunk a file; a failure is reported under its name, and its indexed chunks stay."""
         entry = self._known.get(found.name)
         try:
-            content = read(found)
+            content = read(found, self._recipe.limits)
         except FileNotFoundError:
             if entry is not None:
                 self._gone.add(found.name)
+            return
+        except OversizedError as error:
+            self._refuse(found, str(error))
             return
         except (OSError, UnreadableError) as error:
             self._problems[found.name] = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             return
         self._counts.files_read += 1
-        recipe = recipe_of(self._chunking, found.encoding)
-        now = _entry(content, recipe)
-        if entry is not None and entry.sha256 == now.sha256 and entry.recipe == recipe and not rebuild:
+        now = _entry(content, self._recipe.chunks(found.encoding))
+        same = entry is not None and entry.sha256 == now.sha256 and self._recipe.made(entry, found.encoding)
+        if same and not rebuild:
             self._manifest.touch(now)
             self._counts.unchanged += 1
             return
@@ -143,19 +148,33 @@ class Indexer:
 
     def _prepare(self, content: Read, entry: Entry) -> None:
         name = entry.name
+        encoding = content.found.encoding
         try:
-            sections = read_sections(name, content.data, content.found.encoding)
-            made = chunks_of(name, sections, self._chunking)
+            made = self._parser.parse(name, content.data, encoding)
         except MissingExtraError as error:
             self._problems[name] = str(error)
             return
         except UnreadableError as error:
-            # Recorded, so that it is not read again until it changes.
-            entry, made = replace(entry, problem=str(error)), []
+            # Recorded, so that it is not read again until it or the limits change.
+            entry, made = replace(entry, recipe=self._recipe.failure(encoding), problem=str(error)), []
         had = self._manifest.ids(name)
         self._note_kind(entry)
         items = list(self._items(name, made, had, entry.sha256))
         self._waiting.append(_Work(entry=entry, ids=[each.id for each in made], had=had, items=items))
+
+    def _refuse(self, found: Found, problem: str) -> None:
+        """Record a file that is not even read, and that it has no chunks."""
+        entry = Entry(
+            name=found.name,
+            size=found.size,
+            mtime_ns=found.mtime_ns,
+            checked_ns=time.time_ns(),
+            sha256="",
+            recipe=self._recipe.failure(found.encoding),
+            problem=problem,
+        )
+        self._note_kind(entry)
+        self._waiting.append(_Work(entry=entry, ids=[], had=self._manifest.ids(found.name), items=[]))
 
     def _note_kind(self, entry: Entry) -> None:
         twin = self._by_content.get(entry.sha256)

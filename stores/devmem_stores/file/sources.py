@@ -36,6 +36,8 @@ class Found:
     name: str
     """The path as the source writes it: the file's name in the index and in citations."""
     path: Path
+    real: str
+    """The path without links, when the file was listed."""
     size: int
     mtime_ns: int
     encoding: str | None
@@ -76,10 +78,11 @@ class Sources:
         scan, seen = Scan(), set[str]()
         for source in self._sources:
             for found in self._files(source, scan):
-                real = os.path.realpath(found.path)
-                if real not in seen and not self._is_own(real):
-                    seen.add(real)
-                    scan.files.setdefault(found.name, found)
+                if found.real in seen or self._is_own(found.real):
+                    continue
+                seen.add(found.real)
+                if scan.files.setdefault(found.name, found) is not found:
+                    scan.problems[found.name] = "another file has the same name in the index; rename one of them"
         return scan
 
     def roots(self) -> list[tuple[Path, bool]]:
@@ -145,16 +148,16 @@ class Sources:
                 rules = rules.inside(folder)
                 entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
             except OSError as error:
-                scan.problems[folder_name] = f"the folder cannot be listed: {error.strerror or error}"
-                scan.unseen.append(folder_name)
+                scan.problems[_readable(folder_name)] = f"the folder cannot be listed: {error.strerror or error}"
+                scan.unseen.append(_readable(folder_name))
                 continue
             deeper = []
             for entry in entries:
                 path, entry_name = Path(entry.path), os.path.normpath(f"{folder_name}/{entry.name}")
                 if entry.is_symlink() and not _is_inside(path, Path(real_root)):
                     continue
-                is_folder = entry.is_dir()
-                if rules.leaves_out(path, is_folder=is_folder):
+                is_folder = _is_folder(entry, entry_name, scan)
+                if is_folder is None or rules.leaves_out(path, is_folder=is_folder):
                     continue
                 if not is_folder:
                     if _has_type(path, source):
@@ -167,7 +170,7 @@ class Sources:
             waiting += reversed(deeper)
 
     def _found(self, path: Path, name: str, source: FileSource, scan: Scan) -> Iterator[Found]:
-        name = Path(name).as_posix()
+        name = _readable(Path(name).as_posix())
         try:
             status = path.stat()
         except FileNotFoundError:
@@ -178,8 +181,27 @@ class Sources:
             return
         if stat.S_ISREG(status.st_mode):
             yield Found(
-                name=name, path=path, size=status.st_size, mtime_ns=status.st_mtime_ns, encoding=source.encoding
+                name=name,
+                path=path,
+                real=os.path.realpath(path),
+                size=status.st_size,
+                mtime_ns=status.st_mtime_ns,
+                encoding=source.encoding,
             )
+
+
+def _is_folder(entry: os.DirEntry[str], name: str, scan: Scan) -> bool | None:
+    """Whether an entry is a folder; None for one that cannot be examined, such as a link to itself."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        scan.problems[_readable(name)] = f"cannot be examined: {error.strerror or error}"
+        return None
+
+
+def _readable(name: str) -> str:
+    """Return a name as text; bytes of it that are no UTF-8 are written as a backslash, x, and two hex digits."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _fixed_part(pattern: str) -> str:

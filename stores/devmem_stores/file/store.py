@@ -31,11 +31,13 @@ from devmem.stores import (
     skipped,
 )
 from devmem_stores.file import comparison
+from devmem_stores.file.chunk_items import shown
 from devmem_stores.file.chunking import Chunking
-from devmem_stores.file.chunks import shown
+from devmem_stores.file.comparison import Recipe
 from devmem_stores.file.config import FileConfig
 from devmem_stores.file.devall_index import read_old_index, usable_vectors
 from devmem_stores.file.indexer import Indexer
+from devmem_stores.file.limits import Limits
 from devmem_stores.file.manifest import Manifest
 from devmem_stores.file.model_change import rebuild
 from devmem_stores.file.sources import Sources
@@ -56,8 +58,11 @@ class FileMemory(CollectionMemory):
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         self.config = setup.config_as(FileConfig)
-        self.chunking = Chunking(
-            size=self.config.chunk_size, overlap=self.config.chunk_overlap, unit=self.config.chunk_unit
+        self._recipe = Recipe(
+            chunking=Chunking(
+                size=self.config.chunk_size, overlap=self.config.chunk_overlap, unit=self.config.chunk_unit
+            ),
+            limits=Limits(**self.config.limits.model_dump()),
         )
         self.report: IndexReport | None = None
         """Report of the last pass over the files."""
@@ -117,7 +122,7 @@ class FileMemory(CollectionMemory):
                 self.collection,
                 self._manifest,
                 self._embed_and_store,
-                self.chunking,
+                self._recipe,
                 embeds=self.embedder is not None,
                 clock=self.setup.clock,
                 known_embeddings={text: PassageEmbeddings.of(vector) for text, vector in self._old_vectors().items()},
@@ -133,7 +138,7 @@ class FileMemory(CollectionMemory):
         with self._indexing:
             missing = path is None or not Path(path).exists()
             known = {} if missing and "_manifest" not in self.__dict__ else self._manifest.entries()
-            return comparison.plan(self._sources.scan(), known, self.chunking, rebuild=rebuild)
+            return comparison.plan(self._sources.scan(), known, self._recipe, rebuild=rebuild)
 
     def watch(self, changed: Callable[[IndexReport], None] | None = None) -> None:
         """Follow changes until the store is closed."""

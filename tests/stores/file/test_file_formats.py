@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from devmem_stores.file import formats
 from devmem_stores.file.encoding import UnreadableError, decode
-from devmem_stores.file.formats import read_sections
 from devmem_stores.file.sections import Section
 
 from .conftest import GUIDE, Folder, found, names
+
+
+def read_sections(name: str, data: bytes, encoding: str | None) -> list[Section]:
+    return list(formats.read_sections(name, data, encoding))
 
 
 def lines(section: Section) -> tuple[int, int]:
@@ -198,9 +202,12 @@ def test_a_missing_extra_names_itself_and_the_rest_is_indexed(
     folder: Folder, name: str, package: str, module: str, tmp_path: Path
 ) -> None:
     folder.write(name, "<p>x</p>" if name.endswith("html") else PDF)
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / f"{module}.py").write_text("raise ImportError('not installed')\n")
     script = f"""
 import sys
-sys.modules[{module!r}] = None
+sys.path.insert(0, {str(hidden)!r})
 from pathlib import Path
 from devmem.stores import StoreSetup
 from devmem_stores.file import FileConfig, FileMemory

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,14 +110,14 @@ def test_an_unreadable_file_keeps_what_is_known_of_it(folder: Folder, monkeypatc
     store = folder.load()
     chunks = store.count_memories()
     file = folder.write("guide.md", "changed")
-    real = Path.open
+    real = os.open
 
-    def refuse(path: Path, *args: object, **options: object) -> object:
-        if path == file:
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(path, *args, **options)  # type: ignore[call-overload]
+    def refuse(path: str, flags: int, *args: int) -> int:
+        if path == str(file):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, flags, *args)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     report = store.index()
     assert report.problems == {"docs/guide.md": "cannot be read: Permission denied"}
     assert store.count_memories() == chunks

@@ -13,6 +13,7 @@ import pytest
 
 from devmem import CollectionError
 from devmem_stores.file import comparison
+from devmem_stores.file.limits import Limits
 from devmem_stores.file.sources import Found
 
 from .conftest import Folder, found, names, texts
@@ -179,10 +180,10 @@ def test_a_file_deleted_while_it_is_read(folder: Folder, monkeypatch: pytest.Mon
     fresh_file = folder.write("b.txt", "the valve")
     real = comparison.read
 
-    def vanish(file: Found) -> comparison.Read:
+    def vanish(file: Found, limits: Limits) -> comparison.Read:
         if file.path in (gone, fresh_file):
             file.path.unlink()
-        return real(file)
+        return real(file, limits)
 
     monkeypatch.setattr("devmem_stores.file.indexer.read", vanish)
     report = store.index()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import PurePath
 from typing import Final
@@ -26,7 +26,7 @@ _BINARY: Final = {".pdf": "pdf", ".docx": "docx"}
 _PACKAGE: Final = "devmem_stores.file.formats"
 
 
-def read_sections(name: str, data: bytes, encoding: str | None) -> list[Section]:
+def read_sections(name: str, data: bytes, encoding: str | None) -> Iterable[Section]:
     """Split a file into sections, by the format that its suffix names.
 
     Raises:
@@ -35,12 +35,12 @@ def read_sections(name: str, data: bytes, encoding: str | None) -> list[Section]
     """
     suffix = PurePath(name).suffix.lower()
     if suffix in _BINARY:
-        read: Callable[[bytes], list[Section]] = import_module(f"{_PACKAGE}.{_BINARY[suffix]}").sections
+        read: Callable[[bytes], Iterable[Section]] = import_module(f"{_PACKAGE}.{_BINARY[suffix]}").sections
         return read(data)
     text = decode(data, encoding)
     reader = import_module(f"{_PACKAGE}.{_READERS.get(suffix, 'plain')}")
     if suffix == ".tsv":
-        tabbed: Callable[[str, str], list[Section]] = reader.sections
+        tabbed: Callable[[str, str], Iterable[Section]] = reader.sections
         return tabbed(text, "\t")
-    sections: Callable[[str], list[Section]] = reader.sections
+    sections: Callable[[str], Iterable[Section]] = reader.sections
     return sections(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from typing import Final
 
 from devmem_stores.file.encoding import UnreadableError
@@ -14,11 +15,10 @@ _SNIFFED: Final = 16 * 1024
 _LONGEST_FIELD: Final = 16 * 1024 * 1024
 
 
-def sections(text: str, delimiter: str | None = None) -> list[Section]:
+def sections(text: str, delimiter: str | None = None) -> Iterator[Section]:
     """Return a section for each record; the delimiter is detected when it is None."""
     csv.field_size_limit(_LONGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter or _delimiter(text))
-    found: list[Section | None] = []
     names: list[str] | None = None
     first = 1
     try:
@@ -27,11 +27,11 @@ def sections(text: str, delimiter: str | None = None) -> list[Section]:
                 names = row
             else:
                 pairs = [(names[at] if at < len(names) else "", value) for at, value in enumerate(row)]
-                found.append(record_section(pairs, first, reader.line_num))
+                if (section := record_section(pairs, first, reader.line_num)) is not None:
+                    yield section
             first = reader.line_num + 1
     except csv.Error as error:
         raise UnreadableError(f"is no CSV: line {reader.line_num}: {error}") from error
-    return [section for section in found if section is not None]
 
 
 def _delimiter(text: str) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from devmem_stores.file.formats.records import flat, record_section
 from devmem_stores.file.sections import Section, lines_of
 
 
-def sections(text: str) -> list[Section]:
+def sections(text: str) -> Iterator[Section]:
     """Return a section for each line; a line that is no JSON is kept as it is."""
-    found = []
     for number, line in enumerate(lines_of(text), start=1):
         try:
             fields = flat(json.loads(line))
         except (ValueError, RecursionError):
             fields = [("", line)]
-        found.append(record_section(fields, number, number))
-    return [section for section in found if section is not None]
+        if (section := record_section(fields, number, number)) is not None:
+            yield section

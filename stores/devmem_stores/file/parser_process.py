@@ -1,0 +1,83 @@
+"""The process that parses files: it answers one request after another until its input ends.
+
+A file may crash a parser, take all memory, or keep it busy for hours. Here it does so to a process that its owner
+(`devmem_stores.file.parser`) can end. A request is a line of JSON and the file's bytes; an answer is a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from devmem.errors import MissingExtraError
+from devmem_stores.file.chunking import Chunking
+from devmem_stores.file.chunks import Chunk, chunks_of
+from devmem_stores.file.encoding import UnreadableError
+from devmem_stores.file.formats import read_sections
+from devmem_stores.file.limits import Limits
+
+
+def serve() -> None:
+    """Answer the requests on standard input until it ends."""
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    # A parser that prints must not print into an answer.
+    os.dup2(2, 1)
+    _send(answers, {"ready": True})
+    limited = False
+    while line := requests.readline():
+        request = json.loads(line)
+        limits = Limits(**request["limits"])
+        if not limited:
+            _limit_memory(limits.max_memory)
+            limited = True
+        _send(answers, _answer(request, limits, requests.read(request["size"])))
+
+
+def _send(answers: Any, answer: dict[str, Any]) -> None:  # noqa: ANN401 - a binary stream
+    answers.write(json.dumps(answer).encode() + b"\n")
+    answers.flush()
+
+
+def _answer(request: dict[str, Any], limits: Limits, data: bytes) -> dict[str, Any]:
+    try:
+        sections = read_sections(request["name"], data, request["encoding"])
+        made = chunks_of(request["name"], sections, Chunking(**request["chunking"]))
+        return {"chunks": [asdict(chunk) for chunk in _within(made, limits, len(data))]}
+    except MissingExtraError as error:
+        return {"missing": {"feature": error.feature, "package": error.package, "extra": error.extra}}
+    except UnreadableError as error:
+        return {"problem": str(error)}
+    except MemoryError:
+        return {"problem": limits.too_much_memory()}
+    except Exception as error:  # noqa: BLE001 - parsers of other projects raise anything for a damaged file
+        return {"problem": f"cannot be parsed: {type(error).__name__}: {error}"}
+
+
+def _within(chunks: Iterable[Chunk], limits: Limits, size: int) -> Iterator[Chunk]:
+    """Return the chunks; a file with more, or with more text, than the limits allow is refused."""
+    characters = 0
+    for count, chunk in enumerate(chunks, start=1):
+        characters += len(chunk.summary)
+        if count > limits.max_chunks:
+            raise UnreadableError(limits.too_many_chunks())
+        if characters > limits.characters(size):
+            raise UnreadableError(limits.too_much_text(size))
+        yield chunk
+
+
+def _limit_memory(most: int) -> None:
+    """Let the process take `most` bytes of memory beyond those it has; only Linux tells and enforces it."""
+    status = Path("/proc/self/statm")
+    if not status.exists():
+        return
+    import resource
+
+    used = int(status.read_text("ascii").split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = used + most
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))

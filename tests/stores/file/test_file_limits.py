@@ -1,0 +1,224 @@
+"""Hostile files: each is reported within its limits, nothing outside a source is read, and the rest is indexed."""
+
+from __future__ import annotations
+
+import io
+import os
+import sqlite3
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from devmem_stores.file import FileMemory, comparison
+from devmem_stores.file.limits import Limits
+from devmem_stores.file.sources import Found
+
+from .conftest import Folder, found, names, texts
+
+GUIDE_LINE = "docs/guide.md:5-7"
+
+
+def problems(store: FileMemory) -> dict[str, str]:
+    assert store.report is not None
+    return dict(store.report.problems)
+
+
+def loaded(folder: Folder, **limits: float) -> FileMemory:
+    """Load the folder; its guide is found whatever else is there."""
+    store = folder.load(limits=limits, embedding=None)
+    assert found(store, "where does the key hang?", 1) == [GUIDE_LINE]
+    return store
+
+
+def test_a_link_to_itself_is_reported(folder: Folder) -> None:
+    (folder.docs / "loop.txt").symlink_to("loop.txt")
+    (folder.docs / "a.txt").symlink_to("b.txt")
+    (folder.docs / "b.txt").symlink_to("a.txt")
+    assert sorted(problems(loaded(folder))) == ["docs/a.txt", "docs/b.txt", "docs/loop.txt"]
+
+
+def test_a_name_that_is_no_utf_8_is_indexed_under_a_readable_one(folder: Folder) -> None:
+    Path(os.fsdecode(os.fsencode(folder.docs) + b"/caf\xe9.txt")).write_text("The espresso is strong.")
+    store = loaded(folder)
+    assert found(store, "espresso", 1) == ["docs/caf\\xe9.txt:1"]
+    assert problems(store) == {}
+    assert store.index().stored == 0
+
+
+def test_two_files_of_one_name_in_the_index_are_reported(folder: Folder) -> None:
+    Path(os.fsdecode(os.fsencode(folder.docs) + b"/caf\xe9.txt")).write_text("The espresso is strong.")
+    folder.write("caf\\xe9.txt", "The tea is weak.")
+    assert "another file has the same name" in problems(loaded(folder))["docs/caf\\xe9.txt"]
+
+
+def test_a_table_that_repeats_a_long_header_is_reported(folder: Folder) -> None:
+    header = ",".join("column" * 20 + str(number) for number in range(60))
+    folder.write("wide.csv", header + "\n" + "1,2,3,4,5,6,7,8\n" * 2000)
+    store = loaded(folder)
+    assert "limits.max_expansion = 20" in problems(store)["docs/wide.csv"]
+    assert names(store) == ["docs/guide.md"]
+
+
+def test_a_file_of_too_many_chunks_is_reported(folder: Folder) -> None:
+    folder.write("long.txt", "A sentence about the valve. " * 1000)
+    assert problems(loaded(folder, max_chunks=5)) == {"docs/long.txt": "has more than limits.max_chunks = 5 chunks"}
+
+
+def comments() -> bytes:
+    return b"<!--" * 300_000
+
+
+def paragraphs() -> bytes:
+    start = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
+    types = (
+        '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        '<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
+    )
+    relations = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" '
+        'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
+        'Target="word/document.xml"/></Relationships>'
+    )
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("[Content_Types].xml", types)
+        archive.writestr("_rels/.rels", relations)
+        body = b"<w:p><w:r><w:t>x</w:t></w:r></w:p>" * 300_000
+        archive.writestr("word/document.xml", start + body + b"</w:body></w:document>")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(("name", "content"), [("comments.html", comments), ("bomb.docx", paragraphs)])
+def test_a_file_that_takes_too_long_is_reported_once(folder: Folder, name: str, content: Callable[[], bytes]) -> None:
+    folder.write(name, content())
+    folder.write("z.txt", "the valve")
+    store = loaded(folder, max_seconds=0.5)
+    assert problems(store) == {f"docs/{name}": "takes longer to parse than limits.max_seconds = 0.5"}
+    assert "docs/z.txt" in names(store), "a file after it is indexed by another process"
+    assert store.index().unchanged == 3, "it is not parsed again until it or the limits change"
+    assert problems(store)
+    store.close()
+    report = loaded(folder, max_seconds=0.6).report
+    assert report is not None
+    assert report.changed == (f"docs/{name}",)
+
+
+def test_a_file_that_takes_too_much_memory_is_reported(folder: Folder) -> None:
+    folder.write("large.html", "<p>" + "<b>x</b>" * 400_000)
+    assert "limits.max_memory" in problems(loaded(folder, max_memory=100_000_000))["docs/large.html"]
+
+
+def test_a_file_that_crashes_its_parser_is_reported(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "pypdf.py").write_text("import os\nos._exit(3)\n")
+    monkeypatch.syspath_prepend(modules)
+    folder.write("a.pdf", "%PDF")
+    assert problems(loaded(folder)) == {"docs/a.pdf": "ended the process that parsed it, with status 3"}
+
+
+def test_a_file_that_became_too_large_leaves_the_index_until_the_limit_is_raised(folder: Folder) -> None:
+    folder.write("a.log", "the pump\n")
+    store = loaded(folder, max_bytes=1000)
+    assert names(store) == ["docs/a.log", "docs/guide.md"]
+    folder.write("a.log", "the pump\n" * 200)
+    report = store.index()
+    assert report.problems == {"docs/a.log": "has 1,800 bytes, more than limits.max_bytes = 1,000"}
+    assert names(store) == ["docs/guide.md"]
+    store.close()
+    store = loaded(folder, max_bytes=2000)
+    assert (problems(store), names(store)) == ({}, ["docs/a.log", "docs/guide.md"])
+
+
+def link_the_file(folder: Folder) -> None:
+    (folder.docs / "in/a.txt").unlink()
+    (folder.docs / "in/a.txt").symlink_to(folder.base / "outside/a.txt")
+
+
+def link_its_folder(folder: Folder) -> None:
+    (folder.docs / "in").rename(folder.base / "away")
+    (folder.docs / "in").symlink_to(folder.base / "outside", target_is_directory=True)
+
+
+def put_a_pipe(folder: Folder) -> None:
+    (folder.docs / "in/a.txt").unlink()
+    os.mkfifo(folder.docs / "in/a.txt")
+
+
+@pytest.mark.parametrize("swap", [link_the_file, link_its_folder, put_a_pipe])
+def test_what_takes_a_listed_files_place_is_not_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Folder], None]
+) -> None:
+    (folder.base / "outside").mkdir()
+    (folder.base / "outside/a.txt").write_text("The secret word is platypus.")
+    folder.write("in/a.txt", "the pump")
+    real = comparison.read
+
+    def read(file: Found, limits: Limits) -> comparison.Read:
+        if file.name == "docs/in/a.txt":
+            swap(folder)
+        return real(file, limits)
+
+    monkeypatch.setattr("devmem_stores.file.indexer.read", read)
+    store = loaded(folder)
+    assert "was replaced" in problems(store)["docs/in/a.txt"]
+    assert not any("platypus" in text for text in texts(store))
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:5000])
+
+
+def clear_a_page(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + bytes(4096) + content[8192:])
+
+
+def rename_a_column(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"recipe TEXT", b"secipe TEXT"))
+
+
+def break_a_record(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE files SET ids = ?", ["[1, "])
+    connection.close()
+
+
+def break_a_number(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE files SET size = 'many'")
+    connection.close()
+
+
+@pytest.mark.parametrize("damage", [truncate, clear_a_page, rename_a_column, break_a_record, break_a_number])
+def test_a_damaged_manifest_is_rebuilt(
+    folder: Folder, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.write("a.txt", "the pump")
+    store = folder.load()
+    held = texts(store)
+    store.close()
+    _ = folder.embedded
+    damage(folder.base / "index.db.manifest")
+    store = folder.load()
+    assert "is damaged" in caplog.text
+    assert (texts(store), folder.embedded) == (held, [])
+    assert store.plan().is_empty()
+
+
+def test_a_write_that_is_interrupted_leaves_the_manifest_usable(folder: Folder) -> None:
+    store = folder.load()
+
+    def interrupted() -> list[str]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store._manifest.intend(["docs/guide.md"], (each for each in interrupted()))
+    assert store.index().stored == 0
+    other = folder.make()
+    assert other.index().stored == 0, "nothing is locked"
