@@ -52,7 +52,7 @@ def _answer(request: dict[str, Any], limits: Limits, data: bytes) -> dict[str, A
         return {"missing": {"feature": error.feature, "package": error.package, "extra": error.extra}}
     except UnreadableError as error:
         return {"problem": str(error)}
-    except MemoryError:
+    except (MemoryError, SystemError):  # CPython raises the second where C code has no memory left
         return {"problem": limits.too_much_memory()}
     except Exception as error:  # noqa: BLE001 - parsers of other projects raise anything for a damaged file
         return {"problem": f"cannot be parsed: {type(error).__name__}: {error}"}

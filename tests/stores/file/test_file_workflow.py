@@ -140,7 +140,7 @@ def test_index_watches_until_it_is_interrupted(workflow: Path) -> None:
         assert run.stdout is not None
         assert run.stderr is not None
         assert "2 new" in run.stdout.readline()
-        assert "watching" in run.stderr.readline()
+        assert "following changes" in run.stderr.readline()
         (workflow.parent.parent / "docs/new.md").write_text("# New\n\nwords\n")
         assert run.stdout.readline().strip() == "+ ../docs/new.md"
         run.send_signal(2)
