@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from devmem.config.attachment import Attachment
     from devmem.config.base import ConfigModel
     from devmem.config.chat import ChatConfig
+    from devmem.config.checking import WorkflowCheck, check_workflow
     from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
     from devmem.config.fields import ChildRoute, EnumOption, FieldSpec, field_specs
     from devmem.config.index import IndexConfig
@@ -52,6 +53,8 @@ __all__ = [
     "StoreTypes",
     "Unresolved",
     "Workflow",
+    "WorkflowCheck",
+    "check_workflow",
     "design_template",
     "field_specs",
     "load_workflow",

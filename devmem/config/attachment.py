@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from devmem.config.base import ConfigModel
 from devmem.model.stages import ALIASES, Stage
@@ -34,6 +34,12 @@ _WRITE_SCHEMA = WithJsonSchema(
 
 class Attachment(ConfigModel):
     """One store that an agent reads or writes, and when."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_a_name(cls, value: object) -> object:
+        """Read `- notes` as `- {name: notes}`."""
+        return {"name": value} if isinstance(value, str) else value
 
     name: str = Field(min_length=1, title="Store")
     """Name of a store declared under `memory`."""

@@ -22,8 +22,9 @@ def check_attachments(
     """Report attachments of stores that nobody declared, and stores attached twice; `memories` may be anything."""
     seen: dict[str, Path] = {}
     for index, entry in enumerate(memories if isinstance(memories, list) else ()):
-        name = entry.get("name") if isinstance(entry, dict) else None
-        where = (*path, index, "name")
+        is_name = isinstance(entry, str)
+        name = entry.get("name") if isinstance(entry, dict) else entry
+        where = (*path, index) if is_name else (*path, index, "name")
         if not isinstance(name, str) or report.is_full:
             continue
         if where in placeholders.missing:

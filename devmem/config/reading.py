@@ -6,29 +6,28 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from devmem.config.agent import AgentConfig
-from devmem.config.attachments_check import check_attachments, warn_about_attachments
+from devmem.config.attachments_check import warn_about_attachments
 from devmem.config.base import ConfigModel
 from devmem.config.document import Document, Path, path_text
 from devmem.config.environment import Environment
+from devmem.config.graph_reading import GraphReader, note_name
 from devmem.config.layout import Part, find_parts
+from devmem.config.not_supported import warn_about_edges, warn_about_graph, warn_about_nodes
 from devmem.config.options import MemoryOptions
+from devmem.config.paths_check import warn_about_paths
 from devmem.config.placeholders import Placeholders, Unresolved
-from devmem.config.reflection import all_keys
 from devmem.config.report import Report
 from devmem.config.retrieval import RetrievalConfig
+from devmem.config.review import review
 from devmem.config.rules import Rule
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
 from devmem.config.validate import Validator
-from devmem.config.wording import choices, closest, did_you_mean, found, quoted
-from devmem.config.workflow import Edge, NodeConfig, Workflow, unset_message
-from devmem.errors import StoreTypeError
+from devmem.config.wording import choices, did_you_mean, found, quoted
+from devmem.config.workflow import Workflow, unset_message
+from devmem.errors import Finding, StoreTypeError
 
-_NODE_KEYS = ("id", "type", "description")
-_AGENT_KEYS = (*all_keys([AgentConfig]), "thinking")
 _OTHERS = "Others need their package installed, or their module under `plugins`."
-_OWN_AGENT_KEYS = ("memories", "memory_options", "critique")
 
 
 class Reader:
@@ -42,7 +41,6 @@ class Reader:
         self._placeholders = Placeholders(self._variables, environment, self._report.spoil)
         self._validator = Validator(self._report, self._placeholders)
         self._declared: dict[str, Path] = {}
-        self._ids: dict[str, Path] = {}
 
     def workflow(self, base_dir: pathlib.Path) -> Workflow:
         """Return the workflow.
@@ -53,9 +51,16 @@ class Reader:
         plugins = self._read_plugins()
         memory = self._read_stores()
         options = self._read_options()
-        nodes = self._read_nodes()
-        edges = self._read_edges()
+        graph = GraphReader(self._report, self._placeholders, self._validator, self._declared)
+        listed = {name: self._elements(name) for name in ("nodes", "edges")}
+        nodes = graph.read_nodes(listed["nodes"])
+        edges = graph.read_edges(listed["edges"])
+        start = graph.read_start(self._elements("start", single=str))
         warn_about_attachments(self._report, nodes, memory)
+        warn_about_graph(self._report, self._document.data.get("graph"), ("graph",))
+        warn_about_nodes(self._report, listed["nodes"], edges)
+        warn_about_edges(self._report, listed["edges"])
+        warn_about_paths(self._report, memory, base_dir)
         unresolved = self._unresolved()
         self._report.raise_errors()
         return Workflow(
@@ -64,12 +69,18 @@ class Reader:
             plugins=plugins,
             memory=memory,
             memory_options=options,
+            start=start,
             nodes=nodes,
             edges=edges,
             base_dir=base_dir,
             warnings=self._report.warnings,
             unresolved=unresolved,
         )
+
+    def review(self, workflow: Workflow) -> tuple[Finding, ...]:
+        """Return the warnings and notes about the workflow that was read, after a closer look at it."""
+        review(self._report, workflow)
+        return self._report.warnings
 
     def _read_variables(self) -> dict[str, Any]:
         part = self._parts.get("vars")
@@ -113,7 +124,7 @@ class Reader:
         if not isinstance(value, dict):
             self._report.error(path, f"expected a mapping with `name`, `type` and `config`, found {found(value)}")
             return None
-        self._note_name(self._declared, value.get("name"), (*path, "name"), "store name")
+        note_name(self._report, self._declared, value.get("name"), (*path, "name"), "store name")
         model = self._config_model(value, path)
         settings = value.get("config")
         config = (
@@ -163,64 +174,6 @@ class Reader:
         expanded = self._placeholders.expand(part.value, part.path)
         return self._validator.validate(MemoryOptions, expanded, part.path) or MemoryOptions()
 
-    def _read_nodes(self) -> tuple[NodeConfig, ...]:
-        nodes = (self._read_node(value, path) for path, value in self._elements("nodes"))
-        return tuple(node for node in nodes if node is not None)
-
-    def _read_node(self, value: object, path: Path) -> NodeConfig | None:
-        value = self._placeholders.expand(value, path) if isinstance(value, str) else value
-        if not isinstance(value, dict):
-            self._report.error(path, f"expected a mapping with `id`, `type` and `config`, found {found(value)}")
-            return None
-        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in _NODE_KEYS if key in value}
-        self._note_name(self._ids, data.get("id"), (*path, "id"), "node id")
-        if data.get("type") == "agent":
-            data["config"] = self._read_agent(value.get("config"), (*path, "config"))
-        return self._validator.validate(NodeConfig, data, path)
-
-    def _read_agent(self, value: object, path: Path) -> AgentConfig | None:
-        value = self._placeholders.expand(value, path) if isinstance(value, str) else value
-        if not isinstance(value, dict):
-            return self._validator.validate(AgentConfig, {} if value is None else value, path)
-        self._check_agent_keys(value, path)
-        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in _AGENT_KEYS if key in value}
-        check_attachments(self._report, data.get("memories"), (*path, "memories"), self._declared, self._placeholders)
-        return self._validator.validate(AgentConfig, data, path)
-
-    def _check_agent_keys(self, value: Mapping[Any, Any], path: Path) -> None:
-        if "memory" in value:
-            self._report.error(
-                (*path, "memory"),
-                "an agent has no `memory` of its own any more: declare the store under the document's `memory` "
-                "and name it in the agent's `memories`",
-                Rule.MISPLACED_KEY,
-            )
-        for key in value:
-            meant = closest(key, _OWN_AGENT_KEYS, cutoff=0.75) if key not in (*_AGENT_KEYS, "memory") else None
-            if meant and meant not in value:
-                self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
-
-    def _read_edges(self) -> tuple[Edge, ...]:
-        edges = []
-        for path, value in self._elements("edges"):
-            data = value
-            if isinstance(value, dict):
-                data = {
-                    key: self._placeholders.expand(value[key], (*path, key)) for key in ("from", "to") if key in value
-                }
-                self._check_ends(data, path)
-            edge = self._validator.validate(Edge, data, path)
-            if edge is not None:
-                edges.append(edge)
-        return tuple(edges)
-
-    def _check_ends(self, data: Mapping[str, Any], path: Path) -> None:
-        for key, id_ in data.items():
-            if isinstance(id_, str) and id_ not in self._ids and not self._report.is_full:
-                hint = did_you_mean(id_, self._ids)
-                message = f"there is no node {quoted(id_)}{hint} Nodes: {choices(self._ids)}."
-                self._report.error((*path, key), message, Rule.UNKNOWN_NAME)
-
     def _elements(self, name: str, *, single: type | None = None) -> list[tuple[Path, Any]]:
         """Return the elements of a list with their paths; one value of the type `single` may stand for a list of it."""
         part = self._parts.get(name)
@@ -233,16 +186,6 @@ class Reader:
             return [((*part.path, index), element) for index, element in enumerate(value)]
         self._report.error(part.path, f"expected a list, found {found(value)}")
         return []
-
-    def _note_name(self, known: dict[str, Path], name: object, path: Path, what: str) -> None:
-        if not isinstance(name, str):
-            return
-        if name in known:
-            line = self._document.line(known[name])
-            message = f"the {what} {quoted(name)} is taken already, on line {line}; names must be unique"
-            self._report.error(path, message, Rule.DUPLICATE_NAME)
-        else:
-            known[name] = path
 
     def _unresolved(self) -> tuple[Unresolved, ...]:
         found_ = []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from devmem.config.agent import AgentConfig
 from devmem.config.base import ConfigModel
+from devmem.config.conditions import Condition, EdgeCondition
 from devmem.config.document import Path
+from devmem.config.node_types import LiteralConfig, PassthroughConfig
 from devmem.config.options import MemoryOptions
 from devmem.config.place import Placed
 from devmem.config.placeholders import Unresolved
@@ -19,6 +21,10 @@ from devmem.config.store import StoreDeclaration
 from devmem.errors import ConfigError, Finding
 
 _Thing = TypeVar("_Thing")
+
+
+def _one_or_many(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
 
 
 class NodeConfig(Placed):
@@ -34,6 +40,16 @@ class NodeConfig(Placed):
     """What the node is for."""
     config: AgentConfig | None = None
     """Settings of an agent; other types' settings are left to whoever runs them."""
+    _settings: LiteralConfig | PassthroughConfig | None = PrivateAttr(default=None)
+
+    @property
+    def settings(self) -> LiteralConfig | PassthroughConfig | None:
+        """Settings of a node of the type `literal` or `passthrough`; None for any other."""
+        return self._settings
+
+    def set_settings(self, settings: LiteralConfig | PassthroughConfig | None) -> None:
+        """Take the settings that stand in the place of an agent's; for whoever reads the node."""
+        self._settings = settings
 
 
 class Edge(ConfigModel):
@@ -45,6 +61,12 @@ class Edge(ConfigModel):
     """ID of the node whose output goes on."""
     target: str = Field(alias="to", title="To")
     """ID of the node that receives it."""
+    trigger: bool = True
+    """Whether the target runs because of this edge."""
+    carry_data: bool = True
+    """Whether the target gets the output."""
+    condition: Condition = Field(default_factory=EdgeCondition)
+    """Follow the edge only where this holds of the output."""
 
 
 class WorkflowDocument(ConfigModel):
@@ -60,6 +82,8 @@ class WorkflowDocument(ConfigModel):
     """Stores that agents can attach."""
     memory_options: MemoryOptions = Field(default_factory=MemoryOptions)
     """How recalled items are put before a model."""
+    start: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = ()
+    """IDs of the nodes that get the workflow's input; none named means those that no edge leads to."""
     nodes: tuple[NodeConfig, ...] = ()
     """Steps of the workflow."""
     edges: tuple[Edge, ...] = ()
@@ -93,6 +117,11 @@ class Workflow(WorkflowDocument):
             KeyError: the workflow has no such node.
         """
         return _named(self.nodes, id, [node.id for node in self.nodes], "node")
+
+    @property
+    def is_devall(self) -> bool:
+        """Whether the document has DevAll's form, with everything under `graph`."""
+        return any(one.place.location[:1] == ("graph",) for one in (*self.memory, *self.nodes))
 
     def options(self, node: NodeConfig) -> MemoryOptions:
         """Return the memory options that hold for a node: the workflow's, with the node's own over them."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from devmem.llm import Quotation
+from devmem.messages import Message
 from devmem.model.results import MemoryRetrievalResult, MemoryUpdateResult, StoreFailure
 from devmem.model.stages import Stage
 
@@ -17,6 +18,8 @@ class NodeResult:
     node: str
     text: str
     """What it passes on."""
+    messages: tuple[Message, ...] = ()
+    """Messages that it passes on as they came, in the place of its text; empty for an agent."""
     quoted: bool = False
     """It only quotes what was recalled."""
     quotation: Quotation | None = None

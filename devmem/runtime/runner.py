@@ -10,16 +10,18 @@ from typing import Final, Self
 from uuid import uuid4
 
 from devmem.config import AgentConfig, NodeConfig, Workflow
-from devmem.llm import ChatModel, Quotation, open_chat_model
+from devmem.config.node_types import CARRIED_OUT
+from devmem.llm import ChatModel, open_chat_model
 from devmem.manager import MemoryManager, OperationHook, User, log_operation
 from devmem.messages import Message, Role
 from devmem.model.blocks import MessageBlock
 from devmem.model.items import ANY, Scope
 from devmem.runtime.agent import AgentRun
+from devmem.runtime.graph import Graph
 from devmem.runtime.hidden_items import count_hidden
-from devmem.runtime.order import order_nodes
+from devmem.runtime.passing import pass_on
 from devmem.runtime.results import NodeResult, RunResult
-from devmem.stores import MemoryBase
+from devmem.stores import MemoryBase, PlaceConfig
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ ChatModels = Callable[[NodeConfig, AgentConfig], ChatModel]
 
 
 def configured_chat_models(workflow: Workflow) -> ChatModels:
-    """Give the chooser that opens what each node's configuration names.
+    """Return the chooser that opens what each node's configuration names.
 
     It raises `ConfigError` when a placeholder of the node has no value, `ChatModelError` when the model cannot be used.
     """
@@ -49,7 +51,7 @@ def attached_stores(workflow: Workflow, node: str | None = None) -> list[str]:
 
 
 class WorkflowRunner:
-    """Runs the agent nodes of a workflow, in the order of its edges; other nodes pass their input on.
+    """Runs the nodes of a workflow along its edges; nodes of types that devmem does not run pass their input on.
 
     It may run several inputs one after another; the stores stay open between them and belong to the caller. Closing it,
     or leaving its `with` block, sees to writes that failed.
@@ -84,6 +86,7 @@ class WorkflowRunner:
         if scope is not None and scope.user is not None and not scope.user.strip():
             raise ValueError("the run's user is empty; leave it out where there is none")
         self._workflow = workflow
+        self._graph = Graph(workflow)
         self._chat_models = chat_models or configured_chat_models(workflow)
         self._stores = stores
         self._scope = scope or Scope()
@@ -108,7 +111,7 @@ class WorkflowRunner:
         self.close()
 
     def run(self, text: str, *, node: str | None = None, attachments: Sequence[MessageBlock] = ()) -> RunResult:
-        """Give a text to the workflow, or to one of its nodes alone.
+        """Run the workflow, or one of its nodes alone, with a text as its input.
 
         Raises:
             KeyError: there is no such node.
@@ -117,38 +120,47 @@ class WorkflowRunner:
         """
         asked = Message(role=Role.USER, content=text, source="user", blocks=attachments)
         scope = replace(self._scope, run=self._scope.run or uuid4().hex)
+        self._forget_last_run()
         if node is not None:
             chosen = self._workflow.node(node)
             result = self._run_node(chosen, [asked], scope)
             hidden = count_hidden([chosen], self._stores, self._user)
-            return RunResult(nodes=(result,), output=result.text, warnings=self._not_agent(chosen), hidden=hidden)
+            return RunResult(nodes=(result,), output=result.text, warnings=self._not_carried_out(chosen), hidden=hidden)
         return self._run_all(asked, scope)
 
     def _run_all(self, asked: Message, scope: Scope) -> RunResult:
-        order = order_nodes([each.id for each in self._workflow.nodes], self._workflow.edges)
         warnings = [
-            f"the edge from {edge.source!r} to {edge.target!r} leads back and is not followed" for edge in order.ignored
+            f"the edge from {edge.source!r} to {edge.target!r} leads back and is not followed"
+            for edge in self._graph.back_edges
         ]
-        said: dict[str, NodeResult] = {}
-        for name in order.nodes:
+        done: dict[str, NodeResult] = {}
+        for name in self._graph.order:
             node = self._workflow.node(name)
-            warnings += self._not_agent(node)
-            inputs = [_message_from(said[sender]) for sender in order.senders[name]] or [asked]
-            said[name] = self._run_node(node, inputs, scope)
-        results = tuple(said.values())
+            inputs = self._graph.inputs(name, asked, done)
+            if inputs is None:
+                warnings.append(f"node {name!r} did not run: no edge that is followed leads to it")
+                _LOG.warning("%s", warnings[-1])
+                continue
+            warnings += self._not_carried_out(node)
+            done[name] = self._run_node(node, inputs, scope)
+        results = tuple(done.values())
         agents = [result for result in results if self._workflow.node(result.node).config is not None]
         output = (agents or [*results])[-1].text if results else asked.content
-        for warning in warnings:
-            _LOG.warning("%s", warning)
         hidden = count_hidden(self._workflow.nodes, self._stores, self._user)
         return RunResult(nodes=results, output=output, warnings=tuple(warnings), hidden=hidden)
 
+    def _forget_last_run(self) -> None:
+        """Empty the stores without a place of DevAll's documents, where such a store lasts for one run."""
+        if not self._workflow.is_devall:
+            return
+        for declaration in self._workflow.memory:
+            config = declaration.config
+            if isinstance(config, PlaceConfig) and config.memory_path is None and declaration.name in self._stores:
+                self._stores[declaration.name].clear()
+
     def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope) -> NodeResult:
         if node.config is None:
-            text = "\n\n".join(message.text() for message in inputs)
-            quotations = [found for each in inputs if (found := Quotation.in_message(each))]
-            quotation = Quotation.joined(quotations) if len(quotations) == len(inputs) else None
-            return NodeResult(node=node.id, text=text, quoted=quotation is not None, quotation=quotation)
+            return pass_on(node, inputs)
         if node.id not in self._managers:
             raise KeyError(f"the stores of node {node.id!r} were not opened")
         return AgentRun(
@@ -167,16 +179,11 @@ class WorkflowRunner:
         return self._chats[node.id]
 
     @staticmethod
-    def _not_agent(node: NodeConfig) -> tuple[str, ...]:
-        if node.config is not None:
+    def _not_carried_out(node: NodeConfig) -> tuple[str, ...]:
+        if node.type in CARRIED_OUT:
             return ()
         return (f"node {node.id!r} is of type {node.type!r}, which devmem does not run; its input is passed on",)
 
     def close(self) -> list[Path]:
-        """Try once more to write what failed, and put the rest into files; gives these files."""
+        """Try once more to write what failed, and put the rest into files, which are returned."""
         return [file for manager in self._managers.values() for file in manager.close()]
-
-
-def _message_from(result: NodeResult) -> Message:
-    metadata = (result.quotation or Quotation()).metadata() if result.quoted else {}
-    return Message(role=Role.ASSISTANT, content=result.text, source=result.node, metadata=metadata)

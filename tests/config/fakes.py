@@ -222,7 +222,7 @@ graph:
       type: loop_counter
       config: {max_iterations: 3, reset_on_emit: true, 1: odd}
     - id: note
-      type: literal
+      type: human
       config: {content: "${NOT_OURS}", role: user}
   edges:
     - from: asker

@@ -128,7 +128,7 @@ def test_a_node_says_what_an_agent_needs() -> None:
 
 
 def test_names_are_the_keys_in_yaml() -> None:
-    assert list(_json(Edge)) == ["from", "to"]
+    assert list(_json(Edge)) == ["from", "to", "trigger", "carry_data", "condition"]
     assert "model" in _json(AgentConfig)
 
 

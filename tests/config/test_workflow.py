@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import devmem.config
-from devmem.config import Attachment, Edge, StoreDeclaration, Workflow, load_workflow, parse_workflow
+from devmem.config import Attachment, Edge, Rule, StoreDeclaration, Workflow, load_workflow, parse_workflow
 from devmem.errors import ConfigError
 from devmem.model.stages import Stage
 
@@ -67,7 +67,7 @@ def test_devall_document_loads_unchanged(read: Read) -> None:
     assert [node.id for node in workflow.nodes] == ["asker", "writer", "check", "count", "note"]
     assert [(edge.source, edge.target) for edge in workflow.edges] == [("asker", "writer"), ("writer", "check")]
     assert workflow.version == "0.4.0"
-    assert workflow.warnings == ()
+    assert {warning.rule for warning in workflow.warnings} == {Rule.NOT_SUPPORTED}
 
 
 def test_declarations_know_where_they_stand(read: Read) -> None:

@@ -34,13 +34,12 @@ def test_nodes_run_by_their_edges_and_the_last_one_answers(tmp_path: Path) -> No
     assert result.warnings == ()
 
 
-def test_a_loop_runs_once_and_the_edge_back_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loop_runs_once_and_the_edge_back_is_warned_of(tmp_path: Path) -> None:
     edges = "edges: [{from: first, to: second}, {from: second, to: first}]"
     read = write_workflow(tmp_path, "nodes:", agent_yaml("first"), agent_yaml("second"), edges)
     result = WorkflowRunner(read, {}, chat_models=ChatsByNode()).run("Go")
     assert [node.node for node in result.nodes] == ["first", "second"]
     assert result.warnings == ("the edge from 'second' to 'first' leads back and is not followed",)
-    assert result.warnings[0] in caplog.text
 
 
 def test_another_type_of_node_passes_its_input_on_with_a_warning(tmp_path: Path) -> None:

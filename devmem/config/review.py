@@ -1,0 +1,117 @@
+"""A closer look at a workflow that can be used: providers, packages, files, and stores that nobody reads or writes."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Final
+
+from devmem.config.agent import AgentConfig
+from devmem.config.chat import ChatConfig
+from devmem.config.embedding import EmbeddingConfig
+from devmem.config.report import Report
+from devmem.config.rules import Rule
+from devmem.config.store import StoreDeclaration
+from devmem.config.wording import choices, closest
+from devmem.config.workflow import Workflow
+from devmem.distribution import install_command
+from devmem.errors import Level
+
+_CHAT_PROVIDERS: Final = ("extractive", "openai")
+_PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "openai": ("openai", "openai"),
+    "local": ("sentence_transformers", "local"),
+}
+"""Module and extra that a provider needs."""
+
+
+def review(report: Report, workflow: Workflow) -> None:
+    """Report whatever will probably go wrong or is probably forgotten; nothing is opened, asked or written."""
+    for node in workflow.nodes:
+        if node.config is not None:
+            _review_chat(report, node.config, (*node.place.location, "config"))
+    for store in workflow.memory:
+        path = (*store.place.location, "config")
+        for key, block in store.config:
+            if isinstance(block, EmbeddingConfig):
+                _review_embedding(report, block, (*path, key), workflow.base_dir)
+            elif isinstance(block, ChatConfig):
+                _review_chat(report, block, (*path, key))
+    _review_places(report, workflow)
+    _review_use(report, workflow)
+
+
+def _review_chat(report: Report, config: AgentConfig | ChatConfig, path: tuple[str | int, ...]) -> None:
+    provider = config.provider
+    if provider == "extractive":
+        return
+    if provider not in _CHAT_PROVIDERS and config.base_url is None:
+        meant = closest(provider, _CHAT_PROVIDERS)
+        hint = f"; did you mean {meant!r}?" if meant else "."
+        message = (
+            f"unknown chat provider {provider!r}{hint} Possible: {choices(_CHAT_PROVIDERS)}, or any with `base_url`."
+        )
+        report.warn((*path, "provider"), message, Rule.UNKNOWN_NAME)
+        return
+    if not config.model:
+        key = "name" if isinstance(config, AgentConfig) else "model"
+        report.warn((*path, "provider"), f"{provider!r} needs the model's name; set `{key}`", Rule.MISSING_MODEL)
+    _review_package(report, "openai", (*path, "provider"))
+
+
+def _review_embedding(
+    report: Report, config: EmbeddingConfig, path: tuple[str | int, ...], base_dir: pathlib.Path
+) -> None:
+    _review_package(report, config.provider, (*path, "provider"))
+    folder = config.params.model_path
+    if folder is None:
+        if config.provider == "local":
+            message = "`provider: local` needs `model_path`, the folder with the model; nothing is downloaded"
+            report.warn((*path, "params", "model_path"), message, Rule.MISSING_MODEL)
+    elif "${" not in str(folder) and not (base_dir / folder.expanduser()).exists():
+        message = f"there is no folder {str(base_dir / folder.expanduser())!r}"
+        report.warn((*path, "params", "model_path"), message, Rule.MISSING_FILE)
+
+
+def _review_package(report: Report, provider: str, path: tuple[str | int, ...]) -> None:
+    module, extra = _PACKAGES.get(provider, ("", ""))
+    if module and find_spec(module) is None:
+        message = f"{provider!r} needs the package {module!r}: {install_command(extra)}"
+        report.warn(path, message, Rule.MISSING_EXTRA)
+
+
+def _review_places(report: Report, workflow: Workflow) -> None:
+    """Warn about stores that keep their items in one file."""
+    first: dict[str, StoreDeclaration] = {}
+    for store, place in _places(workflow):
+        if place not in first:
+            first[place] = store
+            continue
+        message = f"the store {first[place].name!r} has the same file; their items will be mixed, or one is refused"
+        report.warn((*store.place.location, "config", "memory_path"), message, Rule.SHARED_FILE)
+
+
+def _places(workflow: Workflow) -> Iterator[tuple[StoreDeclaration, str]]:
+    for store in workflow.memory:
+        path = getattr(store.config, "memory_path", None)
+        if isinstance(path, str) and path != "auto" and "://" not in path:
+            yield store, str((workflow.base_dir / pathlib.Path(path).expanduser()).resolve())
+
+
+def _review_use(report: Report, workflow: Workflow) -> None:
+    """Suggest to look at stores that nobody attaches, reads or writes."""
+    attached = [entry for node in workflow.nodes if node.config is not None for entry in node.config.memories]
+    read = {entry.name for entry in attached if entry.read}
+    written = {entry.name for entry in attached if entry.write}
+    for store in workflow.memory:
+        path = (*store.place.location, "name")
+        fills_itself = getattr(store.config, "read_only", False)
+        if store.name not in read | written:
+            report.warn(path, f"no agent attaches the store {store.name!r}", Rule.UNUSED_STORE)
+        elif store.name not in read:
+            message = f"the store {store.name!r} is written, but no agent reads it"
+            report.warn(path, message, Rule.NEVER_READ, level=Level.NOTE)
+        elif store.name not in written and not fills_itself:
+            message = f"the store {store.name!r} is read, but no agent writes it"
+            report.warn(path, message, Rule.NEVER_WRITTEN, level=Level.NOTE)

@@ -1,0 +1,111 @@
+"""What `check_workflow` finds in a workflow that can be used, or nearly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devmem.config import Rule, check_workflow
+from devmem.errors import Level
+
+from .fakes import FakeTypes
+
+STORES = "memory: [{name: notes, type: notes}]\n"
+
+
+def checked(folder: Path, text: str) -> list[tuple[Level, Rule, str, str]]:
+    file = folder / "w.yaml"
+    file.write_text(text)
+    found = check_workflow(file, FakeTypes(), environ={}).findings
+    return [(one.level, Rule(one.rule), one.path, one.message) for one in found]  # type: ignore[call-arg]
+
+
+def agent(config: str, more: str = "") -> str:
+    return STORES + f"nodes: [{{id: a, type: agent{more}, config: {{{config} memories: [notes]}}}}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "rule", "path", "words"),
+    [
+        (agent("provder: openai,"), "warning", "unknown-key", "nodes[0].config.provder", "did you mean 'provider'?"),
+        (agent("provider: opneai, name: m,"), "warning", "unknown-name", "nodes[0].config.provider", "'openai'?"),
+        (agent("provider: openai,"), "warning", "missing-model", "nodes[0].config.provider", "set `name`"),
+        (
+            STORES + "nodes: [{id: a, type: agnet, config: {}}, {id: b, type: agent, config: {memories: [notes]}}]",
+            "warning",
+            "unknown-name",
+            "nodes[0].type",
+            "did you mean 'agent'?",
+        ),
+        (
+            STORES + "nodes: [{id: a, type: agent, config: {}, memories: [notes]}]",
+            "error",
+            "misplaced-key",
+            "nodes[0].memories",
+            "belongs inside the agent's `config`",
+        ),
+        (agent("", ", role: x"), "warning", "misplaced-key", "nodes[0].role", "belongs inside `config`"),
+        (STORES + "nodes: []", "warning", "unused-store", "memory[0].name", "no agent attaches the store 'notes'"),
+        (
+            STORES + "nodes: [{id: a, type: agent, config: {memories: [{name: notes, read: false}]}}]",
+            "note",
+            "never-read",
+            "memory[0].name",
+            "no agent reads it",
+        ),
+        (
+            STORES + "nodes: [{id: a, type: agent, config: {memories: [{name: notes, write: false}]}}]",
+            "note",
+            "never-written",
+            "memory[0].name",
+            "no agent writes it",
+        ),
+        (
+            agent("") + "\nedges: [{from: a, to: a}]",
+            "warning",
+            "cycle",
+            "edges[0]",
+            "the edges 'a' -> 'a' lead in a circle",
+        ),
+    ],
+)
+def test_findings(tmp_path: Path, text: str, level: str, rule: str, path: str, words: str) -> None:
+    ((found_level, found_rule, found_path, message),) = checked(tmp_path, text)
+    assert (found_level, found_rule, found_path) == (level, rule, path)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("embedding", "rule", "words"),
+    [
+        ("{provider: local}", "missing-model", "needs `model_path`"),
+        ("{provider: minilm, params: {model_path: nowhere}}", "missing-file", "there is no folder"),
+    ],
+)
+def test_models_that_are_not_there(tmp_path: Path, embedding: str, rule: str, words: str) -> None:
+    text = agent("").replace("type: notes}", f"type: notes, config: {{embedding: {embedding}}}}}")
+    found = [one for one in checked(tmp_path, text) if one[1] != Rule.MISSING_EXTRA]
+    assert [(level, each, path) for level, each, path, _ in found] == [
+        ("warning", rule, "memory[0].config.embedding.params.model_path")
+    ]
+    assert words in found[0][3]
+
+
+def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmem.config.review.find_spec", lambda name: None)
+    ((level, rule, _, message),) = checked(tmp_path, agent("provider: openai, name: m,"))
+    assert (level, rule) == (Level.WARNING, Rule.MISSING_EXTRA)
+    assert "pip install 'devmem-framework[openai]'" in message
+
+
+def test_two_stores_in_one_file(tmp_path: Path) -> None:
+    one, two = (f"{{name: {name}, type: notes, config: {{memory_path: a.db}}}}" for name in ("one", "two"))
+    text = f"memory: [{one}, {two}]\nnodes: [{{id: a, type: agent, config: {{memories: [one, two]}}}}]"
+    ((_, rule, path, message),) = checked(tmp_path, text)
+    assert (rule, path) == (Rule.SHARED_FILE, "memory[1].config.memory_path")
+    assert "the store 'one' has the same file" in message
+
+
+def test_a_workflow_in_order_has_no_findings(tmp_path: Path) -> None:
+    assert checked(tmp_path, agent("")) == []
