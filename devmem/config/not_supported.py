@@ -39,12 +39,11 @@ def warn_about_graph(report: Report, graph: object, path: Path) -> None:
     _warn_about(report, graph, path, _GRAPH)
 
 
-def warn_about_nodes(report: Report, elements: Elements, edges: Sequence[Edge]) -> None:
+def warn_about_nodes(report: Report, elements: Elements) -> None:
     """Warn about nodes, and settings of nodes, that are not carried out.
 
-    A person who is asked first says what the workflow's input is, so such a node is carried out.
+    Nodes that ask a person are left to the runner: the first of them gets what the person said, the workflow's input.
     """
-    asked_later = {edge.target for edge in edges}
     for path, node in elements:
         if not isinstance(node, dict):
             continue
@@ -53,9 +52,7 @@ def warn_about_nodes(report: Report, elements: Elements, edges: Sequence[Edge]) 
         if kind == "agent":
             _warn_about(report, node.get("config"), (*path, "config"), _AGENT)
             _warn_about_thinking(report, node.get("config"), (*path, "config", "thinking"))
-        elif kind == "human" and node.get("id") not in asked_later:
-            continue
-        elif isinstance(kind, str) and kind in NODE_TYPES and kind not in CARRIED_OUT:
+        elif isinstance(kind, str) and kind in NODE_TYPES.keys() - CARRIED_OUT - {"human"}:
             message = f"a node of type {kind!r} is not carried out; its input is passed on"
             report.warn((*path, "type"), message, Rule.NOT_SUPPORTED)
 

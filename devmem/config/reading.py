@@ -58,7 +58,7 @@ class Reader:
         start = graph.read_start(self._elements("start", single=str))
         warn_about_attachments(self._report, nodes, memory)
         warn_about_graph(self._report, self._document.data.get("graph"), ("graph",))
-        warn_about_nodes(self._report, listed["nodes"], edges)
+        warn_about_nodes(self._report, listed["nodes"])
         warn_about_edges(self._report, listed["edges"])
         warn_about_paths(self._report, memory, base_dir)
         unresolved = self._unresolved()

@@ -108,7 +108,7 @@ def _review_use(report: Report, workflow: Workflow) -> None:
         path = (*store.place.location, "name")
         fills_itself = getattr(store.config, "read_only", False)
         if store.name not in read | written:
-            report.warn(path, f"no agent attaches the store {store.name!r}", Rule.UNUSED_STORE)
+            report.warn(path, f"no agent attaches the store {store.name!r}", Rule.UNUSED_STORE, level=Level.NOTE)
         elif store.name not in read:
             message = f"the store {store.name!r} is written, but no agent reads it"
             report.warn(path, message, Rule.NEVER_READ, level=Level.NOTE)

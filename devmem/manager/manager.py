@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -63,6 +63,7 @@ class MemoryManager:
         rescue_dir: Path | None = None,
         clock: Callable[[], float] = time.time,
         on_operation: OperationHook = log_operation,
+        run_only: Collection[str] = (),
     ) -> None:
         """Attach a node to its stores.
 
@@ -73,6 +74,7 @@ class MemoryManager:
             rescue_dir: where `close` puts writes that failed to the end; None takes the folder for temporary files.
             clock: returns the time in seconds since the epoch.
             on_operation: is called after each search of a store and each write to it; logs it by default.
+            run_only: names of stores in which only items of the same run are seen, where a run is named.
 
         Raises:
             ValueError: an attachment names a store that is not there.
@@ -86,6 +88,7 @@ class MemoryManager:
         self._rescue_dir = rescue_dir
         self._clock = clock
         self._on_operation = on_operation
+        self._run_only = frozenset(run_only)
         self._recalls = RecallCache()
         self._unsaved = UnsavedWrites(rescue_dir)
 
@@ -103,6 +106,7 @@ class MemoryManager:
         turns: Sequence[str] | None = None,
         current_stage: Stage | str = Stage.GEN,
         user: User = None,
+        run: str | None = None,
         where: Filter | None = None,
     ) -> MemoryRetrievalResult | None:
         """Search every attachment that reads at this stage; None when nothing was found and nothing failed.
@@ -114,6 +118,7 @@ class MemoryManager:
                 query's text apart. All are searched for, the last one weighted at most.
             current_stage: the stage at which the node is.
             user: whose items are seen, beside those bound to nobody; None sees only these, `devmem.ANY` everybody's.
+            run: the run that asks; stores that last for one run show its items alone.
             where: a further filter.
 
         Raises:
@@ -128,7 +133,7 @@ class MemoryManager:
         failures: list[StoreFailure] = []
         for attachment in self._reading(stage):
             try:
-                found.append(self._search(attachment, queries, stage))
+                found.append(self._search(attachment, queries, stage, run))
             except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
                 failures.append(_failure(attachment.name, "retrieve", error))
         failures += _embedding_failures(queries)
@@ -139,13 +144,17 @@ class MemoryManager:
             self._recalls.remember(text, (hit for hits in found for hit in hits))
         return result if result.hits or failures else None
 
-    def _search(self, attachment: Attachment, queries: Sequence[MemoryQuery], stage: Stage) -> list[Hit]:
+    def _search(
+        self, attachment: Attachment, queries: Sequence[MemoryQuery], stage: Stage, run: str | None
+    ) -> list[Hit]:
         store = self._stores[attachment.name]
 
         def search(query: MemoryQuery) -> list[Hit]:
-            trusted = replace(query.where, min_trust=max(query.where.min_trust, attachment.min_trust))
+            where = replace(query.where, min_trust=max(query.where.min_trust, attachment.min_trust))
+            if run is not None and attachment.name in self._run_only:
+                where = replace(where, scope=replace(where.scope, run=run))
             threshold = attachment.similarity_threshold
-            asked = replace(query, top_k=attachment.top_k, similarity_threshold=threshold, where=trusted)
+            asked = replace(query, top_k=attachment.top_k, similarity_threshold=threshold, where=where)
             return _checked(store.search(asked))
 
         with self._timed("retrieve", attachment.name, stage) as counts:
@@ -237,11 +246,12 @@ class MemoryManager:
         turns: Sequence[str] | None = None,
         current_stage: Stage | str = Stage.GEN,
         user: User = None,
+        run: str | None = None,
         where: Filter | None = None,
     ) -> MemoryRetrievalResult | None:
         """Do `retrieve` without blocking the event loop."""
         retrieve = partial(self.retrieve, agent_role=agent_role, query=query, turns=turns)
-        return await asyncio.to_thread(retrieve, current_stage=current_stage, user=user, where=where)
+        return await asyncio.to_thread(retrieve, current_stage=current_stage, user=user, run=run, where=where)
 
     async def aupdate(
         self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED

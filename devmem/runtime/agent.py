@@ -90,6 +90,7 @@ class AgentRun:
             turns=[message.text() for message in asked],
             current_stage=stage,
             user=self.user,
+            run=self.scope.run,
         )
         if result is not None:
             self._recalled[stage] = result

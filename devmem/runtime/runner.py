@@ -98,6 +98,7 @@ class WorkflowRunner:
                 options=workflow.options(node),
                 rescue_dir=rescue_dir,
                 on_operation=on_operation,
+                run_only=_lasting_one_run(workflow),
             )
             for node in workflow.nodes
             if node.config is not None and all(entry.name in stores for entry in node.config.memories)
@@ -120,7 +121,6 @@ class WorkflowRunner:
         """
         asked = Message(role=Role.USER, content=text, source="user", blocks=attachments)
         scope = replace(self._scope, run=self._scope.run or uuid4().hex)
-        self._forget_last_run()
         if node is not None:
             chosen = self._workflow.node(node)
             result = self._run_node(chosen, [asked], scope)
@@ -142,21 +142,14 @@ class WorkflowRunner:
                 _LOG.warning("%s", warnings[-1])
                 continue
             warnings += self._not_carried_out(node)
+            if node.type == "human" and inputs != [asked]:
+                _LOG.warning("%s", warnings[-1])
             done[name] = self._run_node(node, inputs, scope)
         results = tuple(done.values())
         agents = [result for result in results if self._workflow.node(result.node).config is not None]
         output = (agents or [*results])[-1].text if results else asked.content
         hidden = count_hidden(self._workflow.nodes, self._stores, self._user)
         return RunResult(nodes=results, output=output, warnings=tuple(warnings), hidden=hidden)
-
-    def _forget_last_run(self) -> None:
-        """Empty the stores without a place of DevAll's documents, where such a store lasts for one run."""
-        if not self._workflow.is_devall:
-            return
-        for declaration in self._workflow.memory:
-            config = declaration.config
-            if isinstance(config, PlaceConfig) and config.memory_path is None and declaration.name in self._stores:
-                self._stores[declaration.name].clear()
 
     def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope) -> NodeResult:
         if node.config is None:
@@ -187,3 +180,15 @@ class WorkflowRunner:
     def close(self) -> list[Path]:
         """Try once more to write what failed, and put the rest into files, which are returned."""
         return [file for manager in self._managers.values() for file in manager.close()]
+
+
+def _lasting_one_run(workflow: Workflow) -> frozenset[str]:
+    """Return the stores without a path of DevAll's documents, where such a store lasts for one run."""
+    if not workflow.is_devall:
+        return frozenset()
+    configs = ((store.name, store.config) for store in workflow.memory)
+    return frozenset(
+        name
+        for name, config in configs
+        if isinstance(config, PlaceConfig) and "memory_path" not in config.model_fields_set
+    )

@@ -10,7 +10,12 @@ from .conftest import Devmem, one_paragraph
 
 def test_a_good_workflow_is_counted(workflow: Path, devmem: Devmem) -> None:
     result = devmem("validate", workflow)
-    assert result.stdout == f"{workflow}: OK: 3 stores, 3 nodes (2 agents), 2 edges, 3 attachments\n"
+    *notes, last = result.stdout.splitlines()
+    assert last == f"{workflow}: OK: 3 stores, 3 nodes (2 agents), 2 edges, 3 attachments, 2 notes"
+    assert [note.split(": ", 2)[-1] for note in notes] == [
+        "memory[1].name: the store 'board' is written, but no agent reads it",
+        "memory[2].name: no agent attaches the store 'passing'",
+    ]
 
 
 def test_every_problem_of_every_file_is_shown(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:

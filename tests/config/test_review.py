@@ -46,7 +46,7 @@ def agent(config: str, more: str = "") -> str:
             "belongs inside the agent's `config`",
         ),
         (agent("", ", role: x"), "warning", "misplaced-key", "nodes[0].role", "belongs inside `config`"),
-        (STORES + "nodes: []", "warning", "unused-store", "memory[0].name", "no agent attaches the store 'notes'"),
+        (STORES + "nodes: []", "note", "unused-store", "memory[0].name", "no agent attaches the store 'notes'"),
         (
             STORES + "nodes: [{id: a, type: agent, config: {memories: [{name: notes, read: false}]}}]",
             "note",
