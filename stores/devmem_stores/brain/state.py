@@ -188,7 +188,10 @@ def dump_state(state: BrainState) -> bytes:
 
 def load_state(raw: bytes) -> BrainState:
     """Return the state that `dump_state` wrote; raises `ValueError` for anything else and for a later format."""
-    found = json.loads(raw)
+    try:
+        found = json.loads(raw)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     # Every field has a default, so that another program's object would be an empty state.
     if isinstance(found, dict) and (unknown := sorted(found.keys() - _FIELDS)):
         raise ValueError(f"it has the unknown key {unknown[0]!r}{_METAGPT if found.keys() >= _OF_METAGPT else ''}")

@@ -128,6 +128,7 @@ def test_other_bytes_are_no_state(raw: bytes) -> None:
         b'{"entries": [{"message": {"type": "Unheard"}, "item_id": "i"}]}',
         b'{"entries": [{"message": 3, "item_id": "i"}]}',
         b'{"summaries": [{}]}',
+        b"[" * 100_000,
     ],
 )
 def test_damaged_or_later_states_are_refused(raw: bytes) -> None:

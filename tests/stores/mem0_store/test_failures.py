@@ -50,6 +50,8 @@ FAULTS: dict[str, tuple[Callable[[], Fault], type[Mem0Error]]] = {
     "500": (lambda: failure(500), Mem0ServerError),
     "502 without JSON": (lambda: Fault("status", 502, body=b"<html>bad gateway</html>"), Mem0ServerError),
     "503": (lambda: failure(503), Mem0ServerError),
+    "nested JSON": (lambda: Fault("body", 200, body=b"[" * 100_000), Mem0AnswerError),
+    "502 with nested JSON": (lambda: Fault("status", 502, body=b"[" * 100_000), Mem0ServerError),
     "no JSON": (lambda: Fault("body", 200, body=b"<html>hello</html>"), Mem0AnswerError),
     "nothing": (lambda: Fault("body", 200), Mem0AnswerError),
     "JSON of another kind": (lambda: Fault("body", 200, body=b'"fine"'), Mem0AnswerError),
