@@ -9,7 +9,7 @@ from typing import Final
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.sqlite.database import translate_errors
 from devmem.collections.sqlite.examination import Examination
-from devmem.collections.sqlite.rows import insert_terms
+from devmem.collections.sqlite.rows import insert_item
 from devmem.errors import CollectionDamagedError
 from devmem.model.items import load_item_json
 from devmem.text.atomic_write import remove_leftovers
@@ -22,8 +22,8 @@ _ITEM_OF: Final = "SELECT row FROM passages WHERE passage = ?"
 def repair(examined: Examination) -> list[str]:
     """Rebuild what an examination found wrong and return what was done, one line each.
 
-    Orphans and leftovers are deleted, the number of items is corrected, missing terms are made again, and items with
-    damaged vectors wait for new ones. Items that cannot be read stay as they are. The snapshot of the indexes is
+    Orphans and leftovers are deleted, the number of items is corrected, items without terms are stored again, and those
+    with damaged vectors wait for new ones. Items that cannot be read stay as they are. The snapshot of the indexes is
     rebuilt by the next opening.
 
     Raises:
@@ -44,7 +44,7 @@ def repair(examined: Examination) -> list[str]:
         if examined.miscounted:
             connection.execute("UPDATE meta SET value = (SELECT count(*) FROM items) WHERE key = 'count'")
             done.append("the number of items was corrected")
-        done += _rebuild_terms(connection, examined)
+        done += _store_again(connection, examined)
         if done:
             # Indexes in memory and on disk were built from the old rows.
             connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
@@ -62,15 +62,15 @@ def _delete_orphans(connection: sqlite3.Connection, examined: Examination) -> li
     return [f"{count:,} {kind} were deleted" for kind, count in examined.orphans.items()]
 
 
-def _rebuild_terms(connection: sqlite3.Connection, examined: Examination) -> list[str]:
-    """Insert the passages of items that have none; their embeddings are made later."""
+def _store_again(connection: sqlite3.Connection, examined: Examination) -> list[str]:
+    """Store items without passages again, as the newest: the numbers of passages follow those of items."""
     rows = [row for row in examined.without_terms if row not in examined.unreadable]
     for row in rows:
         (body,) = connection.execute("SELECT CAST(body AS BLOB) FROM items WHERE row = ?", (row,)).fetchone()
-        insert_terms(connection, row, PreparedItem.of(load_item_json(body)))
-        if examined.facts.get("model"):
-            connection.execute("UPDATE items SET waiting = 1 WHERE row = ?", (row,))
-    return [f"the terms of {len(rows):,} items were made again"] if rows else []
+        connection.execute("DELETE FROM items WHERE row = ?", (row,))
+        prepared = PreparedItem.of(load_item_json(body))
+        insert_item(connection, prepared, waiting=bool(examined.facts.get("model")))
+    return [f"{len(rows):,} items without terms were stored again"] if rows else []
 
 
 def _drop_vectors(connection: sqlite3.Connection, examined: Examination) -> list[str]:

@@ -75,7 +75,7 @@ def insert_item(
         dump_item_json(body or item).decode(),
     )
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
-    return insert_terms(connection, number, prepared)
+    return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
 
 
 def check_item(item: MemoryItem) -> None:
@@ -100,11 +100,6 @@ def _is_not_finite(value: object) -> bool:
 def _insert_passage(connection: sqlite3.Connection, row: int, terms: EncodedTerms) -> int:
     values = (row, terms.hashes, terms.counts, terms.length)
     return connection.execute(_INSERT_PASSAGE, values).lastrowid or 0
-
-
-def insert_terms(connection: sqlite3.Connection, row: int, prepared: PreparedItem) -> list[int]:
-    """Insert the terms of an item's passages; return the passages' numbers."""
-    return [_insert_passage(connection, row, encoded) for encoded in prepared.terms()]
 
 
 def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], encoding: PassageEmbeddings) -> None:
