@@ -62,7 +62,7 @@ class Selection:
 
 
 def selecting(*, by_user: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options that select items, in the place of its argument `selection`.
+    """Return the decorator that adds the options that select items, in the place of the argument `selection`.
 
     Args:
         by_user: whether to add `--all-users`, for a command that sees only what is bound to nobody without it.

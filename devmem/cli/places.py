@@ -49,7 +49,7 @@ def find_place(terminal: Terminal, place: str, store: str | None = None) -> Plac
 
 
 def split_words(terminal: Terminal, place: str, words: Sequence[str], *, least: int, most: int, usage: str) -> Place:
-    """Tell the name of a store from the words after it, as in `MEMORY [STORE] QUERY`.
+    """Separate the name of a store from the words after it, as in `MEMORY [STORE] QUERY`.
 
     After a workflow, the first word is the store's name if a store has that name, or if there is a word too many.
 
