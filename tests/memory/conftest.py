@@ -1,4 +1,4 @@
-"""Memories that are searched by words alone, with a clock that stands still until it is moved."""
+"""Memories that are searched by words alone."""
 
 from __future__ import annotations
 

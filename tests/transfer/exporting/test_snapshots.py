@@ -177,6 +177,18 @@ def test_nothing_but_a_text_makes_markup(key: str, value: str, name: str) -> Non
         assert inline <= {"text", "text_special", "code_inline", "softbreak"}
 
 
+def test_no_control_of_text_direction_reaches_a_page() -> None:
+    item = MemoryItem(
+        id="a\u202eb",
+        content_summary="safe\u202etxt.exe",
+        provenance=Provenance(name="\u2066x"),
+        metadata={"k\u2067": "v\u2069"},
+    )
+    page = "".join(markdown_parts(snapshot(item)))
+    assert not set(page) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+    assert "safe\\u202etxt.exe" in page
+
+
 def test_items_keep_their_hash(tmp_path: Path) -> None:
     item = MemoryItem(content_summary="a", content_hash=content_hash("made of more than the summary"))
     (back,) = read(written(tmp_path / "x.json", item))
