@@ -2,6 +2,7 @@
 
     DevmemError
     ├── ConfigError                  the `Finding`s in a workflow file, at least one of them an error
+    ├── SessionNameError             a session whose name could leave its folder
     ├── StoreTypeError
     │   ├── UnknownStoreTypeError
     │   ├── StoreTypeClashError
@@ -100,6 +101,14 @@ def _with_level(finding: Finding) -> str:
     return str(finding) if finding.level is Level.ERROR else f"{finding.level}: {finding}"
 
 
+class SessionNameError(DevmemError, ValueError):
+    """The name of a session cannot be that of a folder."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        super().__init__(f"a session's name is one plain word, not {session!r}")
+
+
 class StoreTypeError(DevmemError):
     """A store type cannot be found or loaded."""
 
@@ -180,7 +189,7 @@ class EmbeddingMismatchError(CollectionError):
             location,
             f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
             "Vectors of different models are never mixed: put the old model back, "
-            "or run `devmem reindex FILE STORE` to embed every item anew.",
+            "or run `devmem reindex FILE STORE` to embed every item again.",
         )
 
 
@@ -189,7 +198,7 @@ class OutboxError(CollectionError):
 
 
 class OutboxFullError(OutboxError):
-    """So many writes wait that no other is taken; nothing was added."""
+    """The maximum number of writes waits already; nothing was added."""
 
     def __init__(self, location: Path | str, limit: int) -> None:
         self.limit = limit
@@ -289,4 +298,4 @@ class DataFileError(DevmemError):
 
 
 class ExportError(DevmemError):
-    """What a store holds cannot be written in the form that was asked for."""
+    """The content of a store cannot be written in the form that was asked for."""

@@ -1,4 +1,4 @@
-"""What an agent node says: its model, its prompts and its memories."""
+"""Settings of an agent node: its model, its prompts and its memories."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AgentConfig(ConfigModel):
     memories: tuple[Attachment, ...] = ()
     """Stores that this agent reads or writes."""
     memory_options: MemoryOptions | None = None
-    """What this agent does otherwise than the workflow's `memory_options`; keys that are not set are taken from it."""
+    """Memory options of this agent alone; keys that are not set are taken from the workflow's `memory_options`."""
     plan: str | None = None
     """Prompt of a planning call before the answer; without it the stage `plan` does not happen."""
     critique: str | None = None

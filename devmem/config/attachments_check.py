@@ -1,4 +1,4 @@
-"""What can only be said about an attachment together with its store and its node."""
+"""Checks of attachments that need their store and their node."""
 
 from __future__ import annotations
 

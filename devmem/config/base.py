@@ -15,7 +15,7 @@ Annotation: TypeAlias = Any
 
 
 def mentions(annotation: Annotation, *wanted: type) -> bool:
-    """Say whether a field's annotation is one of the types, or a union or container of them."""
+    """Whether a field's annotation is one of the types, or a union or container of them."""
     if get_origin(annotation) is None:
         return annotation in wanted
     return any(mentions(part, *wanted) for part in get_args(annotation))

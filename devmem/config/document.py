@@ -64,7 +64,7 @@ class Document:
 
 
 def holds(container: object, step: object) -> bool:
-    """Say whether a mapping has the key, or a list the index, that a path's step is."""
+    """Whether a mapping has the key, or a list the index, that a path's step is."""
     if isinstance(container, dict):
         return step in container
     return isinstance(container, list) and isinstance(step, int) and 0 <= step < len(container)

@@ -37,7 +37,7 @@ class EmbeddingParams(ConfigModel):
     threads: int = Field(default=1, ge=1)
     """Threads that `minilm` uses; more than one is slower on a busy machine."""
     backend: Literal["auto", "numpy", "onnx"] = "auto"
-    """What `minilm` runs on; `auto` takes onnxruntime where it is installed."""
+    """Library that `minilm` runs on; `auto` takes onnxruntime where it is installed."""
 
 
 class EmbeddingConfig(ConfigModel):

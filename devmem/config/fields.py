@@ -1,4 +1,4 @@
-"""What a form builder needs to know about a model's fields, in the shape that DevAll's front end reads."""
+"""Descriptions of a model's fields for form builders, in the shape that DevAll's front end reads."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class IndexConfig(ConfigModel):
     """Vectors from which `auto` searches approximately; below it an exact search takes about half a millisecond."""
 
     def threshold(self) -> int | None:
-        """Give the number of vectors from which the search is approximate; None when it never is."""
+        """Return the number of vectors from which the search is approximate; None when it never is."""
         if self.search == "exact":
             return None
         return LEAST_FOR_APPROXIMATE if self.search == "approximate" else self.approximate_from

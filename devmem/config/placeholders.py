@@ -53,7 +53,7 @@ class _Value:
 
 
 def has_placeholder(value: object) -> bool:
-    """Say whether a value as written is a text with a placeholder in it."""
+    """Whether a value as written is a text with a placeholder in it."""
     return isinstance(value, str) and any(not found["escaped"] for found in _found(value))
 
 

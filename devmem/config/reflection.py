@@ -1,4 +1,4 @@
-"""What can be known of a configuration model without an instance: its keys, and the fields along a path."""
+"""Facts about a configuration model that need no instance: its keys, and the fields along a path."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pydantic_core.core_schema import ValidationInfo
 from devmem.config.base import ConfigModel
 
 WITHIN_SEARCH: Final = ("late_interaction", "none")
-"""What the search does itself: nothing reads the hits again."""
+"""Rerankers that are part of the search: nothing reads the hits again."""
 _KEYS: Final = {
     **dict.fromkeys(WITHIN_SEARCH, frozenset[str]()),
     "cross_encoder": frozenset({"depth", "model_path"}),
@@ -21,14 +21,14 @@ _KEYS: Final = {
 
 
 class RerankerConfig(ConfigModel):
-    """What looks at the best candidates again before they are given."""
+    """Reranker of the best candidates."""
 
     type: str = "late_interaction"
     """`late_interaction` compares token by token, with what the embedding model made already; `none` does without;
     after that comparison, `cross_encoder` reads question and text together, `llm` asks a chat model, and a plugin's
     name has the plugin read them."""
     depth: int = Field(default=20, ge=1)
-    """Of the best hits, so many at most are read by a `cross_encoder`, an `llm` or a plugin."""
+    """Maximum number of hits that a `cross_encoder`, an `llm` or a plugin reads."""
     model_path: Path | None = None
     """Folder with the files of a sentence-transformers cross encoder, for `cross_encoder`."""
     provider: str = "openai"
@@ -42,7 +42,7 @@ class RerankerConfig(ConfigModel):
     timeout: float = Field(default=10.0, gt=0)
     """Seconds that a chat service may take for one request, for `llm`; one that fails is asked once more."""
     params: dict[str, JsonValue] = Field(default_factory=dict)
-    """What else a plugin wants to know; for `llm`, parameters of its requests."""
+    """Further settings of a plugin; for `llm`, parameters of its requests."""
 
     @field_validator("*", mode="after")
     @classmethod
@@ -78,27 +78,27 @@ def _off(value: object) -> object:
 
 
 class RetrievalConfig(ConfigModel):
-    """What counts when a store is searched; the defaults are those that were measured."""
+    """How a store's items are ranked; the defaults are those that were measured."""
 
     reranker: RerankerConfig = Field(default_factory=RerankerConfig)
-    """The second look at the best candidates."""
+    """Reranking of the best candidates."""
     context: bool = True
     """Let the turns before and after, the conversation, and who speaks lend their score."""
     time: Annotated[Literal["boost", "narrow", "off"], BeforeValidator(_off)] = "boost"
-    """What a time in the question does ("last week", "in May 2023", "上周"): items of that time gain, or nothing else
-    is found, or nothing."""
+    """Effect of a time in the question ("last week", "in May 2023", "上周"): items of that time score higher (`boost`),
+    nothing else is found (`narrow`), or none (`off`)."""
     recency: float = Field(default=0.02, ge=0)
-    """What an item of right now gains over an old one; a good match scores about 0.3 more than a bad one."""
+    """Score that a new item gains over an old one; a good match scores about 0.3 more than a bad one."""
     half_life_days: float = Field(default=30, gt=0)
     """Days after which half of that gain is left."""
     importance: float = Field(default=0, ge=0)
-    """What an item with the metadata `importance: 1` gains over one with 0."""
+    """Score that an item with the metadata `importance: 1` gains over one with 0."""
     diversity: float = Field(default=0, ge=0, le=1)
     """0 gives the best items, however alike; towards 1 each differs more from those before it."""
     collapse: bool = True
-    """Give of items that say the same on the same day only the best."""
+    """Return only the best of items that say the same on the same day."""
     candidates: int = Field(default=200, ge=10, json_schema_extra={"advanced": True})
-    """So many of the best by words, and by meaning, are looked at."""
+    """Number of candidates by words, and by meaning."""
 
     @property
     def late_interaction(self) -> bool:

@@ -32,7 +32,7 @@ class ScalarError(ValueError):
 
 
 def is_merge_key(event: yaml.ScalarEvent) -> bool:
-    """Say whether a key is the `<<` that takes over another mapping's entries."""
+    """Whether a key is the `<<` that takes over another mapping's entries."""
     return event.value == "<<" and (event.tag == _MERGE_TAG or (not event.tag and event.implicit[0]))
 
 

@@ -17,12 +17,12 @@ _SHORTEST_MASKED: Final = 3
 
 
 def is_secret_name(name: object) -> bool:
-    """Say whether a key's name promises a secret: `api_key`, `accessToken`, `password`."""
+    """Whether a key's name promises a secret: `api_key`, `accessToken`, `password`."""
     return isinstance(name, str) and any(word.lower() in _WORDS for word in _WORD.findall(name[:200]))
 
 
 def is_secret(path: Path, annotation: Annotation = None) -> bool:
-    """Say whether the value at a path may not be shown, by its key, a key around it, or its field's type."""
+    """Whether the value at a path may not be shown, by its key, a key around it, or its field's type."""
     return mentions(annotation, SecretStr) or any(is_secret_name(step) for step in path)
 
 

@@ -1,4 +1,4 @@
-"""What configuration needs to know about what is installed: store types, and rerankers that they may use."""
+"""The installed store types and rerankers, as far as configuration needs them."""
 
 from __future__ import annotations
 

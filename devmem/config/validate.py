@@ -36,7 +36,7 @@ _EXPECTED: Final = {
     "set": "a list",
     "frozen": "a list",
 }
-"""What was expected, by the first word of pydantic's name for the error."""
+"""Description of the expected value, by the first word of pydantic's name for the error."""
 
 _BOUNDS: Final = {
     "greater_than": "greater than {gt}",
@@ -119,7 +119,7 @@ def _rule(finding: ErrorDetails) -> Rule:
 
 
 def _is_echo(finding: ErrorDetails) -> bool:
-    """Say whether a list is called too short only because its elements, which have their own problems, do not count."""
+    """Whether a list is called too short only because its elements, which have their own problems, do not count."""
     value, context = finding["input"], finding.get("ctx", {})
     return finding["type"] == "too_short" and isinstance(value, list) and len(value) >= context["min_length"]
 

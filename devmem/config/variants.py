@@ -19,7 +19,7 @@ class Variant:
     """One type, and the model of its `config:` block."""
 
     value: str
-    """What `type` says."""
+    """Value of `type`."""
     summary: str
     """One line for people."""
     model: type[ConfigModel] | None

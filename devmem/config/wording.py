@@ -17,7 +17,7 @@ _MASKED: Final = r"\1***@"
 
 
 def found(value: object, *, secret: bool = False) -> str:
-    """Say what stands in a place; a secret's kind only."""
+    """Describe the value found in a place; of a secret its kind only."""
     kind = _kind(value)
     if secret or not isinstance(value, (str, int, float, dt.date)):
         return kind

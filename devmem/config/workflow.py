@@ -37,7 +37,7 @@ class NodeConfig(Placed):
     type: str = Field(min_length=1)
     """Kind of node; `agent` nodes have memories."""
     description: str | None = None
-    """What the node is for."""
+    """Purpose of the node."""
     config: AgentConfig | None = None
     """Settings of an agent; other types' settings are left to whoever runs them."""
     _settings: LiteralConfig | PassthroughConfig | None = PrivateAttr(default=None)
@@ -98,7 +98,7 @@ class Workflow(WorkflowDocument):
     base_dir: pathlib.Path = Field(default_factory=pathlib.Path)
     """Where relative paths in it start: the file's folder."""
     warnings: tuple[Finding, ...] = ()
-    """What is probably not meant as it stands, but can be run."""
+    """Warnings and notes: the workflow can be run, but something in it is probably not meant as it stands."""
     unresolved: tuple[Unresolved, ...] = ()
     """Values whose placeholders nothing sets; they hold the placeholder's text."""
 

@@ -30,7 +30,7 @@ class StoreRegistry:
         """Make a registry.
 
         Args:
-            discover: gives the entry points to look at; None takes those of the installed packages.
+            discover: returns the entry points to look at; None takes those of the installed packages.
         """
         self._discover = discover or (lambda: entry_points(group=ENTRY_POINT_GROUP))
         self._registered: dict[str, tuple[StoreType, str]] = {}
@@ -86,11 +86,11 @@ class StoreRegistry:
         return UnknownStoreTypeError(name, known, suggestion=close[0] if close else None)
 
     def config_model(self, name: str) -> type[ConfigModel]:
-        """Give the model of the type's `config:` block; raises as `get` does."""
+        """Return the model of the type's `config:` block; raises as `get` does."""
         return self.get(name).config_model
 
     def summary(self, name: str) -> str:
-        """Give the type's line for people; raises as `get` does."""
+        """Return the type's line for people; raises as `get` does."""
         return self.get(name).summary
 
     def rerankers(self) -> Sequence[str]:
@@ -98,7 +98,7 @@ class StoreRegistry:
         return reranker_names()
 
     def owner(self, name: str) -> str:
-        """Say who claims a name, without importing it; empty when nobody does."""
+        """Return who claims a name, without importing it; empty when nobody does."""
         with self._lock:
             if name in self._registered:
                 return f"module {self._registered[name][1]}"
@@ -135,7 +135,7 @@ def _owner(point: EntryPoint) -> str:
 
 
 def _is_same(registered: StoreType, claim: EntryPoint) -> bool:
-    """Say whether a package both registered a type and declares it as its entry point."""
+    """Whether a package both registered a type and declares it as its entry point."""
     try:
         return _load(registered.name, claim).factory is registered.factory
     except StoreTypeLoadError:

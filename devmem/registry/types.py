@@ -1,4 +1,4 @@
-"""What is known about one store type."""
+"""Description of one store type."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def order_nodes(nodes: Sequence[str], edges: Sequence[Edge]) -> NodeOrder:
 
 
 def _before(node: str, waiting_for: Mapping[str, Sequence[str]], left: Sequence[str]) -> set[str]:
-    """Give the nodes of those left that the node waits for, at any distance."""
+    """Return the nodes of those left that the node waits for, at any distance."""
     found: set[str] = set()
     ahead = [node]
     while ahead:

@@ -1,4 +1,4 @@
-"""What running a workflow gives."""
+"""Results of running a workflow."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from devmem.model.stages import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeResult:
-    """What one node did."""
+    """Result of one node."""
 
     node: str
     text: str
-    """What it passes on."""
+    """Text that it passes on."""
     messages: tuple[Message, ...] = ()
     """Messages that it passes on as they came, in the place of its text; empty for an agent."""
     quoted: bool = False
-    """It only quotes what was recalled."""
+    """Whether it only quotes recalled items."""
     quotation: Quotation | None = None
     """The passages that it quotes, and the question that they answer."""
     recalled: Mapping[Stage, MemoryRetrievalResult] = field(default_factory=dict)
-    """What memory found at each stage at which it was asked and had something to say."""
+    """Result of each stage at which memory was searched and something was found or failed."""
     context: MemoryRetrievalResult | None = None
-    """What the answer was made with: everything recalled up to then, each item once."""
+    """Context of the answer: everything recalled up to then, each item once."""
     written: Mapping[Stage, MemoryUpdateResult] = field(default_factory=dict)
-    """What the stores did with what was written, at each stage that writes."""
+    """Result of the writes, at each stage that writes."""
 
     @property
     def failures(self) -> tuple[StoreFailure, ...]:
@@ -40,14 +40,14 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run of a workflow did."""
+    """Result of a run of a workflow."""
 
     nodes: tuple[NodeResult, ...]
     """In the order in which they ran."""
     output: str
-    """What the last agent node said."""
+    """Answer of the last agent node that ran."""
     warnings: tuple[str, ...] = ()
-    """What was passed over, such as nodes that are not agents."""
+    """Nodes and edges that were passed over, and why."""
     hidden: Mapping[str, int] = field(default_factory=dict)
     """Number of items by store that a run without a user did not see because they are bound to users; stores without
     such items are left out."""

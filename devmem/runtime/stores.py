@@ -12,6 +12,7 @@ from typing import Final
 
 from devmem.config import EmbeddingConfig, Workflow
 from devmem.embedding import Embedder, open_embedder
+from devmem.errors import SessionNameError
 from devmem.registry import StoreRegistry, registry
 from devmem.stores import MemoryBase, StoreSetup
 
@@ -21,13 +22,13 @@ DEFAULT_SESSION: Final = "default"
 
 
 def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
-    """Give the folder of a session's `auto` files and rescued writes: `.devmem/SESSION` beside the workflow.
+    """Return the folder of a session's `auto` files and rescued writes: `.devmem/SESSION` beside the workflow.
 
     Raises:
-        ValueError: the session's name could leave that folder.
+        SessionNameError: the session's name could leave that folder.
     """
     if not session or session in (".", "..") or any(char in session for char in "/\\\0:"):
-        raise ValueError(f"a session's name is one plain word, not {session!r}")
+        raise SessionNameError(session)
     return workflow.base_dir / ".devmem" / session
 
 
@@ -48,7 +49,7 @@ def make_store(
         session: whose `auto` files are meant.
         types: where store types are looked up.
         embedders: opens embedding models.
-        clock: gives the time in seconds since the epoch.
+        clock: returns the time in seconds since the epoch.
 
     Raises:
         KeyError: the workflow declares no such store.

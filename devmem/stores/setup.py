@@ -70,4 +70,9 @@ class StoreSetup:
 
 
 def _file_name(name: str) -> str:
-    return "".join(char if char.isalnum() or char in "-_." else f"%{ord(char):02x}" for char in name)
+    """Return a file's name that no other store's name has: bytes of UTF-8 stand for what is no letter or digit."""
+    return "".join(char if char.isalnum() or char in "-_." else _escaped(char) for char in name)
+
+
+def _escaped(char: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))

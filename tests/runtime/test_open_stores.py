@@ -86,3 +86,12 @@ def test_a_store_that_cannot_be_loaded_is_closed_and_not_saved(two: Stores) -> N
     with pytest.raises(DevmemError, match="damaged"), open_stores(two.workflow, types=two.types):
         pytest.fail("a store that is damaged was opened")
     assert two.counts() == [(1, 1), (0, 1)]
+
+
+@pytest.mark.parametrize(("one", "other"), [("a\u2010b", "a 10b"), ("a/b", "a%2fb"), ("a\u00a7", "a \u00a7")])
+def test_no_two_stores_share_an_auto_file(one: str, other: str) -> None:
+    places = [
+        StoreSetup(name=name, store_type="notes", config=ConfigModel(), session_dir=Path("s")).location("auto")
+        for name in (one, other)
+    ]
+    assert len(set(places)) == 2

@@ -10,7 +10,7 @@ import pytest
 
 from devmem import ConfigError, Scope, WorkflowRunner, open_stores
 from devmem.config import NodeConfig
-from devmem.errors import ChatModelError, CollectionDamagedError
+from devmem.errors import ChatModelError, CollectionDamagedError, DevmemError
 from devmem.llm.content_parts import content_part
 from devmem.runtime import attached_stores, make_store, session_folder
 from devmem.runtime.attachments import attached_file
@@ -132,9 +132,9 @@ def test_auto_files_are_a_sessions_own_and_the_workflow_is_not_changed(tmp_path:
 @pytest.mark.parametrize("session", ["", ".", "..", "../x", "a/b", "a\\b", "/abs", "C:x", "a\0b"])
 def test_a_sessions_name_cannot_leave_its_folder(tmp_path: Path, session: str) -> None:
     read = write_workflow(tmp_path, stores_yaml(path="auto"), "nodes: []")
-    with pytest.raises(ValueError, match="one plain word"):
+    with pytest.raises(DevmemError, match="one plain word"):
         make_store(read, "notes", session=session)
-    with pytest.raises(ValueError, match="one plain word"), open_stores(read, session=session):
+    with pytest.raises(DevmemError, match="one plain word"), open_stores(read, session=session):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["workflow.yaml"]
 
