@@ -4,14 +4,27 @@ from devmem.llm.base import ChatModel, ChatReply, ChatRequest
 from devmem.llm.extractive import ExtractiveChat
 from devmem.llm.factory import PROVIDERS, open_chat, open_chat_model
 from devmem.llm.quotation import Quotation
+from devmem.llm.summarizer import Summarized, Summarizer, SummaryMethod
+from devmem.llm.summary_prompts import SUMMARY_PROMPTS, Language, LanguageChoice, prompt_language
+from devmem.llm.text_model import TextModel
+from devmem.text.windows import split_texts
 
 __all__ = [
     "PROVIDERS",
+    "SUMMARY_PROMPTS",
     "ChatModel",
     "ChatReply",
     "ChatRequest",
     "ExtractiveChat",
+    "Language",
+    "LanguageChoice",
     "Quotation",
+    "Summarized",
+    "Summarizer",
+    "SummaryMethod",
+    "TextModel",
     "open_chat",
     "open_chat_model",
+    "prompt_language",
+    "split_texts",
 ]

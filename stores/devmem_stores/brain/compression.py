@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
 from devmem import MissingExtraError
 from devmem.errors import ChatModelError
+from devmem.llm import Summarized, Summarizer
 from devmem.stores import Backoff, estimate_tokens
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.errors import BrainBusyError
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.state import BrainState, Entry, Summary, spoken
 from devmem_stores.brain.state_store import StateStore
-from devmem_stores.brain.summarizer import Summarized, Summarizer
 
 _LONGEST_PAUSE: Final = 300.0
 _STEPS_A_WRITE: Final = 5
@@ -89,6 +89,25 @@ def replaced(state: BrainState, step: Step, summary: Summary) -> BrainState:
         return state
     at = next((n for n, old in enumerate(state.summaries) if old.id in merged), len(others))
     return replace(state, entries=kept, summaries=(*others[:at], summary, *others[at:]))
+
+
+def given_summary(text: str, state: BrainState, older: Sequence[Entry], now: float) -> Summary:
+    """Return a summary that the caller wrote, of everything that was summarized before and of older messages."""
+    times = [entry.message.created_at for entry in older]
+    return Summary(
+        id=uuid4().hex,
+        text=text,
+        level=max((summary.level for summary in state.summaries), default=1),
+        start=min([*times, *(summary.start for summary in state.summaries)], default=now),
+        end=max([*times, *(summary.end for summary in state.summaries)], default=now),
+        messages=len(older) + sum(summary.messages for summary in state.summaries),
+        sources=tuple(
+            dict.fromkeys(
+                [*(source for summary in state.summaries for source in summary.sources), *(e.item_id for e in older)]
+            )
+        ),
+        method="given",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,8 @@ class BrainConfig(CollectionConfig):
     """Number of summaries of one level that become one of the next."""
     summary_words: int = Field(default=200, ge=20)
     """Maximum number of words of a summary."""
+    summary_prompt: str | None = Field(default=None, min_length=1, json_schema_extra={"advanced": True})
+    """Instruction for the language model in place of the built-in one; `{words}` in it becomes the number of words."""
     window: int = Field(default=1480, ge=100, json_schema_extra={"advanced": True})
     """Maximum number of characters that the model summarizes at once; a longer text is split into windows."""
     max_content_length: int = Field(default=500, ge=50)

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
-from uuid import uuid4
 
 from devmem import MemoryItem, WriteOutcome
 from devmem.errors import MessageError
 from devmem.messages import Message, Role
 from devmem.stores import WriteStatus, skipped
 from devmem_stores.brain.archive import item_of
-from devmem_stores.brain.compression import Compressed
+from devmem_stores.brain.compression import Compressed, given_summary
 from devmem_stores.brain.errors import BrainBusyError, BrainIncompleteError
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import Rewriting
@@ -160,7 +159,9 @@ class Conversation:
             latest = state.entries[-self._services.config.keep_messages :]
             first = {entry.item_id for entry in latest}
             older = [entry for entry in state.entries if entry.item_id not in first]
-            return replace(state, entries=state.entries[len(older) :], summaries=(_given(summary, state, older, now),))
+            return replace(
+                state, entries=state.entries[len(older) :], summaries=(given_summary(summary, state, older, now),)
+            )
 
         return self._changed(told, WriteOutcome(status=WriteStatus.STORED))
 
@@ -302,21 +303,3 @@ def _with_failures(outcome: WriteOutcome, failures: list[Exception]) -> WriteOut
         return outcome
     failure = failures[0] if len(failures) == 1 else BrainIncompleteError(failures)
     return replace(outcome, reason=str(failure), failure=failure)
-
-
-def _given(text: str, state: BrainState, older: list[Entry], now: float) -> Summary:
-    times = [entry.message.created_at for entry in older]
-    return Summary(
-        id=uuid4().hex,
-        text=text,
-        level=max((summary.level for summary in state.summaries), default=1),
-        start=min([*times, *(summary.start for summary in state.summaries)], default=now),
-        end=max([*times, *(summary.end for summary in state.summaries)], default=now),
-        messages=len(older) + sum(summary.messages for summary in state.summaries),
-        sources=tuple(
-            dict.fromkeys(
-                [*(source for summary in state.summaries for source in summary.sources), *(e.item_id for e in older)]
-            )
-        ),
-        method="given",
-    )

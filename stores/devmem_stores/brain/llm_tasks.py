@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from devmem.errors import ChatModelError
+from devmem.llm import LanguageChoice, TextModel
 from devmem.stores import extract_summary, query_terms
-from devmem_stores.brain.language_model import LanguageModel
-from devmem_stores.brain.prompts import LanguageChoice, prompts_for
+from devmem_stores.brain.prompts import prompts_for
 
 _VERDICT: Final = re.compile(r"\b(TRUE|FALSE)\b", re.IGNORECASE)
 _SHARED: Final = 0.25
@@ -33,7 +33,7 @@ class Rewriting:
 class LlmTasks:
     """Performs tasks with a language model, and without one where that is possible."""
 
-    def __init__(self, model: LanguageModel | None, language: LanguageChoice) -> None:
+    def __init__(self, model: TextModel | None, language: LanguageChoice) -> None:
         self._model = model
         self._language: LanguageChoice = language
 

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Final, Protocol
 
 from devmem import Filter, MemoryItem, Scope, WriteOutcome
+from devmem.llm import Summarizer
 from devmem_stores.brain.archive import KNOWLEDGE_KEY, belongs_to_conversation, entries_of, was_said
 from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
@@ -17,7 +18,6 @@ from devmem_stores.brain.llm_tasks import LlmTasks
 from devmem_stores.brain.local_states import LocalStates, Watermark
 from devmem_stores.brain.state import BrainState, Entry, with_entries
 from devmem_stores.brain.state_store import StateStore
-from devmem_stores.brain.summarizer import Summarizer
 
 _LOOKED_THROUGH: Final = 200
 _FIRST_PAGE: Final = 64

@@ -6,19 +6,19 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from devmem import WriteOutcome
 from devmem.errors import MessageError
+from devmem.llm import SummaryMethod
 from devmem.messages import Message, dump_message, load_message
 from devmem.stores import WriteStatus, indented, one_line, skipped
 
 FORMAT: Final = 1
 MARKS: Final = 8
 REMOVED: Final = 2_000
-Method = Literal["model", "extract", "whole", "given"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Summary:
     """Number of these messages."""
     sources: tuple[str, ...]
     """Ids of the items that keep these messages, in their order."""
-    method: Method = "model"
+    method: SummaryMethod = "model"
     """`model` and `extract` (by choosing sentences) wrote it; `whole`: it is short enough; `given` by the caller."""
 
 

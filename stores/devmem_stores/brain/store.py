@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import Unique
+from devmem.llm import Summarizer, TextModel, split_texts
 from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, SearchReport, StoreSetup
 from devmem_stores.brain import metagpt_helpers
 from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
@@ -20,7 +21,6 @@ from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.deletion import emptied, without
 from devmem_stores.brain.errors import BrainCacheError
 from devmem_stores.brain.keys import ChatKey
-from devmem_stores.brain.language_model import LanguageModel
 from devmem_stores.brain.llm_tasks import LlmTasks
 from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInFile, StatesInProcess
 from devmem_stores.brain.recall import composed, latest_items, summary_item
@@ -28,8 +28,6 @@ from devmem_stores.brain.redis_cache import RedisCache
 from devmem_stores.brain.services import Services
 from devmem_stores.brain.state import BrainState
 from devmem_stores.brain.state_store import StateStore
-from devmem_stores.brain.summarizer import Summarizer
-from devmem_stores.brain.text_windows import split_texts
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -62,8 +60,10 @@ class BrainMemory(CollectionMemory):
         self._local = self._local_states()
         self._states = StateStore(self.name, redis, self._local, prefix=prefix)
         llm = config.llm_model
-        model = LanguageModel(lambda: setup.open_chat(llm), llm.params) if llm else None
-        summarizer = Summarizer(model, window=config.window, language=config.language)
+        model = TextModel(lambda: setup.open_chat(llm), llm.params) if llm else None
+        summarizer = Summarizer(
+            model, window=config.window, language=config.language, instruction=config.summary_prompt or ""
+        )
         self._services = Services(
             store=self.name,
             config=config,

@@ -156,6 +156,15 @@ def test_prompts_speak_the_texts_language(make_brain: MakeBrain) -> None:
     assert "第二段文本" in chat.requests[1].messages[0].content
 
 
+def test_instruction_for_summaries_can_be_replaced(make_brain: MakeBrain) -> None:
+    """Braces of any other kind in it are text."""
+    chat = ScriptedChat("Short.")
+    brain = make_brain(chat=chat, summary_prompt='Answer {"in": "JSON"}, {words} words at most.').brain()
+    brain.add_talk(LONG)
+    assert brain.summarize(max_words=30) == "Short."
+    assert chat.requests[0].messages[0].content == 'Answer {"in": "JSON"}, 30 words at most.'
+
+
 class TestWithoutAModel:
     """Everything works but rewriting, which says so."""
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-from devmem.stores import count_words, extract_summary
-from devmem_stores.brain.language_model import LanguageModel
-from devmem_stores.brain.prompts import LanguageChoice, prompts_for
-from devmem_stores.brain.state import Method
-from devmem_stores.brain.text_windows import split_texts
+from devmem.llm.summary_prompts import LanguageChoice, SummaryPrompts, summary_prompts_for
+from devmem.llm.text_model import TextModel
+from devmem.text.summarizing import count_words, extract_summary
+from devmem.text.windows import split_texts
+
+SummaryMethod = Literal["model", "extract", "whole", "given"]
+"""`model` or `extract` (selected sentences) made it; `whole` is a short text as it was; `given` is the caller's."""
 
 _LOG: Final = logging.getLogger(__name__)
 _PART_WORDS: Final = 100
@@ -26,14 +28,24 @@ class Summarized:
     """A summary and the method that made it."""
 
     text: str
-    method: Method
+    method: SummaryMethod
 
 
 class Summarizer:
     """Makes summaries with a language model, or without one by selecting sentences."""
 
-    def __init__(self, model: LanguageModel | None, *, window: int, language: LanguageChoice) -> None:
-        self._model, self._window = model, window
+    def __init__(
+        self, model: TextModel | None, *, window: int = 1480, language: LanguageChoice = "auto", instruction: str = ""
+    ) -> None:
+        """Prepare a summarizer.
+
+        Args:
+            model: the language model; None selects sentences.
+            window: maximum number of characters that the model summarizes at once.
+            language: language of the prompts; `auto` detects that of the text.
+            instruction: replaces the instruction of the prompts; `{words}` in it is the maximum number of words.
+        """
+        self._model, self._window, self._instruction = model, window, instruction
         self._language: LanguageChoice = language
 
     def summarize(self, text: str, *, max_words: int, keep_language: bool = True) -> Summarized:
@@ -55,7 +67,7 @@ class Summarizer:
         _LOG.warning("the language model does not shorten a text of %d characters; sentences are selected", len(text))
         return Summarized(text=extract_summary(text, max_words), method="extract")
 
-    def _with_model(self, model: LanguageModel, text: str, max_words: int, keep_language: bool) -> str | None:
+    def _with_model(self, model: TextModel, text: str, max_words: int, keep_language: bool) -> str | None:
         """Return the model's summary; None when it does not make the text shorter."""
         shorter = text
         while len(shorter) > self._window + _SLACK:
@@ -70,9 +82,10 @@ class Summarizer:
         summary = self._asked(model, shorter, max_words, keep_language)
         return summary if len(summary) <= _SHRINKS * len(text) else None
 
-    def _asked(self, model: LanguageModel, text: str, max_words: int, keep_language: bool) -> str:
+    def _asked(self, model: TextModel, text: str, max_words: int, keep_language: bool) -> str:
         if count_words(text) <= max_words:
             return text
-        prompts = prompts_for(text, self._language)
+        prompts: SummaryPrompts = summary_prompts_for(text, self._language)
+        instruction = (self._instruction or prompts.summarize).replace("{words}", str(max_words))
         same = [prompts.same_language] if keep_language else []
-        return model.ask([prompts.summarize.format(words=max_words), *same, prompts.data], text)
+        return model.ask([instruction, *same, prompts.data], text)

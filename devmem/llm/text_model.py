@@ -1,4 +1,4 @@
-"""The language model of a `brain` store, opened on first use."""
+"""A chat model that works on texts, opened on first use."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from pydantic import JsonValue
 
 from devmem.errors import ChatModelError
-from devmem.messages import Message, Role
-from devmem.stores import ChatModel, ChatRequest
+from devmem.llm.base import ChatModel, ChatRequest
+from devmem.model.message import Message
+from devmem.model.message_names import Role
 
 
-class LanguageModel:
-    """A chat model that works on texts; safe to use from several threads."""
+class TextModel:
+    """Asks a chat model about texts; safe to use from several threads."""
 
     def __init__(self, open_model: Callable[[], ChatModel], params: Mapping[str, JsonValue]) -> None:
         self._open, self._params = open_model, params
