@@ -1,8 +1,8 @@
 """One pass over the files: changed files are chunked, embedded and stored, then obsolete chunks are deleted.
 
-The process may be killed after any step. New chunks are entered in the manifest as unowned, stored, and only then
-recorded with their file, which makes the old ones unowned; unowned chunks are deleted at the end. So the old chunks are
-found until the new ones are stored, and the next pass continues where this one stopped.
+The process may be killed after any step. New chunks are entered in the manifest as loose (of no file), stored, and
+only then recorded with their file, which makes the old ones loose; loose chunks are deleted at the end. So the old
+chunks are found until the new ones are stored, and the next pass continues where this one stopped.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Indexer:
         encoding = content.found.encoding
         try:
             made = self._parser.parse(name, content.data, encoding)
-        except MissingExtraError as error:
+        except (MissingExtraError, OSError) as error:
             self._problems[name] = str(error)
             return
         except UnreadableError as error:

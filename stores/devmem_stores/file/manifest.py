@@ -24,7 +24,7 @@ _SCHEMA: Final = (
     "CREATE TABLE files(name TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, "
     "checked_ns INTEGER NOT NULL, sha256 TEXT NOT NULL, recipe TEXT NOT NULL, problem TEXT NOT NULL, "
     "chunks INTEGER NOT NULL, ids TEXT NOT NULL) WITHOUT ROWID",
-    # Chunks that no file has (any more): written before they are stored, and before they are deleted.
+    # Chunks of no file: entered before they are stored, and before they are deleted.
     "CREATE TABLE loose(id TEXT PRIMARY KEY) WITHOUT ROWID",
 )
 _FILES: Final = ("", "-journal", "-wal", "-shm")
