@@ -6,18 +6,21 @@ still work: it takes a write, it finds what was acknowledged, and it locks nobod
 
 from __future__ import annotations
 
+import ast
 import shutil
+import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 import devmem
 import devmem_stores
-from devmem import load_workflow
+from devmem import Workflow, load_workflow
 from devmem.runtime import make_store
 from devmem.stores import CollectionMemory, MemoryQuery
 from tools.torture.children import Child
@@ -28,6 +31,8 @@ from tools.torture.stores import EMBEDDER, payload, prepare
 _ROOTS: Final = (str(Path(devmem.__file__).parent), str(Path(devmem_stores.__file__).parent))
 _OPERATIONS: Final = ("open", "write", "search", "close")
 _ITEMS: Final = 12
+_HANGING: Final = 3
+"""Seconds after which a call counts as hanging."""
 
 
 class InjectedError(Exception):
@@ -39,6 +44,7 @@ class _Tracer:
 
     def __init__(self, at: int | None, error: type[BaseException]) -> None:
         self._at, self._error = at, error
+        self._last: dict[FrameType, int] = {}
         self.lines = 0
         self.place = ""
 
@@ -54,7 +60,7 @@ class _Tracer:
         return self._line if frame.f_code.co_filename.startswith(_ROOTS) else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:  # noqa: ANN401
-        if event == "line":
+        if event == "line" and not self._leaves_with(frame):
             if self.lines == self._at:
                 sys.settrace(None)
                 self.place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
@@ -62,6 +68,28 @@ class _Tracer:
                 raise self._error(self.place)
             self.lines += 1
         return self._line
+
+    def _leaves_with(self, frame: FrameType) -> bool:
+        """Whether the line is that of a `with` statement whose block has ended, just before its `__exit__` is called.
+
+        The interpreter delivers no signal there: it does so after calls, at jumps backwards and where functions start.
+        An exception of the tracer would skip `__exit__`, which nothing else can.
+        """
+        line, last = frame.f_lineno, self._last.get(frame, 0)
+        self._last[frame] = line
+        end = _with_blocks(frame.f_code.co_filename).get(line)
+        return end is not None and line < last <= end
+
+
+@cache
+def _with_blocks(file: str) -> dict[int, int]:
+    """Return the first and the last line of each `with` statement of a file."""
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    return {
+        node.lineno: node.end_lineno or node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With | ast.AsyncWith)
+    }
 
 
 def run(plan: Plan) -> list[Result]:
@@ -85,10 +113,15 @@ def _fill(folder: Path, send: Callable[[str], None]) -> None:
 
 
 def _opened(folder: Path) -> CollectionMemory:
-    store = make_store(load_workflow(folder / "workflow.yaml"), "tortured", embedders=lambda _: EMBEDDER)
+    store = make_store(_workflow(folder), "tortured", embedders=lambda _: EMBEDDER)
     assert isinstance(store, CollectionMemory)
     store.load()
     return store
+
+
+@cache
+def _workflow(folder: Path) -> Workflow:
+    return load_workflow(folder / "workflow.yaml")
 
 
 def _interrupt_all(
@@ -174,8 +207,26 @@ def _interrupt_each(
         finally:
             sys.settrace(None)
         send(f"tried {at}")
-        for problem in _problems(folder, store, operation, acknowledged):
+        with _deadline():
+            problems = list(_problems(folder, store, operation, acknowledged))
+        for problem in problems:
             send(f"{problem} (line {at} of {operation}, {tracer.place})")
+
+
+@contextmanager
+def _deadline() -> Iterator[None]:
+    """Raise an error in the block when it takes too long, as where a lock was never released."""
+
+    def hang(*_: object) -> None:
+        raise TimeoutError(f"nothing happened for {_HANGING} s")
+
+    before = signal.signal(signal.SIGALRM, hang)
+    signal.alarm(_HANGING)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _problems(folder: Path, store: CollectionMemory | None, operation: str, acknowledged: set[str]) -> Iterator[str]:
