@@ -31,9 +31,14 @@ class ConnectionPool:
         """
         connection = self._take()
         try:
-            return operation(connection)
-        finally:
-            self._give_back(connection)
+            result = operation(connection)
+        except BaseException:
+            # A statement that was not read to its end, which the traceback keeps alive, holds the connection in its
+            # snapshot even after a rollback: whoever used it next would not see what was written since.
+            connection.close()
+            raise
+        self._give_back(connection)
+        return result
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
