@@ -145,5 +145,6 @@ def _of_conversation(where: Filter) -> Filter:
 
 
 def _is_shown(view: View, item: MemoryItem) -> bool:
+    """Whether an item is part of a view; one that is no record, as of an import, always is."""
     record = item_to_interaction(item)
-    return record is not None and view.shows(record)
+    return record is None or view.shows(record)
