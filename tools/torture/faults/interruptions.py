@@ -83,7 +83,7 @@ class _Tracer:
 
 
 def _is_try(frame: FrameType) -> bool:
-    """Whether the line is a bare `try:`, where CPython 3.11 neither has the handlers around it nor delivers a signal."""
+    """Whether the line is a bare `try:`: CPython 3.11 has no handler of outer blocks there, and delivers no signal."""
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip() == "try:"
 
 
