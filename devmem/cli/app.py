@@ -30,6 +30,8 @@ _COMMANDS: Final = {
     "export": "Write a store's items as JSON or Markdown.",
     "copy": "Copy every item of one store into another.",
     "index": "Bring a store of files up to date.",
+    "backup": "Copy the file of a store while it is in use.",
+    "restore": "Put a backup in place.",
     "doctor": "Examine the file of a store.",
     "reindex": "Embed every item again with another model.",
     "schema": "Print the JSON Schema of workflows.",

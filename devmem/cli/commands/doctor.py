@@ -12,8 +12,10 @@ from devmem.cli.describe import items_text
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson
+from devmem.collections.attachments import AttachmentFiles, with_inline_attachments
 from devmem.collections.sqlite.examination import Examination, examine, readable_items
 from devmem.collections.sqlite.repair import repair
+from devmem.messages import AttachmentRef
 from devmem.text.atomic_write import replace_file
 from devmem.transfer.exporting import json_parts
 from devmem.transfer.exporting.snapshot import Snapshot
@@ -48,7 +50,7 @@ def doctor(
     found = examine(file)
     repaired = repair(found) if fix else []
     if salvage is not None:
-        saved = _salvage(found, salvage)
+        saved = _salvage(terminal, found, salvage)
         terminal.report("note", f"{items_text(saved)} written to {salvage}; `devmem import` reads them")
     if as_json:
         terminal.json(_as_json(found) | ({"repaired": repaired} if fix else {}))
@@ -58,9 +60,14 @@ def doctor(
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _salvage(found: Examination, out: Path) -> int:
+def _salvage(terminal: Terminal, found: Examination, out: Path) -> int:
     """Write the readable items as an export; return their number."""
-    items = list(readable_items(found.path, {}))
+    files = AttachmentFiles(found.path.with_name(found.path.name + ".files"))
+
+    def lost(ref: AttachmentRef, error: OSError) -> None:
+        terminal.report("error", f"the attachment {ref.name or ref.attachment_id!r} cannot be read: {error}")
+
+    items = [with_inline_attachments(files.resolve(item), lost) for item in readable_items(found.path, {})]
     store_type = str(found.facts.get("store_type") or "")
     snapshot = Snapshot(store=found.path.stem, store_type=store_type, exported_at=time.time(), items=items)
     replace_file(out, (part.encode("utf-8") for part in json_parts(snapshot)))

@@ -74,7 +74,7 @@ def examine(path: Path) -> Examination:
         CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
     """
     found = Examination(path=path, leftovers=_leftovers(path))
-    with closing(_connect(path)) as connection:
+    with closing(connect_read_only(path)) as connection:
         _read_facts(found, connection)
         found.damage = _structure(connection)
         for table in ("items", "passages", "vectors", "tokens"):
@@ -99,7 +99,7 @@ def readable_items(path: Path, unreadable: dict[int, str]) -> Iterator[MemoryIte
         FileNotFoundError: there is no such file.
         CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
     """
-    with closing(_connect(path)) as connection:
+    with closing(connect_read_only(path)) as connection:
         yield from read_items(connection, unreadable)
 
 
@@ -124,7 +124,13 @@ def read_items(connection: sqlite3.Connection, unreadable: dict[int, str]) -> It
             yield item
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open a file of devmem read-only.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
+    """
     if not path.is_file():
         raise FileNotFoundError(2, "No such file", str(path))
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)

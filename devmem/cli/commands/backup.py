@@ -1,0 +1,29 @@
+"""`devmem backup`: copy the file of a store while it is in use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmem.cli.describe import items_text
+from devmem.cli.terminal import Terminal
+from devmem.collections.sqlite.backup import back_up
+
+
+def backup(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; it must not exist.")],
+) -> None:
+    """Copy the file of a store while it is in use.
+
+    The copy is consistent and checked, whoever writes meanwhile. It is a store's file itself: every command reads it.
+
+    Examples:
+        devmem backup notes.db notes-2026-06-02.db
+    """
+    terminal: Terminal = ctx.obj
+    items = back_up(file, out)
+    terminal.print(f"{out}: {items_text(items)}")

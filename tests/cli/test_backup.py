@@ -1,0 +1,87 @@
+"""`devmem backup` and `restore`: a checked copy while the file is in use, and back again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+import devmem as library
+
+from .conftest import Devmem, one_paragraph
+
+
+def texts(devmem: Devmem, path: Path) -> set[str]:
+    return {item["content_summary"] for item in json.loads(devmem("show", path, "--json").stdout)}
+
+
+@pytest.fixture
+def notes(tmp_path: Path, devmem: Devmem) -> Path:
+    path = tmp_path / "notes.db"
+    devmem("add", path, "The first note.")
+    return path
+
+
+def test_a_backup_of_a_file_in_use_is_whole(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with library.open(notes) as memory:
+        memory.add("Only in the log so far.")
+        assert devmem("backup", notes, copy).stdout == f"{copy}: 2 items\n"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert not list(tmp_path.glob("copy.db?*"))
+    assert texts(devmem, copy) == {"The first note.", "Only in the log so far."}
+    refused = devmem("backup", notes, copy, code=2)
+    assert "is there already and was not changed" in one_paragraph(refused)
+
+
+def test_a_log_of_the_old_file_does_not_damage_what_is_restored(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    devmem("backup", notes, copy)
+    with library.open(notes) as memory:
+        memory.add("After the backup.")
+        log = notes.with_name("notes.db-wal").read_bytes()
+    notes.unlink()
+    notes.with_name("notes.db-wal").write_bytes(log)
+    devmem("restore", copy, notes)
+    assert texts(devmem, notes) == {"The first note."}
+    assert "nothing is wrong" in devmem("doctor", notes).stdout
+
+
+def test_a_restore_reaches_a_process_that_has_the_file_open(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    devmem("backup", notes, copy)
+    assert "--force replaces its items" in one_paragraph(devmem("restore", copy, notes, code=2))
+    with library.open(notes) as memory:
+        memory.add("After the backup.")
+        assert memory.search("After the backup")[0].text == "After the backup."
+        devmem("restore", copy, notes, "--force")
+        assert [hit.text for hit in memory.search("After the backup")] == ["The first note."]
+        memory.add("After the restore.")
+    assert texts(devmem, notes) == {"The first note.", "After the restore."}
+
+
+def test_a_damaged_backup_is_refused_and_nothing_is_changed(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.db"
+    devmem("backup", notes, bad)
+    content = bytearray(bad.read_bytes())
+    content[8192 * 2 : 8192 * 3] = b"\xff" * 8192
+    bad.write_bytes(content)
+    before = notes.read_bytes()
+    assert "is damaged" in one_paragraph(devmem("restore", bad, notes, "--force", code=2))
+    assert notes.read_bytes() == before
+    assert "is damaged" in one_paragraph(devmem("backup", bad, tmp_path / "worse.db", code=2))
+    assert not list(tmp_path.glob("worse.db*"))
+
+
+def test_attachments_in_files_are_part_of_a_backup(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
+    folder = notes.with_name("notes.db.files")
+    folder.mkdir()
+    (folder / ("a" * 64)).write_bytes(b"a large image")
+    devmem("backup", notes, tmp_path / "copy.db")
+    shutil.rmtree(folder)
+    notes.unlink()
+    devmem("restore", tmp_path / "copy.db", notes)
+    assert (folder / ("a" * 64)).read_bytes() == b"a large image"
