@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -76,6 +76,12 @@ def platform_filters(ids: Ids, metadata: Mapping[str, str] | None = None) -> Fil
         conditions.append({"metadata": {key: value}})
     only = conditions[0] if len(conditions) == 1 else None
     return only if isinstance(only, dict) else {"AND": conditions}
+
+
+def own_filter(where: Filter, config: Mem0Config) -> Filter:
+    """Return the filter without the unbound parts that the configuration binds: all of the store is that user's."""
+    bound = {"user": config.user_id, "agent": config.agent_id, "run": config.run_id}
+    return replace(where, unbound=tuple(part for part in where.unbound if bound.get(part) is None))
 
 
 def restricts_more(where: Filter, ids: Ids) -> bool:

@@ -10,7 +10,7 @@ from uuid import UUID
 from devmem import Filter, MemoryItem, Scope
 from devmem_stores.mem0.backend import Backend, Page
 from devmem_stores.mem0.config import Mem0Config
-from devmem_stores.mem0.filters import Ids, find_ids, matches
+from devmem_stores.mem0.filters import Ids, find_ids, matches, own_filter
 from devmem_stores.mem0.items import ID_KEY, Change, Record, to_item
 from devmem_stores.mem0.retry import Retrier
 
@@ -43,7 +43,7 @@ class Records:
 
     def items(self, where: Filter | None, operation: str) -> Iterator[tuple[Record, MemoryItem]]:
         """Return every item that passes the filter, with its record."""
-        where = where or Filter()
+        where = own_filter(where or Filter(), self._config)
         for record in self.records(self.ids(where.scope, operation)):
             item = to_item(record)
             if matches(item, where):

@@ -30,7 +30,7 @@ from devmem.stores import (
 from devmem_stores.mem0.backend import Backend, Write
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.errors import Mem0SetupError
-from devmem_stores.mem0.filters import find_ids, matches, restricts_more
+from devmem_stores.mem0.filters import find_ids, matches, own_filter, restricts_more
 from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Change, carried_metadata, to_item
 from devmem_stores.mem0.package import check_package
 from devmem_stores.mem0.records import Records
@@ -135,12 +135,13 @@ class Mem0Memory(MemoryBase):
         if not text:
             return SearchReport()
         ids = find_ids(self.config, query.where.scope, query.agent_role, operation="search")
-        narrow = restricts_more(query.where, ids)
+        where = own_filter(query.where, self.config)
+        narrow = restricts_more(where, ids)
         limit = query.top_k * _WIDER if narrow else query.top_k
         threshold = query.similarity_threshold if query.similarity_threshold >= 0 else None
         found = self._retrier.call("search", lambda: self.backend.search(text, ids, limit, threshold))
         hits = [Hit(item=to_item(record, role=query.agent_role), score=record.score or 0.0) for record in found]
-        admitted = [hit for hit in hits if matches(hit.item, query.where)]
+        admitted = [hit for hit in hits if matches(hit.item, where)]
         return SearchReport(hits=tuple(admitted[: query.top_k]), candidates=len(hits))
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
@@ -244,7 +245,7 @@ class Mem0Memory(MemoryBase):
 
     def count_memories(self, where: Filter | None = None) -> int:
         """Count the items."""
-        if where is None or where.everything():
+        if where is None or own_filter(where, self.config).everything():
             return self._records.page(self._records.ids(None, "count"), 1).total
         return sum(1 for _ in self._records.items(where, "count"))
 

@@ -213,3 +213,12 @@ def test_missing_package_says_what_to_install(store: Mem0Memory, monkeypatch: py
     with pytest.raises(ImportError, match=r"devmem-framework\[mem0\].*pip install mem0ai") as caught:
         store.load()
     assert isinstance(caught.value, MissingExtraError)
+
+
+def test_run_of_nobody_recalls_the_user_that_the_configuration_names(store: Mem0Memory, fake: FakeMem0) -> None:
+    """The store is that user's; `unbound` asks for what no user owns in a store that many share."""
+    fake.remember("Ann likes tea.", user_id="ann")
+    found = MemoryManager([Attachment(name="notes")], {"notes": store}).retrieve(query="What does Ann like?")
+    assert found is not None
+    assert [item.content_summary for item in found.items] == ["Ann likes tea."]
+    assert len(fake.called("/v3/memories/search/")) == 1
