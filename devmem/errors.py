@@ -2,6 +2,7 @@
 
     DevmemError
     ├── ConfigError                  the `Finding`s in a workflow file, at least one of them an error
+    ├── FormPathError                breadcrumbs that lead to no block of a workflow
     ├── SessionNameError             a session whose name could leave its folder
     ├── StoreTypeError
     │   ├── UnknownStoreTypeError
@@ -99,6 +100,10 @@ class ConfigError(DevmemError, ValueError):
 
 def _with_level(finding: Finding) -> str:
     return str(finding) if finding.level is Level.ERROR else f"{finding.level}: {finding}"
+
+
+class FormPathError(DevmemError, ValueError):
+    """A path of breadcrumbs leads to no block of a workflow; the message names the step."""
 
 
 class SessionNameError(DevmemError, ValueError):

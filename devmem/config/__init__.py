@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from devmem.config.checking import WorkflowCheck, check_workflow
     from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
     from devmem.config.fields import ChildRoute, EnumOption, FieldSpec, field_specs
+    from devmem.config.forms import form
     from devmem.config.index import IndexConfig
     from devmem.config.loading import load_workflow, parse_workflow
     from devmem.config.options import MemoryOptions
@@ -57,6 +58,7 @@ __all__ = [
     "check_workflow",
     "design_template",
     "field_specs",
+    "form",
     "load_workflow",
     "parse_workflow",
     "workflow_schema",
