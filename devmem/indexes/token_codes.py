@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from devmem.embedding import TokenCodes
 from devmem.indexes.growable import with_room
+from devmem.indexes.locking import locked
 from devmem.ranking import code_width
 from devmem.ranking.groups import ranges
 
@@ -57,8 +58,7 @@ class TokenCache:
 
     def clear(self) -> None:
         """Forget everything."""
-        with self._lock:
-            self._clear()
+        locked(self._lock, self._clear)
 
     def _clear(self) -> None:
         self._codes: TokenCodes = np.empty((0, 0), dtype=np.uint8)
@@ -80,20 +80,25 @@ class TokenCache:
             the codes of all of them in order, padded with zeros to `code_width(width)` bytes, and the number of codes
             of each: 0 for a passage that has none, or those of another model.
         """
-        with self._lock:
-            if width != self._width:
-                self._clear()
-                self._width = width
-            places = self._places_of(passages)
-            if not all(places):
-                self._read_missing(rows, passages, width)
-                places = self._places_of(passages)
-            # What is kept is never written again: it can be copied without the lock.
-            codes, ends = self._codes, self._ends
+        # What is kept is never written again: it can be copied without the lock.
+        places, codes, ends = locked(self._lock, lambda: self._find(rows, passages, width))
         at = np.array(places, dtype=np.int64)
         starts = ends[np.maximum(at - 1, 0)]
         counts = ends[at] - starts
         return codes.take(ranges(starts, counts), axis=0), counts
+
+    def _find(
+        self, rows: TokenRows, passages: Sequence[int], width: int
+    ) -> tuple[list[int], TokenCodes, NDArray[np.int64]]:
+        """Return the place of each passage, 0 for one without codes, all codes, and the end of those of each place."""
+        if width != self._width:
+            self._clear()
+            self._width = width
+        places = self._places_of(passages)
+        if not all(places):
+            self._read_missing(rows, passages, width)
+            places = self._places_of(passages)
+        return places, self._codes, self._ends
 
     def _places_of(self, passages: Sequence[int]) -> list[int]:
         known = self._places

@@ -27,6 +27,7 @@ from devmem.collections.transactions import read_transaction
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
+from devmem.indexes.locking import locked
 from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem, Vector
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
@@ -127,12 +128,7 @@ class SqliteCollection:
 
     def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation that sees the database as of one commit."""
-
-        def locked(connection: sqlite3.Connection) -> T:
-            with self._statement_lock:
-                return operation(connection)
-
-        return self._read_shared(locked)
+        return self._read_shared(lambda connection: locked(self._statement_lock, lambda: operation(connection)))
 
     def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation as `_read` does, which holds `_statement_lock` only while it uses the connection."""
@@ -192,8 +188,7 @@ class SqliteCollection:
 
         def search(connection: sqlite3.Connection) -> T:
             now = self._clock()
-            with self._statement_lock:
-                moment = self._follower.follow(connection, now)
+            moment = locked(self._statement_lock, lambda: self._follower.follow(connection, now))
             if query.vector is not None:
                 self._check_query(query.vector, moment)
             source = SqliteSource(connection, moment.indexes, self._tokens, self._statement_lock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -14,14 +15,13 @@ _KEPT: Final = 4
 
 
 class ConnectionPool:
-    """Connections that are opened on demand and used again. Thread-safe."""
+    """Connections that are opened on demand and used again. Thread-safe, as appending to a list and popping are."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         """Start empty; `connect` opens a connection that any thread may use."""
         self._connect = connect
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
-        self._lock = threading.Lock()
 
     def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation with a connection that nobody else uses meanwhile.
@@ -41,26 +41,27 @@ class ConnectionPool:
         return result
 
     def _take(self) -> sqlite3.Connection:
-        with self._lock:
-            if self._closed:
-                raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
-            if self._idle:
-                # The one used last has its pages in memory.
-                return self._idle.pop()
-        return self._connect()
+        if self._closed:
+            raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
+        try:
+            # The one used last has its pages in memory.
+            return self._idle.pop()
+        except IndexError:
+            return self._connect()
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
-        with self._lock:
-            if not self._closed and len(self._idle) < _KEPT:
-                self._idle.append(connection)
-                return
-        connection.close()
+        if len(self._idle) >= _KEPT:
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self._closed:
+            self.close()
 
     def close(self) -> None:
         """Close the idle connections; those in use are closed when their operation ends."""
-        with self._lock:
-            self._closed = True
-            while self._idle:
+        self._closed = True
+        with suppress(IndexError):
+            while True:
                 self._idle.pop().close()
 
 

@@ -23,6 +23,7 @@ from devmem.collections.transactions import write_transaction
 from devmem.config import IndexConfig
 from devmem.indexes.doc_values import DocEntry
 from devmem.indexes.index_set import IndexReader, IndexSet, load_indexes
+from devmem.indexes.locking import locked
 from devmem.indexes.postings import EncodedTerms
 from devmem.indexes.row_column import Rows
 from devmem.indexes.snapshot import SnapshotState, save_snapshot
@@ -97,24 +98,26 @@ class SqliteFollower:
             connection: in a transaction.
             now: items that expired until then are not in the indexes; seconds since the epoch.
         """
-        with self._lock:
-            version = connection.execute(_VERSION).fetchone()
-            if self._moment is None or self._moment[0] != version or now < self.indexes.expired_until:
-                self._moment = None
-                meta = read_meta(connection)
-                model = meta.get("model")
-            else:
-                meta, model = None, self._moment[1].model
-            try:
-                if meta is not None:
-                    self._apply(connection, meta, now)
-                self.indexes.expire(now)
-            except BaseException:
-                # What was applied in part would be applied twice: the next call starts again.
-                self._generation = self._moment = None
-                raise
-            self._moment = (version, Moment(indexes=self.indexes.reader(), model=model))
-            return self._moment[1]
+        return locked(self._lock, lambda: self._follow(connection, now))
+
+    def _follow(self, connection: sqlite3.Connection, now: float) -> Moment:
+        version = connection.execute(_VERSION).fetchone()
+        if self._moment is None or self._moment[0] != version or now < self.indexes.expired_until:
+            self._moment = None
+            meta = read_meta(connection)
+            model = meta.get("model")
+        else:
+            meta, model = None, self._moment[1].model
+        try:
+            if meta is not None:
+                self._apply(connection, meta, now)
+            self.indexes.expire(now)
+        except BaseException:
+            # What was applied in part would be applied twice: the next call starts again.
+            self._generation = self._moment = None
+            raise
+        self._moment = (version, Moment(indexes=self.indexes.reader(), model=model))
+        return self._moment[1]
 
     def _apply(self, connection: sqlite3.Connection, meta: Meta, now: float) -> None:
         generation, floor = int(meta["generation"] or 0), int(meta["changes_floor"] or 0)
@@ -187,26 +190,28 @@ class SqliteFollower:
 
     def save(self, writer: sqlite3.Connection) -> None:
         """End the work in the background, and write the snapshot if it would save the next start some work."""
-        with self._lock:
-            self.indexes.close()
-            if self._snapshot_path is None or self._moment is None or not self._is_worth_saving():
-                return
-            token = uuid4().hex
-            try:
-                write_transaction(writer, lambda: set_meta(writer, "snapshot", token))
-                # On a disk that is nearly full, the database's own pages come first.
-                writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            except sqlite3.Error as error:
-                _LOG.warning("%s: the index snapshot was not written (%s).", self._snapshot_path, error)
-                return
-            applied = {name: getattr(self._applied, name) for name in _Watermarks.__slots__}
-            state = SnapshotState(
-                token=token,
-                watermarks={"generation": self._generation or 0, **applied},
-                expired_until=self.indexes.expired_until,
-            )
-            if save_snapshot(self._snapshot_path, self.indexes.parts(), state):
-                self._note_snapshot()
+        locked(self._lock, lambda: self._save(writer))
+
+    def _save(self, writer: sqlite3.Connection) -> None:
+        self.indexes.close()
+        if self._snapshot_path is None or self._moment is None or not self._is_worth_saving():
+            return
+        token = uuid4().hex
+        try:
+            write_transaction(writer, lambda: set_meta(writer, "snapshot", token))
+            # On a disk that is nearly full, the database's own pages come first.
+            writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.Error as error:
+            _LOG.warning("%s: the index snapshot was not written (%s).", self._snapshot_path, error)
+            return
+        applied = {name: getattr(self._applied, name) for name in _Watermarks.__slots__}
+        state = SnapshotState(
+            token=token,
+            watermarks={"generation": self._generation or 0, **applied},
+            expired_until=self.indexes.expired_until,
+        )
+        if save_snapshot(self._snapshot_path, self.indexes.parts(), state):
+            self._note_snapshot()
 
     def _note_snapshot(self) -> None:
         self._in_snapshot, self._approximate_in_snapshot = self.indexes.size, self.indexes.approximate

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from devmem.collections.sqlite.rows import fetch_items, metadata_sql
 from devmem.embedding import TokenCodes
 from devmem.indexes.index_set import IndexReader
+from devmem.indexes.locking import locked
 from devmem.indexes.row_column import Rows
 from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem
@@ -83,9 +84,8 @@ class SqliteSource:
         condition, values = metadata_sql(metadata)
         if len(among) > _SELECTED_BELOW:
             query = f"SELECT row FROM items WHERE {condition}"
-            with self._lock:
-                found = [row for (row,) in self._connection.execute(query, values)]
-            return np.intersect1d(np.array(found, dtype=np.int64), among)
+            found = locked(self._lock, lambda: self._connection.execute(query, values).fetchall())
+            return np.intersect1d(np.array([row for (row,) in found], dtype=np.int64), among)
         rows: list[int] = []
         for part in np.split(among, range(_BATCH, len(among), _BATCH)):
             marks = ", ".join("?" * len(part))
@@ -96,10 +96,8 @@ class SqliteSource:
 
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
         """Return items by row number, without their embeddings."""
-        with self._lock:
-            return fetch_items(self._connection, list(rows))
+        return locked(self._lock, lambda: fetch_items(self._connection, list(rows)))
 
     def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""
-        with self._lock:
-            return self._tokens.gather(SqliteTokenRows(self._connection), passages, width)
+        return locked(self._lock, lambda: self._tokens.gather(SqliteTokenRows(self._connection), passages, width))
