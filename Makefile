@@ -41,6 +41,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.wording
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""What the tests of every floor use."""
+"""Fixtures that tests of every package use."""
 
 from __future__ import annotations
 

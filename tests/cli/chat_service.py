@@ -12,7 +12,7 @@ KEY = "sk-very-secret-0123456789"
 
 
 def _vector(text: str) -> list[float]:
-    """Give another vector for another text."""
+    """Return another vector for another text."""
     return [float(byte) for byte in hashlib.sha256(text.encode()).digest()[:8]]
 
 
@@ -35,7 +35,7 @@ class ChatService:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def workflow(self, **config: str) -> str:
-        """Give a workflow with one agent that asks this service."""
+        """Return a workflow with one agent that asks this service."""
         settings = {"provider": "openai", "model": "some-model", "base_url": self.address, "api_key": KEY, **config}
         memories = [{"name": "notes"}]
         node = {"id": "assistant", "type": "agent", "config": {**settings, "role": "Be kind.", "memories": memories}}

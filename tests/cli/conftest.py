@@ -156,7 +156,7 @@ def closed_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def unreachable_store(port: int) -> str:
-    """Give a workflow's store whose embedding provider does not answer."""
+    """Return a workflow's store whose embedding provider does not answer."""
     address = f"http://127.0.0.1:{port}/v1"
     embedding = {"provider": "openai", "model": "m", "api_key": "k", "base_url": address, "params": {"max_retries": 0}}
     store = {"name": "notes", "type": "simple", "config": {"memory_path": "notes.db", "embedding": embedding}}
@@ -164,7 +164,7 @@ def unreachable_store(port: int) -> str:
 
 
 def one_paragraph(result: Result) -> str:
-    """Give what stands on stderr, which is one line without a traceback."""
+    """Return the text on stderr, which is one line without a traceback."""
     text = result.stderr.strip()
     assert text.startswith("error: ")
     assert "\n" not in text

@@ -164,7 +164,7 @@ def test_wrong_names_are_one_paragraph(workflow: Path, devmem: Devmem, arguments
 
 
 def test_a_stored_escape_sequence_is_made_visible(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
-    """What somebody stored cannot steer the terminal of who looks at it."""
+    """Stored text cannot steer the terminal of whoever looks at it."""
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps({"text": "\x1b]0;owned\x07 [bold]not markup[/bold] \x9b2J"}) + "\n", encoding="utf-8")
     devmem("import", workflow, "notes", data)

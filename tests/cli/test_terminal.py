@@ -1,4 +1,4 @@
-"""What a person at a terminal sees, and what becomes of errors."""
+"""The output that a person at a terminal sees, and the handling of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every configuration model promises."""
+"""Promises of every configuration model."""
 
 from __future__ import annotations
 

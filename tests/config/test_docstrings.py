@@ -1,4 +1,4 @@
-"""What stands under a field describes it, wherever it is declared."""
+"""A docstring under a field describes it, wherever the field is declared."""
 
 from __future__ import annotations
 

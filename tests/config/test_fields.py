@@ -1,4 +1,4 @@
-"""What form builders are told."""
+"""Facts about fields for form builders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person reads about a workflow that cannot be used."""
+"""Messages about workflows that cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `check_workflow` finds in a workflow that can be used, or nearly."""
+"""Findings of `check_workflow` in a workflow that can be used, or nearly."""
 
 from __future__ import annotations
 

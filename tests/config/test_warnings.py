@@ -1,4 +1,4 @@
-"""What can be run but is probably not meant."""
+"""Warnings about workflows that run but are probably not meant that way."""
 
 from __future__ import annotations
 

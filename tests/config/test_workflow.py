@@ -1,4 +1,4 @@
-"""What a workflow that is all right says."""
+"""Contents of a workflow without errors."""
 
 from __future__ import annotations
 

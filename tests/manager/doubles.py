@@ -22,14 +22,14 @@ from devmem.stores import ConfigModel, MemoryQuery, Progress, SearchReport, Stor
 
 
 class StrangeError(Exception):
-    """What somebody else's code raises: no error of ours, and its text fails too."""
+    """An exception of foreign code: none of devmem's errors, and its text fails too."""
 
     def __str__(self) -> str:
         return "the strange store is out of order"
 
 
 class ScriptedStore(MemoryBase):
-    """Gives the hits it was told to, notes what it was asked and given, and fails where it was told to."""
+    """Returns the hits that it was given, records its calls, and fails where it was told to."""
 
     config_model = ConfigModel
     summary = "A double"
@@ -38,10 +38,10 @@ class ScriptedStore(MemoryBase):
         super().__init__(StoreSetup(name=name, store_type="scripted", config=ConfigModel()))
         self.hits = list(hits)
         self.failing: dict[str, BaseException] = {}
-        """What to raise, by operation: `load`, `search`, `update`, `save`, `close`."""
+        """The exception to raise, by operation: `load`, `search`, `update`, `save`, `close`."""
         self.queries: list[MemoryQuery] = []
         self.payloads: list[MemoryWritePayload] = []
-        """What was written, in order."""
+        """The payloads written, in order."""
         self.tried = 0
         """How often a write was tried."""
         self.saved = self.closed = 0
@@ -110,7 +110,7 @@ def hit(text: str, score: float = 1.0, *, store: str = "notes", **item: Any) -> 
 
 
 def said(asked: str = "", answer: str | None = None, **more: Any) -> MemoryWritePayload:
-    """What a node gives to its stores after it was asked and answered."""
+    """Return the payload of a node that was asked and has answered."""
     output = MemoryContentSnapshot(text=answer) if answer is not None else None
     return MemoryWritePayload(inputs_text=asked, output_snapshot=output, **more)
 

@@ -1,4 +1,4 @@
-"""What was recalled is not stored again; whatever is new is."""
+"""Recalled text is not stored again; everything new is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several senders said is searched for, not the last one's words alone."""
+"""The words of all senders are searched for, not those of the last one alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stores share between threads: one collection, and a note of the items that wait for their embedding."""
+"""State that stores share between threads: a collection, and whether items wait for their embedding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a package exports is what its `__all__` says, and importing it costs little."""
+"""The names of a package are those in its `__all__`, and importing it costs little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every source file keeps to: a docstring, a length, and imports that point down only."""
+"""Rules of every source file: a docstring, a length, and imports that point down only."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_the_command_line_is_installed(installed: Installed, tmp_path: Path) -> 
 
 
 USERS_CODE = '''
-"""What somebody writes who uses devmem."""
+"""A script of somebody who uses devmem."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What is recorded of a call: its input before, its answer or its error after, and who called whom."""
+"""The records of a call: its input before, its answer or its error after, and who called whom."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_threads_carry_the_trace_when_asked_to(recorder: Recorder, sink: ListSin
 
 
 def test_a_trace_goes_on_in_another_process(recorder: Recorder, sink: ListSink) -> None:
-    """What is carried is JSON; the parent comes before the child whatever the other clock says."""
+    """A carried trace is JSON; the parent comes before the child whatever the other clock says."""
     with recorder:
         with recorder.trace(conversation="c", trace="t"), record_agent("boss", "go"):
             carried = carry()

@@ -88,7 +88,7 @@ def test_two_modules_with_one_name_clash_and_the_first_stays(own: StoreRegistry)
     own.register(described("notes"), "first")
     with pytest.raises(StoreTypeClashError, match=r"claimed by module first and by module second"):
         own.register(described("notes"), "second")
-    own.register(described("notes"), "first")  # a module that is imported anew
+    own.register(described("notes"), "first")  # a module that is imported again
     assert own.owner("notes") == "module first"
 
 

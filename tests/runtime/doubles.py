@@ -13,7 +13,7 @@ from devmem.stores import ChatModel, ChatReply, ChatRequest
 
 
 class ScriptedChat:
-    """Gives its answers in order, the last one from then on, and notes what it was asked; an error is raised."""
+    """Returns its answers in order, the last one from then on, and records its requests; an error is raised."""
 
     def __init__(self, *answers: str | ChatReply | Exception) -> None:
         self.answers = list(answers or ("noted",))
@@ -27,11 +27,11 @@ class ScriptedChat:
         return answer if isinstance(answer, ChatReply) else ChatReply(text=answer)
 
     def heard(self, at: int = 0) -> list[tuple[str, str]]:
-        """Give role and text of the messages of one request."""
+        """Return role and text of the messages of one request."""
         return [(message.role.value, message.content) for message in self.requests[at].messages]
 
     def recalled(self, at: int = 0) -> list[str]:
-        """Give the texts that memory found for one request."""
+        """Return the texts that memory found for one request."""
         return [hit.item.content_summary for hit in self.requests[at].recalled]
 
 

@@ -1,4 +1,4 @@
-"""What a SQLite file says about itself, read without opening the collection in it."""
+"""Facts that a SQLite file holds about itself, read without opening the collection in it."""
 
 from __future__ import annotations
 
