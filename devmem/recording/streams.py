@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any
 
 from devmem.recording.calls import Call
@@ -14,7 +14,8 @@ def recorded_stream(call: Call, stream: Generator[Any, Any, Any]) -> Generator[A
     call.begin()
     error: BaseException | None = None
     try:
-        step, value = stream.send, None
+        step: Callable[[Any], Any] = stream.send
+        value: Any = None
         while True:
             with call.inside():
                 part = step(value)
@@ -45,7 +46,8 @@ async def recorded_async_stream(call: Call, stream: AsyncGenerator[Any, Any]) ->
     call.begin()
     error: BaseException | None = None
     try:
-        step, value = stream.asend, None
+        step: Callable[[Any], Any] = stream.asend
+        value: Any = None
         while True:
             with call.inside():
                 part = await step(value)
