@@ -39,6 +39,8 @@ class CollectionInfo:
     embedding: str | None
     """Name of the model that made the vectors; None when there are none."""
     dimension: int | None
+    damaged: int = 0
+    """Rows that were found damaged since the collection was opened, and are left out."""
 
 
 @runtime_checkable

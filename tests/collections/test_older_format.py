@@ -1,4 +1,4 @@
-"""A file of format 1, which knew no passages, is brought up to date when it is opened, and nothing in it is lost."""
+"""A file of format 1, without passages, or 2, without checksums, is upgraded when it is opened; nothing is lost."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +217,20 @@ def test_a_failure_in_the_middle_leaves_the_old_file(store: Path, opened: Opened
     with pytest.raises(CollectionDamagedError, match="30"):
         opened()
     assert content(store) == before
+
+
+def test_a_file_without_checksums_gets_them(tmp_path: Path, embedder: HashEmbedder) -> None:
+    path = tmp_path / "store.db"
+    items = [replace(item, embedding=embedder.vector(item.content_summary)) for item in old_items()]
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add(items)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table, column in (("items", "body_checksum"), ("items", "columns_checksum")):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        for table in ("passages", "vectors", "tokens"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        connection.execute("PRAGMA user_version = 2")
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        assert list(collection.scan()) == items
+        assert collection.search(SearchQuery(vector=embedder.vector("note number 7 about tea")))[0].item.id == "7"
+        assert collection.info().damaged == 0

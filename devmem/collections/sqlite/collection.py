@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.prepared import PreparedItem
@@ -21,6 +21,7 @@ from devmem.collections.sqlite import database, model_check, rows, writes
 from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.follower import Moment, SqliteFollower
+from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.source import SqliteSource
 from devmem.collections.transactions import read_transaction
@@ -37,6 +38,7 @@ from devmem.search.query import Filter, SearchQuery
 T = TypeVar("T")
 
 _AT_ONCE: Final = 500
+_Selected: TypeAlias = tuple[int, MemoryItem | None]
 
 
 class SqliteCollection:
@@ -80,17 +82,21 @@ class SqliteCollection:
         if self._in_file:
             database.create_folder(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
-        self._follower = SqliteFollower(Path(self.location + ".faiss") if self._in_file else None, index)
+        self._damaged = DamagedRows(self.location)
+        snapshot = Path(self.location + ".faiss") if self._in_file else None
+        self._follower = SqliteFollower(snapshot, index, self._damaged)
         self._tokens = TokenCache()
         self._write_lock = threading.RLock()
         self._memory_lock = SharedLock()
         self._statement_lock: AbstractContextManager[object] = nullcontext() if self._in_file else threading.Lock()
         """Held for each use of a connection that searches share."""
-        self._readers = ConnectionPool(lambda: database.open_connection(self.location, durability, busy_timeout))
+
+        def connect() -> sqlite3.Connection:
+            return database.open_connection(self.location, durability, busy_timeout, self._damaged)
+
+        self._readers = ConnectionPool(connect)
         with database.translate_errors(self.location):
-            self._writer = self._open_writer(
-                lambda: database.open_connection(self.location, durability, busy_timeout), model, store_type
-            )
+            self._writer = self._open_writer(connect, model, store_type)
         self._file = database.file_identity(self.location) if self._in_file else None
 
     def _open_writer(
@@ -100,7 +106,7 @@ class SqliteCollection:
         writer = connect()
         try:
             database.prepare_schema(writer, self.location, store_type)
-            self._has_model = claim_file(writer, self.location, model, store_type)
+            self._has_model = claim_file(writer, self.location, model, store_type, self._damaged)
         except BaseException:
             writer.close()
             raise
@@ -116,6 +122,7 @@ class SqliteCollection:
                     "the file was moved, deleted or replaced while it was open; nothing was written: "
                     "open the store again.",
                 )
+            writes.await_embeddings(self._writer, self._damaged)
             return operation(self._writer)
 
         def committed() -> T:
@@ -170,7 +177,11 @@ class SqliteCollection:
         if not _ranks(query):
             return SearchReport()
         report = self._search(query, lambda pipeline: pipeline.run())
-        return replace(report, hits=tuple(map(self._resolved_hit, report.hits)))
+        return replace(
+            report,
+            hits=tuple(map(self._resolved_hit, self._intact(report.hits, query))),
+            cut=tuple(each for each in report.cut if each.item_id != rows.MISSING.id),
+        )
 
     def search(self, query: SearchQuery) -> list[Hit]:
         """Return the hits of `find` alone."""
@@ -181,7 +192,13 @@ class SqliteCollection:
         if hits_each < 1 or not _ranks(query):
             return []
         groups = self._search(query, lambda pipeline: pipeline.conversations(hits_each))
-        return [replace(group, hits=tuple(map(self._resolved_hit, group.hits))) for group in groups]
+        intact = (replace(group, hits=tuple(self._intact(group.hits, query))) for group in groups)
+        return [replace(group, hits=tuple(map(self._resolved_hit, group.hits))) for group in intact if group.hits]
+
+    def _intact(self, hits: Sequence[Hit], query: SearchQuery) -> Iterator[Hit]:
+        """Return the hits without damaged rows, also those whose columns, but not the item, match the filter."""
+        now = self._clock()
+        return (hit for hit in hits if hit.item is not rows.MISSING and query.where.admits(hit.item, now))
 
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
         """Bring the indexes up to date and run a search on them."""
@@ -191,7 +208,7 @@ class SqliteCollection:
             moment = locked(self._statement_lock, lambda: self._follower.follow(connection, now))
             if query.vector is not None:
                 self._check_query(query.vector, moment)
-            source = SqliteSource(connection, moment.indexes, self._tokens, self._statement_lock)
+            source = SqliteSource(connection, moment.indexes, self._tokens, self._statement_lock, self._damaged)
             return run(SearchPipeline(source, query, now))
 
         return self._read_shared(search)
@@ -209,11 +226,15 @@ class SqliteCollection:
         """Return the item with the paths of its attachments."""
         return self._attachments.resolve(item) if self._attachments else item
 
-    def _select(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
-        """Return row numbers and items, with their embeddings."""
-        query = f"{rows.SELECT_WHOLE} {clause}"
+    def _select(self, clause: str, values: Sequence[object], where: Filter | None = None) -> list[_Selected]:
+        """Return row numbers and items, with their embeddings; None for a row that is damaged or does not match."""
+        query, now = f"{rows.SELECT_WHOLE} {clause}", self._clock()
         found = self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
-        return [(row, self._resolved(rows.item_from_row(body, vector))) for row, body, vector in found]
+        items = ((columns[0], rows.item_from_row(self._damaged, *columns)) for columns in found)
+        return [
+            (row, None if item is None or (where and not where.admits(item, now)) else self._resolved(item))
+            for row, item in items
+        ]
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
@@ -221,23 +242,25 @@ class SqliteCollection:
         for start in range(0, len(ids), _AT_ONCE):
             part = [rows.sql_text(wanted) for wanted in ids[start : start + _AT_ONCE]]
             selected = self._select(f"WHERE id IN ({', '.join('?' * len(part))})", part)
-            found |= {item.id: item for _, item in selected}
+            found |= {item.id: item for item in _items(selected)}
         return [found[wanted] for wanted in ids if wanted in found]
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Return the items stored last, newest first."""
-        condition, values = rows.where_sql(where or Filter(), self._clock())
-        found = self._select(f"WHERE {condition} ORDER BY items.row DESC LIMIT ?", (*values, max(limit, 0)))
-        return [item for _, item in found]
+        wanted = where or Filter()
+        condition, values = rows.where_sql(wanted, self._clock())
+        clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
+        return _items(self._select(clause, (*values, max(limit, 0)), wanted))
 
     def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
         """Return every item in the order in which they were stored."""
-        condition, values = rows.where_sql(where or Filter(), self._clock())
+        wanted = where or Filter()
+        condition, values = rows.where_sql(wanted, self._clock())
         clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_AT_ONCE}"
         # No lock is held between the parts: a slow reader keeps nobody from writing.
         last = 0
-        while found := self._select(clause, (last, *values)):
-            yield from (item for _, item in found)
+        while found := self._select(clause, (last, *values), wanted):
+            yield from _items(found)
             last = found[-1][0]
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
@@ -268,7 +291,7 @@ class SqliteCollection:
 
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is still to be made, oldest first."""
-        return [item for _, item in self._select("WHERE waiting ORDER BY items.row LIMIT ?", (limit,))]
+        return _items(self._select("WHERE waiting ORDER BY items.row LIMIT ?", (limit,)))
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
@@ -289,7 +312,7 @@ class SqliteCollection:
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""
-        waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension))
+        waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension, self._damaged))
         self._model, self._has_model = model, True
         return waiting
 
@@ -309,6 +332,7 @@ class SqliteCollection:
             size_bytes=self._size(),
             embedding=str(model) if model else None,
             dimension=int(dimension) if dimension else None,
+            damaged=len(self._damaged),
         )
 
     def _size(self) -> int:
@@ -336,3 +360,7 @@ class SqliteCollection:
 def _ranks(query: SearchQuery) -> bool:
     """Whether a query has anything to rank by."""
     return query.limit > 0 and (query.vector is not None or bool(query.text.strip()))
+
+
+def _items(selected: Sequence[_Selected]) -> list[MemoryItem]:
+    return [item for _, item in selected if item is not None]

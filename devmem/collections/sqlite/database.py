@@ -12,7 +12,8 @@ from typing import Final
 from uuid import uuid4
 
 from devmem.collections.protocol import Durability
-from devmem.collections.sqlite.migrations import upgrade_from_1
+from devmem.collections.sqlite.integrity import DamagedRows
+from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2
 from devmem.collections.sqlite.schema import SCHEMA_VERSION, create_tables
 from devmem.collections.transactions import read_transaction, write_transaction
 from devmem.errors import (
@@ -51,8 +52,10 @@ def file_identity(location: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def open_connection(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:
-    """Open a connection in autocommit mode; `busy_timeout` is in seconds."""
+def open_connection(
+    location: str, durability: Durability, busy_timeout: float, damaged: DamagedRows
+) -> sqlite3.Connection:
+    """Open a connection in autocommit mode; `busy_timeout` is in seconds, `damaged` records what is left out."""
     connection = sqlite3.connect(
         location, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
     )
@@ -60,6 +63,9 @@ def open_connection(location: str, durability: Durability, busy_timeout: float) 
         connection.execute(f"PRAGMA synchronous = {durability.upper()}")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        damaged.attach(connection)
+        # A damaged text need not be UTF-8 any more: that is for the checksums to find.
+        connection.text_factory = _decoded
     except BaseException:
         connection.close()
         raise
@@ -79,6 +85,10 @@ def _read_header(connection: sqlite3.Connection) -> _Header:
     queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
     application_id, version, tables = (connection.execute(query).fetchone()[0] for query in queries)
     return _Header(application_id=application_id, version=version, tables=tables)
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode(errors="replace")
 
 
 def prepare_schema(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
@@ -121,6 +131,8 @@ def _create_schema(connection: sqlite3.Connection, location: str, store_type: st
         return
     if version == 1:
         upgrade_from_1(connection, location)
+    elif version == 2:
+        upgrade_from_2(connection)
     else:
         create_tables(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

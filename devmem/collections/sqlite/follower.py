@@ -13,13 +13,15 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import numpy as np
 
 from devmem.collections.sqlite.database import read_meta, set_meta
+from devmem.collections.sqlite.integrity import INTACT_ITEM, INTACT_PASSAGE, INTACT_VECTOR, DamagedRows
 from devmem.collections.transactions import write_transaction
+from devmem.collections.unit_vectors import are_unit
 from devmem.config import IndexConfig
 from devmem.indexes.doc_values import DocEntry
 from devmem.indexes.index_set import IndexReader, IndexSet, load_indexes
@@ -39,11 +41,14 @@ _VERSION: Final = (
 """Differs between two moments if what the indexes hold differs."""
 _NEW_ITEMS: Final = (
     "SELECT row, agent, user, session, conversation, trace, run, source_kind, source_name, speaker, cues, length, "
-    "COALESCE(event_time, created_at), importance, trust, expires_at FROM items WHERE row > ? ORDER BY row"
+    f"COALESCE(event_time, created_at), importance, trust, expires_at FROM items WHERE row > ? AND {INTACT_ITEM} "
+    "ORDER BY row"
 )
 _NEW_PASSAGES: Final = (
-    "SELECT passage, row, term_hashes, term_counts, term_length FROM passages WHERE passage > ? ORDER BY passage"
+    "SELECT passage, row, term_hashes, term_counts, term_length FROM passages "
+    f"WHERE passage > ? AND {INTACT_PASSAGE} ORDER BY passage"
 )
+_VECTORS: Final = f"SELECT passage, vector FROM vectors WHERE {INTACT_VECTOR} AND passage"
 
 Meta = Mapping[str, str | int | None]
 
@@ -69,13 +74,17 @@ class _Watermarks:
 class SqliteFollower:
     """Keeps an `IndexSet` up to date with a database. Thread-safe."""
 
-    def __init__(self, snapshot_path: Path | None, config: IndexConfig | None = None) -> None:
+    def __init__(self, snapshot_path: Path | None, config: IndexConfig | None, damaged: DamagedRows) -> None:
         """Start empty.
 
         Args:
             snapshot_path: of the indexes' snapshot; None for a database in memory.
             config: how vectors are searched; None takes the defaults.
+            damaged: records the rows that are left out.
         """
+        self._damaged = damaged
+        self._left_out: set[int] = set()
+        """Passages of damaged items."""
         self._lock = threading.Lock()
         self._snapshot_path, self._config = snapshot_path, config
         self.indexes = IndexSet(config)
@@ -158,15 +167,23 @@ class SqliteFollower:
     def _apply_passages(self, connection: sqlite3.Connection) -> None:
         first = self._applied.passage
         cursor = connection.execute(_NEW_PASSAGES, (first,))
-        while found := cursor.fetchmany(_BATCH):
+        while batch := cursor.fetchmany(_BATCH):
+            found = self._of_intact_items(batch)
             terms = [EncodedTerms(hashes=h, counts=c, length=n) for _, _, h, c, n in found]
             self.indexes.add_passages([passage for passage, *_ in found], [row for _, row, *_ in found], terms)
-            self._applied.passage = found[-1][0]
+            self._applied.passage = batch[-1][0]
         # The vectors of passages that still wait for them are announced in `changes`.
-        query = "SELECT passage, vector FROM vectors WHERE passage > ? ORDER BY passage"
-        cursor = connection.execute(query, (first,))
+        cursor = connection.execute(f"{_VECTORS} > ? ORDER BY passage", (first,))
         while vectors := cursor.fetchmany(_BATCH):
             self._add_vectors(vectors)
+
+    def _of_intact_items(self, passages: list[tuple[int, int, bytes, bytes, int]]) -> list[Any]:
+        """Return the passages whose items are in the indexes."""
+        damaged = self._damaged.of("items")
+        if not damaged:
+            return passages
+        self._left_out |= {passage for passage, row, *_ in passages if row in damaged}
+        return [each for each in passages if each[1] not in damaged]
 
     def _apply_changes(self, connection: sqlite3.Connection) -> None:
         query = "SELECT number, row, kind FROM changes WHERE number > ? ORDER BY number"
@@ -178,15 +195,22 @@ class SqliteFollower:
         for start in range(0, len(passages), _BATCH):
             part = passages[start : start + _BATCH]
             marks = ", ".join("?" * len(part))
-            query = f"SELECT passage, vector FROM vectors WHERE passage IN ({marks}) ORDER BY passage"
+            query = f"{_VECTORS} IN ({marks}) ORDER BY passage"
             if found := connection.execute(query, part).fetchall():
                 self._add_vectors(found)
         self._applied.change = changes[-1][0]
 
     def _add_vectors(self, found: list[tuple[int, bytes]]) -> None:
+        if left_out := self._left_out | self._damaged.of("passages"):
+            found = [each for each in found if each[0] not in left_out]
+        if not found:
+            return
         passages: Rows = np.array([passage for passage, _ in found], dtype=np.int64)
         matrix = np.frombuffer(b"".join(raw for _, raw in found), dtype="<f4").reshape(len(found), -1)
-        self.indexes.add_vectors(passages, matrix.astype(np.float32, copy=False))
+        usable = are_unit(matrix)
+        for passage in passages[~usable].tolist():
+            self._damaged.add("vectors", passage)
+        self.indexes.add_vectors(passages[usable], matrix[usable].astype(np.float32, copy=False))
 
     def save(self, writer: sqlite3.Connection) -> None:
         """End the work in the background, and write the snapshot if it would save the next start some work."""

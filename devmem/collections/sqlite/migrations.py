@@ -10,11 +10,16 @@ from pydantic import ValidationError
 
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.sqlite import rows
+from devmem.collections.sqlite.integrity import ITEM_COLUMNS
 from devmem.collections.sqlite.schema import create_tables
 from devmem.errors import CollectionDamagedError
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, load_item_json
 from devmem.text.analysis import ANALYSIS_VERSION
 
+_CHECKSUMS: Final = (
+    *(("items", "body_checksum"), ("items", "columns_checksum")),
+    *((table, "checksum") for table in ("passages", "vectors", "tokens")),
+)
 _LOG: Final = logging.getLogger(__name__)
 _OF_FORMAT_1: Final = (
     "DROP TRIGGER count_up",
@@ -51,9 +56,22 @@ def upgrade_from_1(connection: sqlite3.Connection, location: str) -> None:
     _LOG.warning("%s: upgraded from an older format; its items will be embedded again.", location)
 
 
+def upgrade_from_2(connection: sqlite3.Connection) -> None:
+    """Add the checksums to a file of format 2, within the caller's write transaction."""
+    for table, column in _CHECKSUMS:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+    columns = ", ".join(ITEM_COLUMNS)
+    connection.execute(
+        f"UPDATE items SET body_checksum = checksum_of(CAST(body AS BLOB)), columns_checksum = checksum_of({columns})"
+    )
+    connection.execute("UPDATE passages SET checksum = checksum_of(row, term_hashes, term_counts, term_length)")
+    connection.execute("UPDATE vectors SET checksum = checksum_of(vector)")
+    connection.execute("UPDATE tokens SET checksum = checksum_of(codes)")
+
+
 def _read(location: str, name: str, body: str) -> MemoryItem:
     try:
-        return rows.item_from_row(body)
+        return load_item_json(body)
     except ValidationError as error:
         raise CollectionDamagedError(
             location,

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from devmem.collections.sqlite import database
+from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.writes import refresh_terms
 from devmem.collections.transactions import write_transaction
 from devmem.embedding import ModelIdentity
@@ -14,7 +15,11 @@ from devmem.text.analysis import ANALYSIS_VERSION
 
 
 def claim_file(
-    connection: sqlite3.Connection, location: str, model: ModelIdentity | None, store_type: str | None
+    connection: sqlite3.Connection,
+    location: str,
+    model: ModelIdentity | None,
+    store_type: str | None,
+    damaged: DamagedRows,
 ) -> bool:
     """Check that file, store type and model belong together, and record those that were not known yet.
 
@@ -37,7 +42,7 @@ def claim_file(
     def record() -> bool:
         if store_type and not owner:
             database.set_meta(connection, "store_type", store_type)
-        refresh_terms(connection)
+        refresh_terms(connection, damaged)
         return _claim_model(connection, location, model)
 
     return write_transaction(connection, record)

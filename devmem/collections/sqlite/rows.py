@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
 
 from devmem.collections.prepared import PreparedItem
+from devmem.collections.sqlite.integrity import INTACT_CODES, INTACT_VECTOR, DamagedRows, checksum
 from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
 from devmem.indexes.postings import EncodedTerms
@@ -21,15 +22,19 @@ from devmem.text.utf8 import encodable
 
 _COLUMNS: Final = (
     "row, id, content_hash, created_at, event_time, expires_at, trust, importance, agent, user, session, conversation, "
-    "trace, run, source_kind, source_name, speaker, cues, length, waiting, body"
+    "trace, run, source_kind, source_name, speaker, cues, length, waiting, body, body_checksum, columns_checksum"
 )
-_INSERT_ITEM: Final = f"INSERT INTO items({_COLUMNS}) VALUES ({', '.join('?' * 21)})"
-_INSERT_PASSAGE: Final = "INSERT INTO passages(row, term_hashes, term_counts, term_length) VALUES (?, ?, ?, ?)"
+_INSERT_ITEM: Final = f"INSERT INTO items({_COLUMNS}) VALUES ({', '.join('?' * 23)})"
+_INSERT_PASSAGE: Final = (
+    "INSERT INTO passages(row, term_hashes, term_counts, term_length, checksum) VALUES (?, ?, ?, ?, ?)"
+)
 SELECT_WHOLE: Final = (
-    "SELECT items.row, body, (SELECT vector FROM vectors WHERE passage = "
-    "(SELECT min(passage) FROM passages WHERE passages.row = items.row)) FROM items"
+    "SELECT items.row, CAST(body AS BLOB), body_checksum, vector, vectors.checksum, vectors.passage FROM items "
+    "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
 )
-"""Selects the row number, and the arguments of `item_from_row`."""
+"""Selects the arguments of `item_from_row`."""
+MISSING: Final = MemoryItem(id="", content_summary="", created_at=0.0)
+"""Stands for a row that is damaged or not there, while a search ranks it."""
 
 
 def insert_item(
@@ -50,15 +55,25 @@ def insert_item(
         body: the item with its large attachments as references; None stores it as it is.
     """
     item = prepared.item
-    scope, cues = item.scope, cues_of(item.content_summary)
-    values = (
-        row,
+    stored = dump_item_json(body or item)
+    columns = _columns(prepared)
+    sums = checksum(stored), checksum(*(each.encode() if isinstance(each, str) else each for each in columns))
+    values = (row, *columns, int(waiting), stored.decode(), *sums)
+    number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
+    return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
+
+
+def _columns(prepared: PreparedItem) -> tuple[str | float | int | None, ...]:
+    """Return the columns that searches and filters read, as SQLite returns them."""
+    item = prepared.item
+    scope = item.scope
+    return (
         sql_text(item.id),
         item.content_hash,
-        item.created_at,
-        item.event_time,
-        item.expires_at,
-        item.trust,
+        float(item.created_at),
+        None if item.event_time is None else float(item.event_time),
+        None if item.expires_at is None else float(item.expires_at),
+        float(item.trust),
         _importance(item),
         sql_text(scope.agent),
         sql_text(scope.user),
@@ -69,13 +84,9 @@ def insert_item(
         item.provenance.kind.value,
         sql_text(item.provenance.name),
         _speaker(item),
-        int(cues),
+        int(cues_of(item.content_summary)),
         prepared.length(),
-        int(waiting),
-        dump_item_json(body or item).decode(),
     )
-    number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
-    return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
 
 
 def check_item(item: MemoryItem) -> None:
@@ -99,29 +110,44 @@ def _is_not_finite(value: object) -> bool:
 
 def _insert_passage(connection: sqlite3.Connection, row: int, terms: EncodedTerms) -> int:
     values = (row, terms.hashes, terms.counts, terms.length)
-    return connection.execute(_INSERT_PASSAGE, values).lastrowid or 0
+    return connection.execute(_INSERT_PASSAGE, (*values, checksum(*values))).lastrowid or 0
+
+
+def update_terms(connection: sqlite3.Connection, passage: int, row: int, terms: EncodedTerms) -> None:
+    """Replace the terms of a passage of the item in a row."""
+    values = (row, terms.hashes, terms.counts, terms.length)
+    connection.execute(
+        "UPDATE passages SET row = ?, term_hashes = ?, term_counts = ?, term_length = ?, checksum = ? "
+        "WHERE passage = ?",
+        (*values, checksum(*values), passage),
+    )
 
 
 def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], encoding: PassageEmbeddings) -> None:
     """Insert the embeddings of an item's passages; a single vector is that of the first passage."""
     if len(encoding.vectors) not in (1, len(passages)):
         raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
-    connection.executemany(
-        "INSERT OR REPLACE INTO vectors(passage, vector) VALUES (?, ?)",
-        zip(passages, map(vector_bytes, encoding.vectors), strict=False),
-    )
+    _insert_blobs(connection, "vectors(passage, vector, checksum)", passages, map(vector_bytes, encoding.vectors))
     if encoding.tokens is not None:
-        connection.executemany(
-            "INSERT OR REPLACE INTO tokens(passage, codes) VALUES (?, ?)",
-            zip(passages, (codes.tobytes() for codes in encoding.tokens), strict=False),
-        )
+        codes = (codes.tobytes() for codes in encoding.tokens)
+        _insert_blobs(connection, "tokens(passage, codes, checksum)", passages, codes)
+
+
+def _insert_blobs(
+    connection: sqlite3.Connection, columns: str, passages: Sequence[int], blobs: Iterable[bytes]
+) -> None:
+    connection.executemany(
+        f"INSERT OR REPLACE INTO {columns} VALUES (?, ?, ?)",
+        ((passage, blob, checksum(blob)) for passage, blob in zip(passages, blobs, strict=False)),
+    )
 
 
 def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbeddings | None:
     """Return the embeddings of an item; None when it is not there or not embedded."""
     found = connection.execute(
         "SELECT vector, codes, content_hash FROM items JOIN passages USING (row) JOIN vectors USING (passage) "
-        "LEFT JOIN tokens USING (passage) WHERE id = ? ORDER BY passage",
+        f"LEFT JOIN tokens ON tokens.passage = passages.passage AND {INTACT_CODES} "
+        f"WHERE id = ? AND {INTACT_VECTOR} ORDER BY passages.passage",
         (sql_text(item_id),),
     ).fetchall()
     if not found:
@@ -162,10 +188,26 @@ def vector_from(raw: bytes) -> Vector:
     return np.frombuffer(raw, dtype="<f4").astype(np.float32)
 
 
-def item_from_row(body: str, vector: bytes | None = None) -> MemoryItem:
-    """Return the item of a row's body, with its embedding when that was selected."""
+def item_from_row(
+    damaged: DamagedRows,
+    row: int,
+    body: bytes,
+    body_checksum: int,
+    vector: bytes | None = None,
+    vector_checksum: int = 0,
+    passage: int = 0,
+) -> MemoryItem | None:
+    """Return the item of a selected row, with its embedding when that was selected too; None for a damaged row."""
+    if checksum(body) != body_checksum:
+        damaged.add("items", row)
+        return None
     item = load_item_json(body)
-    return item if vector is None else replace(item, embedding=vector_from(vector))
+    if vector is None:
+        return item
+    if checksum(vector) != vector_checksum:
+        damaged.add("vectors", passage)
+        return item
+    return replace(item, embedding=vector_from(vector))
 
 
 def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
@@ -208,9 +250,10 @@ def metadata_sql(metadata: Mapping[str, str | int | float | bool]) -> tuple[str,
     for key, value in metadata.items():
         # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
         conditions.append(
-            "EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
+            # A damaged body need not be JSON any more.
+            "CASE WHEN json_valid(body) THEN EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
             f"WHERE entry.key = CAST(? AS TEXT) AND entry.type IN {_json_types(value)} "
-            f"AND entry.atom = {'CAST(? AS TEXT)' if isinstance(value, str) else '?'})"
+            f"AND entry.atom = {'CAST(? AS TEXT)' if isinstance(value, str) else '?'}) END"
         )
         values += [_json_text(key), _comparable(value)]
     return " AND ".join(conditions), values
@@ -233,12 +276,12 @@ def _json_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def fetch_items(connection: sqlite3.Connection, rows: list[int]) -> dict[int, MemoryItem]:
-    """Return items by row number, without their embeddings."""
-    found: dict[int, MemoryItem] = {}
+def fetch_items(connection: sqlite3.Connection, rows: list[int], damaged: DamagedRows) -> dict[int, MemoryItem]:
+    """Return items by row number, without their embeddings; a damaged row is `MISSING`."""
+    found = dict.fromkeys(rows, MISSING)
     for start in range(0, len(rows), 500):
         part = rows[start : start + 500]
         marks = ", ".join("?" * len(part))
-        query = f"SELECT row, body FROM items WHERE row IN ({marks})"
-        found |= {row: item_from_row(body) for row, body in connection.execute(query, part)}
+        query = f"SELECT row, CAST(body AS BLOB), body_checksum FROM items WHERE row IN ({marks})"
+        found |= {row: item_from_row(damaged, row, *rest) or MISSING for row, *rest in connection.execute(query, part)}
     return found

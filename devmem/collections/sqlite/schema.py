@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -26,7 +26,9 @@ CREATE TABLE IF NOT EXISTS items(
     cues INTEGER NOT NULL,
     length INTEGER NOT NULL,
     waiting INTEGER NOT NULL,
-    body TEXT NOT NULL
+    body TEXT NOT NULL,
+    body_checksum INTEGER NOT NULL,
+    columns_checksum INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS items_by_content ON items(content_hash);
 CREATE INDEX IF NOT EXISTS items_by_scope ON items(user, agent, conversation);
@@ -38,11 +40,16 @@ CREATE TABLE IF NOT EXISTS passages(
     row INTEGER NOT NULL,
     term_hashes BLOB NOT NULL,
     term_counts BLOB NOT NULL,
-    term_length INTEGER NOT NULL
+    term_length INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS passages_by_row ON passages(row);
-CREATE TABLE IF NOT EXISTS vectors(passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS tokens(passage INTEGER PRIMARY KEY, codes BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS vectors(
+    passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS tokens(
+    passage INTEGER PRIMARY KEY, codes BLOB NOT NULL, checksum INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
 CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
     UPDATE meta SET value = value + 1 WHERE key = 'count';

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.collections.sqlite.integrity import INTACT_CODES, DamagedRows
 from devmem.collections.sqlite.rows import fetch_items, metadata_sql
 from devmem.embedding import TokenCodes
 from devmem.indexes.index_set import IndexReader
@@ -39,7 +40,7 @@ class SqliteTokenRows:
 
     def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
         """Return the codes of every passage after one in ascending order, in batches."""
-        query = "SELECT passage, codes FROM tokens WHERE passage > ? ORDER BY passage"
+        query = f"SELECT passage, codes FROM tokens WHERE passage > ? AND {INTACT_CODES} ORDER BY passage"
         cursor = self._connection.execute(query, (passage,))
         while found := cursor.fetchmany(_BATCH):
             yield found
@@ -50,7 +51,8 @@ class SqliteTokenRows:
         for start in range(0, len(passages), _BATCH):
             part = passages[start : start + _BATCH]
             marks = ", ".join("?" * len(part))
-            found += self._connection.execute(f"SELECT passage, codes FROM tokens WHERE passage IN ({marks})", part)
+            query = f"SELECT passage, codes FROM tokens WHERE passage IN ({marks}) AND {INTACT_CODES}"
+            found += self._connection.execute(query, part)
         return found
 
 
@@ -63,6 +65,7 @@ class SqliteSource:
         indexes: IndexReader,
         tokens: TokenCache,
         lock: AbstractContextManager[object],
+        damaged: DamagedRows,
     ) -> None:
         """Take what shows one moment.
 
@@ -71,8 +74,10 @@ class SqliteSource:
             indexes: of the same moment.
             tokens: the collection's token codes.
             lock: held for each use of the connection, which other searches may share.
+            damaged: records the rows that are left out.
         """
         self._connection, self._indexes, self._tokens, self._lock = connection, indexes, tokens, lock
+        self._damaged = damaged
 
     @property
     def indexes(self) -> IndexReader:
@@ -95,8 +100,8 @@ class SqliteSource:
         return np.array(rows, dtype=np.int64)
 
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
-        """Return items by row number, without their embeddings."""
-        return locked(self._lock, lambda: fetch_items(self._connection, list(rows)))
+        """Return items by row number, without their embeddings; a damaged row is `MISSING`."""
+        return locked(self._lock, lambda: fetch_items(self._connection, list(rows), self._damaged))
 
     def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""

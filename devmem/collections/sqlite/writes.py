@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.collections.sqlite import database, rows
+from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.transactions import write_transaction
+from devmem.collections.unit_vectors import unit_vectors
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
@@ -21,16 +24,18 @@ from devmem.text.analysis import ANALYSIS_VERSION
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
+_SELECT_BODIES: Final = "SELECT row, CAST(body AS BLOB), body_checksum FROM items"
 _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this number is rebuilt."""
 
 
-def refresh_terms(connection: sqlite3.Connection) -> None:
+def refresh_terms(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
     """Analyse every text again when another version of the analysis made the terms."""
     if database.read_meta(connection)["analysis"] == ANALYSIS_VERSION:
         return
-    for row, body in connection.execute("SELECT row, body FROM items").fetchall():
-        _refresh_passages(connection, row, rows.item_from_row(body))
+    for row, *rest in connection.execute(_SELECT_BODIES).fetchall():
+        if (item := rows.item_from_row(damaged, row, *rest)) is not None:
+            _refresh_passages(connection, row, item)
     database.set_meta(connection, "analysis", ANALYSIS_VERSION)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
 
@@ -38,10 +43,7 @@ def refresh_terms(connection: sqlite3.Connection) -> None:
 def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
     passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
     for (passage,), encoded in zip(passages, PreparedItem.of(item).terms(), strict=True):
-        connection.execute(
-            "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ? WHERE passage = ?",
-            (encoded.hashes, encoded.counts, encoded.length, passage),
-        )
+        rows.update_terms(connection, passage, row, encoded)
 
 
 class ItemWriter:
@@ -83,10 +85,11 @@ class ItemWriter:
         item = prepared.item
         body = self._attachments.externalize(item) if self._attachments else item
         # Without a model the item is marked too: one may be added to the workflow later.
-        without_vector = prepared.embeddings is None and bool(item.content_summary.strip())
+        embeddings = _usable(item.id, prepared.embeddings)
+        without_vector = embeddings is None and bool(item.content_summary.strip())
         passages = rows.insert_item(self._connection, prepared, waiting=without_vector, body=body)
-        if prepared.embeddings is not None:
-            rows.insert_embeddings(self._connection, passages, prepared.embeddings)
+        if embeddings is not None:
+            rows.insert_embeddings(self._connection, passages, embeddings)
         return without_vector and self._has_model
 
     def _twin(self, item: MemoryItem) -> str | None:
@@ -96,6 +99,17 @@ class ItemWriter:
             (item.content_hash, rows.sql_text(item.scope.agent), rows.sql_text(item.scope.user)),
         ).fetchone()
         return found[0] if found else None
+
+
+def _usable(item_id: str, embeddings: PassageEmbeddings | None) -> PassageEmbeddings | None:
+    """Return embeddings of unit length; None, for the item to wait for others, where a vector has no direction."""
+    if embeddings is None:
+        return None
+    vectors = unit_vectors(embeddings.vectors)
+    if vectors is None:
+        _LOG.warning("item %r: its embedding is zero or not finite; it waits for another one.", item_id)
+        return None
+    return embeddings if vectors is embeddings.vectors else replace(embeddings, vectors=vectors)
 
 
 def commit(connection: sqlite3.Connection, attachments: AttachmentFiles | None, operation: Callable[[], T]) -> T:
@@ -152,10 +166,10 @@ def delete_rows(
     """Delete the rows that match a condition and release their attachments; return the number of rows."""
     if attachments is not None:
         found = connection.execute(
-            f"SELECT body FROM items WHERE ({condition}) AND instr(body, ?)", (*values, ".files/")
+            f"SELECT CAST(body AS BLOB) FROM items WHERE ({condition}) AND instr(body, ?)", (*values, ".files/")
         )
         for (body,) in found:
-            attachments.release(body)
+            attachments.release(body.decode(errors="replace"))
     deleted = connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
     if deleted:
         _prune_changes(connection)
@@ -210,11 +224,12 @@ def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, Pass
         found = connection.execute(
             "SELECT row, content_hash FROM items WHERE id = ? AND waiting", (rows.sql_text(item_id),)
         ).fetchone()
-        if found is None or not encoding.is_of(found[1]):
+        usable = _usable(item_id, encoding)
+        if found is None or usable is None or not usable.is_of(found[1]):
             continue
         row = found[:1]
         passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", row).fetchall()
-        rows.insert_embeddings(connection, [number for (number,) in passages], encoding)
+        rows.insert_embeddings(connection, [number for (number,) in passages], usable)
         connection.execute("UPDATE items SET waiting = 0 WHERE row = ?", row)
         connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", row)
         done += 1
@@ -223,12 +238,22 @@ def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, Pass
     return done
 
 
-def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
+def await_embeddings(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
+    """Delete the vectors that were found damaged and let their items wait for new ones."""
+    for passage in damaged.take("vectors"):
+        connection.execute("DELETE FROM vectors WHERE passage = ?", (passage,))
+        connection.execute(
+            "UPDATE items SET waiting = 1 WHERE row = (SELECT row FROM passages WHERE passage = ?)", (passage,)
+        )
+
+
+def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None, damaged: DamagedRows) -> int:
     """Delete every embedding and record the new model; return the number of items that wait for it."""
     connection.execute("DELETE FROM vectors")
     connection.execute("DELETE FROM tokens")
-    done = connection.execute("SELECT row, body FROM items WHERE NOT waiting")
-    with_text = [(row,) for row, body in done if rows.item_from_row(body).content_summary.strip()]
+    done = connection.execute(f"{_SELECT_BODIES} WHERE NOT waiting")
+    items = ((row, rows.item_from_row(damaged, row, *rest)) for row, *rest in done)
+    with_text = [(row,) for row, item in items if item is not None and item.content_summary.strip()]
     connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
     database.set_meta(connection, "model", model)
     database.set_meta(connection, "dimension", dimension)
