@@ -7,6 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
+from devmem.collections.sqlite.integrity import checksum, define_functions
 from devmem.collections.sqlite.schema import create_tables
 from devmem.collections.sqlite.source import SqliteTokenRows
 from devmem.indexes.token_codes import TokenCache
@@ -22,6 +23,7 @@ class Database:
 
     def __init__(self, passages: int) -> None:
         self.connection = sqlite3.connect(":memory:")
+        define_functions(self.connection)
         create_tables(self.connection)
         self.codes: dict[int, np.ndarray] = {}
         for passage in range(1, passages + 1):
@@ -29,7 +31,8 @@ class Database:
 
     def add(self, passage: int) -> None:
         self.codes[passage] = np.full((3, WIDTH), passage % 251, dtype=np.uint8)
-        self.connection.execute("INSERT INTO tokens VALUES (?, ?)", (passage, self.codes[passage].tobytes()))
+        codes = self.codes[passage].tobytes()
+        self.connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (passage, codes, checksum(codes)))
 
     def forget(self) -> None:
         self.connection.execute("DELETE FROM tokens")
@@ -140,7 +143,8 @@ def test_codes_larger_than_the_bound_are_given_but_not_kept(database: Database) 
 
 
 def test_passages_without_codes_or_with_those_of_another_model(database: Database) -> None:
-    database.connection.execute("INSERT INTO tokens VALUES (5000, x''), (5001, x'0102030405')")
+    for passage, codes in ((5000, b""), (5001, b"\x01\x02\x03\x04\x05")):
+        database.connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (passage, codes, checksum(codes)))
     assert sorted(gathered(database, bounded(), [1, 5000, 5001, 7000])) == [1]
     assert gathered(database, bounded(), [5000, 7000]) == {}
     assert gathered(database, bounded(), []) == {}

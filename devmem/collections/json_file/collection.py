@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from filelock import FileLock, Timeout
 
+from devmem.collections.cleaning import clean_up
 from devmem.collections.json_file.file_format import dump_json_item, read_json_items
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Collection, CollectionInfo, Unique
@@ -79,6 +80,7 @@ class JsonCollection:
         self._stamp: Stamp | None = None
         self._closed = False
         self._memory: Collection = self._empty()
+        clean_up(self._path)
         self._refresh()
 
     def _empty(self) -> Collection:

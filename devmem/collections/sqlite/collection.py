@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.cleaning import clean_up
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import CollectionInfo, Durability, Unique
 from devmem.collections.sqlite import database, model_check, rows, writes
@@ -84,6 +85,8 @@ class SqliteCollection:
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
         self._damaged = DamagedRows(self.location)
         snapshot = Path(self.location + ".faiss") if self._in_file else None
+        if snapshot is not None and self._attachments is not None:
+            clean_up(snapshot, self._attachments.folder)
         self._follower = SqliteFollower(snapshot, index, self._damaged)
         self._tokens = TokenCache()
         self._write_lock = threading.RLock()
@@ -92,7 +95,7 @@ class SqliteCollection:
         """Held for each use of a connection that searches share."""
 
         def connect() -> sqlite3.Connection:
-            return database.open_connection(self.location, durability, busy_timeout, self._damaged)
+            return database.open_connection(self.location, durability, busy_timeout)
 
         self._readers = ConnectionPool(connect)
         with database.translate_errors(self.location):

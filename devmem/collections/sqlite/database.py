@@ -12,7 +12,7 @@ from typing import Final
 from uuid import uuid4
 
 from devmem.collections.protocol import Durability
-from devmem.collections.sqlite.integrity import DamagedRows
+from devmem.collections.sqlite.integrity import define_functions
 from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2
 from devmem.collections.sqlite.schema import SCHEMA_VERSION, create_tables
 from devmem.collections.transactions import read_transaction, write_transaction
@@ -52,10 +52,8 @@ def file_identity(location: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def open_connection(
-    location: str, durability: Durability, busy_timeout: float, damaged: DamagedRows
-) -> sqlite3.Connection:
-    """Open a connection in autocommit mode; `busy_timeout` is in seconds, `damaged` records what is left out."""
+def open_connection(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:
+    """Open a connection in autocommit mode; `busy_timeout` is in seconds."""
     connection = sqlite3.connect(
         location, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
     )
@@ -63,7 +61,7 @@ def open_connection(
         connection.execute(f"PRAGMA synchronous = {durability.upper()}")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        damaged.attach(connection)
+        define_functions(connection)
         # A damaged text need not be UTF-8 any more: that is for the checksums to find.
         connection.text_factory = _decoded
     except BaseException:

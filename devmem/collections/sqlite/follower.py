@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 
 from devmem.collections.sqlite.database import read_meta, set_meta
-from devmem.collections.sqlite.integrity import INTACT_ITEM, INTACT_PASSAGE, INTACT_VECTOR, DamagedRows
+from devmem.collections.sqlite.integrity import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM, DamagedRows
 from devmem.collections.transactions import write_transaction
 from devmem.collections.unit_vectors import are_unit
 from devmem.config import IndexConfig
@@ -40,15 +40,15 @@ _VERSION: Final = (
 )
 """Differs between two moments if what the indexes hold differs."""
 _NEW_ITEMS: Final = (
-    "SELECT row, agent, user, session, conversation, trace, run, source_kind, source_name, speaker, cues, length, "
-    f"COALESCE(event_time, created_at), importance, trust, expires_at FROM items WHERE row > ? AND {INTACT_ITEM} "
-    "ORDER BY row"
+    f"SELECT {ITEM_CHECKSUM} = columns_checksum, row, agent, user, session, conversation, trace, run, source_kind, "
+    "source_name, speaker, cues, length, "
+    "COALESCE(event_time, created_at), importance, trust, expires_at FROM items WHERE row > ? ORDER BY row"
 )
 _NEW_PASSAGES: Final = (
-    "SELECT passage, row, term_hashes, term_counts, term_length FROM passages "
-    f"WHERE passage > ? AND {INTACT_PASSAGE} ORDER BY passage"
+    f"SELECT {PASSAGE_CHECKSUM} = checksum, passage, row, term_hashes, term_counts, term_length FROM passages "
+    "WHERE passage > ? ORDER BY passage"
 )
-_VECTORS: Final = f"SELECT passage, vector FROM vectors WHERE {INTACT_VECTOR} AND passage"
+_VECTORS: Final = f"SELECT {VECTOR_CHECKSUM} = checksum, passage, vector FROM vectors WHERE passage"
 
 Meta = Mapping[str, str | int | None]
 
@@ -161,23 +161,23 @@ class SqliteFollower:
     def _apply_items(self, connection: sqlite3.Connection) -> None:
         cursor = connection.execute(_NEW_ITEMS, (self._applied.row,))
         while found := cursor.fetchmany(_BATCH):
-            self.indexes.add_items([DocEntry(*fields) for fields in found])
-            self._applied.row = found[-1][0]
+            self.indexes.add_items([DocEntry(*fields) for fields in self._damaged.without("items", found)])
+            self._applied.row = found[-1][1]
 
     def _apply_passages(self, connection: sqlite3.Connection) -> None:
         first = self._applied.passage
         cursor = connection.execute(_NEW_PASSAGES, (first,))
         while batch := cursor.fetchmany(_BATCH):
-            found = self._of_intact_items(batch)
+            found = self._of_intact_items(self._damaged.without("passages", batch))
             terms = [EncodedTerms(hashes=h, counts=c, length=n) for _, _, h, c, n in found]
             self.indexes.add_passages([passage for passage, *_ in found], [row for _, row, *_ in found], terms)
-            self._applied.passage = batch[-1][0]
+            self._applied.passage = batch[-1][1]
         # The vectors of passages that still wait for them are announced in `changes`.
         cursor = connection.execute(f"{_VECTORS} > ? ORDER BY passage", (first,))
         while vectors := cursor.fetchmany(_BATCH):
             self._add_vectors(vectors)
 
-    def _of_intact_items(self, passages: list[tuple[int, int, bytes, bytes, int]]) -> list[Any]:
+    def _of_intact_items(self, passages: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return the passages whose items are in the indexes."""
         damaged = self._damaged.of("items")
         if not damaged:
@@ -200,7 +200,8 @@ class SqliteFollower:
                 self._add_vectors(found)
         self._applied.change = changes[-1][0]
 
-    def _add_vectors(self, found: list[tuple[int, bytes]]) -> None:
+    def _add_vectors(self, selected: list[tuple[bool, int, bytes]]) -> None:
+        found = self._damaged.without("vectors", selected)
         if left_out := self._left_out | self._damaged.of("passages"):
             found = [each for each in found if each[0] not in left_out]
         if not found:

@@ -6,36 +6,52 @@ import logging
 import sqlite3
 import threading
 import zlib
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final
 
-Value: TypeAlias = bytes | int | float | None
-"""A column's value; texts are compared as their UTF-8 bytes, which need not be valid any more."""
-
-ITEM_COLUMNS: Final = (
+_ITEM_COLUMNS: Final = (
     *("CAST(id AS BLOB)", "CAST(content_hash AS BLOB)", "created_at", "event_time", "expires_at", "trust"),
     *("importance", "CAST(agent AS BLOB)", "CAST(user AS BLOB)", "CAST(session AS BLOB)"),
     *("CAST(conversation AS BLOB)", "CAST(trace AS BLOB)", "CAST(run AS BLOB)", "CAST(source_kind AS BLOB)"),
     *("CAST(source_name AS BLOB)", "CAST(speaker AS BLOB)", "cues", "length"),
 )
-"""Arguments of an item's `columns_checksum`: all but `waiting`, which changes, and `body`, which has its own."""
-INTACT_ITEM: Final = f"intact('items', row, columns_checksum, {', '.join(ITEM_COLUMNS)})"
-"""Condition on `items` that leaves out damaged rows."""
-INTACT_PASSAGE: Final = "intact('passages', passage, checksum, row, term_hashes, term_counts, term_length)"
-"""Condition on `passages` that leaves out damaged rows."""
-INTACT_VECTOR: Final = "intact('vectors', vectors.passage, vectors.checksum, vector)"
-"""Condition on `vectors` that leaves out damaged rows."""
-INTACT_CODES: Final = "intact('tokens', tokens.passage, tokens.checksum, codes)"
-"""Condition on `tokens` that leaves out damaged rows."""
+"""All but `waiting`, which changes, and `body`, which has a checksum of its own. A damaged text need not be UTF-8."""
+_PASSAGE_COLUMNS: Final = ("row", "term_hashes", "term_counts", "term_length")
+
+
+def _joined(columns: Sequence[str]) -> str:
+    return f"CAST(joined_{len(columns)}({', '.join(columns)}) AS BLOB)"
+
+
+ITEM_CHECKSUM: Final = f"crc32({_joined(_ITEM_COLUMNS)})"
+BODY_CHECKSUM: Final = "crc32(COALESCE(CAST(body AS BLOB), X''))"
+PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)})"
+VECTOR_CHECKSUM: Final = "crc32(COALESCE(CAST(vector AS BLOB), X''))"
+CODES_CHECKSUM: Final = "crc32(COALESCE(CAST(codes AS BLOB), X''))"
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-def checksum(*values: Value) -> int:
-    """Return the CRC-32 of column values."""
-    found = 0
-    for value in values:
-        found = zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(), found)
-    return found
+def checksum(*values: bytes | str | float | None) -> int:
+    """Return the CRC-32 of one blob, or of several column values."""
+    if len(values) == 1 and isinstance(values[0], bytes):
+        return zlib.crc32(values[0])
+    return zlib.crc32(
+        _FORMATS[len(values)](*(each.encode() if isinstance(each, str) else each for each in values)).encode()
+    )
+
+
+_FORMATS: Final = {count: ("{!r};" * count).format for count in (len(_ITEM_COLUMNS), len(_PASSAGE_COLUMNS))}
+
+
+def define_functions(connection: sqlite3.Connection) -> None:
+    """Define the SQL functions of the checksums in a connection.
+
+    They have no Python code of their own: SQLite would turn Ctrl-C in it into an error of the statement.
+    """
+    connection.create_function("crc32", 1, zlib.crc32, deterministic=True)
+    for count, joined in _FORMATS.items():
+        connection.create_function(f"joined_{count}", count, joined, deterministic=True)
 
 
 class DamagedRows:
@@ -47,10 +63,12 @@ class DamagedRows:
         self._taken: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
 
-    def attach(self, connection: sqlite3.Connection) -> None:
-        """Define the SQL functions `intact` and `checksum_of` in a connection."""
-        connection.create_function("intact", -1, self._is_intact)
-        connection.create_function("checksum_of", -1, checksum, deterministic=True)
+    def without(self, table: str, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return the intact ones of selected rows, which begin with whether they are and with their number."""
+        for is_intact, row, *_ in found:
+            if not is_intact:
+                self.add(table, row)
+        return [columns[1:] for columns in found if columns[0]]
 
     def add(self, table: str, row: int) -> None:
         """Record a damaged row; the first one is logged."""
@@ -79,9 +97,3 @@ class DamagedRows:
             new = {(each, row) for each, row in self._found - self._taken if each == table}
             self._taken |= new
             return sorted(row for _, row in new)
-
-    def _is_intact(self, table: str, row: int, expected: int, *values: Value) -> bool:
-        if checksum(*values) == expected:
-            return True
-        self.add(table, row)
-        return False

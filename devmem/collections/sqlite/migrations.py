@@ -10,7 +10,13 @@ from pydantic import ValidationError
 
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.sqlite import rows
-from devmem.collections.sqlite.integrity import ITEM_COLUMNS
+from devmem.collections.sqlite.integrity import (
+    BODY_CHECKSUM,
+    CODES_CHECKSUM,
+    ITEM_CHECKSUM,
+    PASSAGE_CHECKSUM,
+    VECTOR_CHECKSUM,
+)
 from devmem.collections.sqlite.schema import create_tables
 from devmem.errors import CollectionDamagedError
 from devmem.model.items import MemoryItem, load_item_json
@@ -60,13 +66,10 @@ def upgrade_from_2(connection: sqlite3.Connection) -> None:
     """Add the checksums to a file of format 2, within the caller's write transaction."""
     for table, column in _CHECKSUMS:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
-    columns = ", ".join(ITEM_COLUMNS)
-    connection.execute(
-        f"UPDATE items SET body_checksum = checksum_of(CAST(body AS BLOB)), columns_checksum = checksum_of({columns})"
-    )
-    connection.execute("UPDATE passages SET checksum = checksum_of(row, term_hashes, term_counts, term_length)")
-    connection.execute("UPDATE vectors SET checksum = checksum_of(vector)")
-    connection.execute("UPDATE tokens SET checksum = checksum_of(codes)")
+    connection.execute(f"UPDATE items SET body_checksum = {BODY_CHECKSUM}, columns_checksum = {ITEM_CHECKSUM}")
+    connection.execute(f"UPDATE passages SET checksum = {PASSAGE_CHECKSUM}")
+    connection.execute(f"UPDATE vectors SET checksum = {VECTOR_CHECKSUM}")
+    connection.execute(f"UPDATE tokens SET checksum = {CODES_CHECKSUM}")
 
 
 def _read(location: str, name: str, body: str) -> MemoryItem:

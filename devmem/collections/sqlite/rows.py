@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from devmem.collections.prepared import PreparedItem
-from devmem.collections.sqlite.integrity import INTACT_CODES, INTACT_VECTOR, DamagedRows, checksum
+from devmem.collections.sqlite.integrity import CODES_CHECKSUM, VECTOR_CHECKSUM, DamagedRows, checksum
 from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
 from devmem.indexes.postings import EncodedTerms
@@ -57,7 +57,7 @@ def insert_item(
     item = prepared.item
     stored = dump_item_json(body or item)
     columns = _columns(prepared)
-    sums = checksum(stored), checksum(*(each.encode() if isinstance(each, str) else each for each in columns))
+    sums = checksum(stored), checksum(*columns)
     values = (row, *columns, int(waiting), stored.decode(), *sums)
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
     return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
@@ -146,8 +146,8 @@ def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbe
     """Return the embeddings of an item; None when it is not there or not embedded."""
     found = connection.execute(
         "SELECT vector, codes, content_hash FROM items JOIN passages USING (row) JOIN vectors USING (passage) "
-        f"LEFT JOIN tokens ON tokens.passage = passages.passage AND {INTACT_CODES} "
-        f"WHERE id = ? AND {INTACT_VECTOR} ORDER BY passages.passage",
+        f"LEFT JOIN tokens ON tokens.passage = passages.passage AND {CODES_CHECKSUM} = tokens.checksum "
+        f"WHERE id = ? AND {VECTOR_CHECKSUM} = vectors.checksum ORDER BY passages.passage",
         (sql_text(item_id),),
     ).fetchall()
     if not found:

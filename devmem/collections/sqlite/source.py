@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.sqlite.integrity import INTACT_CODES, DamagedRows
+from devmem.collections.sqlite.integrity import CODES_CHECKSUM, DamagedRows
 from devmem.collections.sqlite.rows import fetch_items, metadata_sql
 from devmem.embedding import TokenCodes
 from devmem.indexes.index_set import IndexReader
@@ -40,7 +40,7 @@ class SqliteTokenRows:
 
     def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
         """Return the codes of every passage after one in ascending order, in batches."""
-        query = f"SELECT passage, codes FROM tokens WHERE passage > ? AND {INTACT_CODES} ORDER BY passage"
+        query = f"SELECT passage, codes FROM tokens WHERE passage > ? AND {CODES_CHECKSUM} = checksum ORDER BY passage"
         cursor = self._connection.execute(query, (passage,))
         while found := cursor.fetchmany(_BATCH):
             yield found
@@ -51,7 +51,7 @@ class SqliteTokenRows:
         for start in range(0, len(passages), _BATCH):
             part = passages[start : start + _BATCH]
             marks = ", ".join("?" * len(part))
-            query = f"SELECT passage, codes FROM tokens WHERE passage IN ({marks}) AND {INTACT_CODES}"
+            query = f"SELECT passage, codes FROM tokens WHERE passage IN ({marks}) AND {CODES_CHECKSUM} = checksum"
             found += self._connection.execute(query, part)
         return found
 

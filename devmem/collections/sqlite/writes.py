@@ -165,10 +165,8 @@ def delete_rows(
 ) -> int:
     """Delete the rows that match a condition and release their attachments; return the number of rows."""
     if attachments is not None:
-        found = connection.execute(
-            f"SELECT CAST(body AS BLOB) FROM items WHERE ({condition}) AND instr(body, ?)", (*values, ".files/")
-        )
-        for (body,) in found:
+        query = f"SELECT CAST(body AS BLOB) FROM items WHERE ({condition}) AND instr(body, ?)"
+        for (body,) in connection.execute(query, (*values, ".files/")).fetchall():
             attachments.release(body.decode(errors="replace"))
     deleted = connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
     if deleted:
@@ -251,7 +249,7 @@ def replace_model(connection: sqlite3.Connection, model: str, dimension: int | N
     """Delete every embedding and record the new model; return the number of items that wait for it."""
     connection.execute("DELETE FROM vectors")
     connection.execute("DELETE FROM tokens")
-    done = connection.execute(f"{_SELECT_BODIES} WHERE NOT waiting")
+    done = connection.execute(f"{_SELECT_BODIES} WHERE NOT waiting").fetchall()
     items = ((row, rows.item_from_row(damaged, row, *rest)) for row, *rest in done)
     with_text = [(row,) for row, item in items if item is not None and item.content_summary.strip()]
     connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
