@@ -11,17 +11,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
-from devmem.collections.cleaning import clean_up
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import CollectionInfo, Durability, Unique
 from devmem.collections.sqlite import database, model_check, rows, writes
 from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.follower import Moment, SqliteFollower
+from devmem.collections.sqlite.info import read_info
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.source import SqliteSource
@@ -39,7 +40,6 @@ from devmem.search.query import Filter, SearchQuery
 T = TypeVar("T")
 
 _AT_ONCE: Final = 500
-_Selected: TypeAlias = tuple[int, MemoryItem | None]
 
 
 class SqliteCollection:
@@ -77,26 +77,20 @@ class SqliteCollection:
             EmbeddingMismatchError: its embeddings were made by another model.
         """
         self.location = str(location)
-        self._clock, self._closed = clock, False
-        self._model = model.name if model else None
+        self._clock, self._closed, self._model = clock, False, model.name if model else None
         self._in_file = self.location != MEMORY
         if self._in_file:
-            database.create_folder(self.location)
+            database.prepare_folder(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
         self._damaged = DamagedRows(self.location)
         snapshot = Path(self.location + ".faiss") if self._in_file else None
-        if snapshot is not None and self._attachments is not None:
-            clean_up(snapshot, self._attachments.folder)
         self._follower = SqliteFollower(snapshot, index, self._damaged)
         self._tokens = TokenCache()
         self._write_lock = threading.RLock()
         self._memory_lock = SharedLock()
         self._statement_lock: AbstractContextManager[object] = nullcontext() if self._in_file else threading.Lock()
         """Held for each use of a connection that searches share."""
-
-        def connect() -> sqlite3.Connection:
-            return database.open_connection(self.location, durability, busy_timeout)
-
+        connect = partial(database.open_connection, self.location, durability, busy_timeout)
         self._readers = ConnectionPool(connect)
         with database.translate_errors(self.location):
             self._writer = self._open_writer(connect, model, store_type)
@@ -182,7 +176,7 @@ class SqliteCollection:
         report = self._search(query, lambda pipeline: pipeline.run())
         return replace(
             report,
-            hits=tuple(map(self._resolved_hit, self._intact(report.hits, query))),
+            hits=self._shown(report.hits, query),
             cut=tuple(each for each in report.cut if each.item_id != rows.MISSING.id),
         )
 
@@ -195,13 +189,17 @@ class SqliteCollection:
         if hits_each < 1 or not _ranks(query):
             return []
         groups = self._search(query, lambda pipeline: pipeline.conversations(hits_each))
-        intact = (replace(group, hits=tuple(self._intact(group.hits, query))) for group in groups)
-        return [replace(group, hits=tuple(map(self._resolved_hit, group.hits))) for group in intact if group.hits]
+        shown = (replace(group, hits=self._shown(group.hits, query)) for group in groups)
+        return [group for group in shown if group.hits]
 
-    def _intact(self, hits: Sequence[Hit], query: SearchQuery) -> Iterator[Hit]:
-        """Return the hits without damaged rows, also those whose columns, but not the item, match the filter."""
+    def _shown(self, hits: Sequence[Hit], query: SearchQuery) -> tuple[Hit, ...]:
+        """Return the hits with the paths of their attachments, without damaged rows.
+
+        Where a column is damaged, the item itself does not match the filter.
+        """
         now = self._clock()
-        return (hit for hit in hits if hit.item is not rows.MISSING and query.where.admits(hit.item, now))
+        intact = (hit for hit in hits if hit.item is not rows.MISSING and query.where.admits(hit.item, now))
+        return tuple(replace(hit, item=self._resolved(hit.item)) for hit in intact)
 
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
         """Bring the indexes up to date and run a search on them."""
@@ -221,15 +219,11 @@ class SqliteCollection:
         if moment.indexes.vectors is not None:
             model_check.check_length(self.location, made=moment.indexes.vectors.dimension, given=len(vector))
 
-    def _resolved_hit(self, hit: Hit) -> Hit:
-        item = self._resolved(hit.item)
-        return hit if item is hit.item else replace(hit, item=item)
-
     def _resolved(self, item: MemoryItem) -> MemoryItem:
         """Return the item with the paths of its attachments."""
         return self._attachments.resolve(item) if self._attachments else item
 
-    def _select(self, clause: str, values: Sequence[object], where: Filter | None = None) -> list[_Selected]:
+    def _select(self, clause: str, values: Sequence[object], where: Filter | None = None) -> list[rows.Selected]:
         """Return row numbers and items, with their embeddings; None for a row that is damaged or does not match."""
         query, now = f"{rows.SELECT_WHOLE} {clause}", self._clock()
         found = self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
@@ -245,15 +239,14 @@ class SqliteCollection:
         for start in range(0, len(ids), _AT_ONCE):
             part = [rows.sql_text(wanted) for wanted in ids[start : start + _AT_ONCE]]
             selected = self._select(f"WHERE id IN ({', '.join('?' * len(part))})", part)
-            found |= {item.id: item for item in _items(selected)}
+            found |= {item.id: item for item in rows.intact_items(selected)}
         return [found[wanted] for wanted in ids if wanted in found]
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Return the items stored last, newest first."""
-        wanted = where or Filter()
-        condition, values = rows.where_sql(wanted, self._clock())
+        condition, values = rows.where_sql(where or Filter(), self._clock())
         clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
-        return _items(self._select(clause, (*values, max(limit, 0)), wanted))
+        return rows.intact_items(self._select(clause, (*values, max(limit, 0)), where))
 
     def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
         """Return every item in the order in which they were stored."""
@@ -263,7 +256,7 @@ class SqliteCollection:
         # No lock is held between the parts: a slow reader keeps nobody from writing.
         last = 0
         while found := self._select(clause, (last, *values), wanted):
-            yield from _items(found)
+            yield from rows.intact_items(found)
             last = found[-1][0]
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
@@ -294,7 +287,7 @@ class SqliteCollection:
 
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is still to be made, oldest first."""
-        return _items(self._select("WHERE waiting ORDER BY items.row LIMIT ?", (limit,)))
+        return rows.intact_items(self._select("WHERE waiting ORDER BY items.row LIMIT ?", (limit,)))
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
@@ -321,28 +314,9 @@ class SqliteCollection:
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds."""
-
-        def read(connection: sqlite3.Connection) -> tuple[dict[str, str | int | None], int]:
-            (waiting,) = connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()
-            return database.read_meta(connection), int(waiting)
-
-        meta, waiting = self._read(read)
-        model, dimension = meta.get("model"), meta.get("dimension")
-        return CollectionInfo(
-            location=self.location,
-            items=int(meta["count"] or 0),
-            waiting=waiting if model else 0,
-            size_bytes=self._size(),
-            embedding=str(model) if model else None,
-            dimension=int(dimension) if dimension else None,
-            damaged=len(self._damaged),
-        )
-
-    def _size(self) -> int:
-        if not self._in_file or self._attachments is None:
-            return 0
-        beside = [Path(self.location + suffix) for suffix in ("", "-wal", ".faiss")]
-        return sum(file.stat().st_size for file in beside if file.exists()) + self._attachments.size_bytes()
+        info = self._read(lambda connection: read_info(connection, self.location))
+        attachments = self._attachments.size_bytes() if self._attachments else 0
+        return replace(info, size_bytes=info.size_bytes + attachments, damaged=len(self._damaged))
 
     def close(self) -> None:
         """Write the index snapshot and release the files."""
@@ -363,7 +337,3 @@ class SqliteCollection:
 def _ranks(query: SearchQuery) -> bool:
     """Whether a query has anything to rank by."""
     return query.limit > 0 and (query.vector is not None or bool(query.text.strip()))
-
-
-def _items(selected: Sequence[_Selected]) -> list[MemoryItem]:
-    return [item for _, item in selected if item is not None]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from devmem.collections.cleaning import clean_up
 from devmem.collections.protocol import Durability
 from devmem.collections.sqlite.integrity import define_functions
 from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2
@@ -31,8 +32,8 @@ _CACHE_KIB: Final = 16_384
 APPLICATION_ID: Final = 0x6D656D6F
 
 
-def create_folder(location: str) -> None:
-    """Create the folder of the file.
+def prepare_folder(location: str) -> None:
+    """Create the folder of the file, and remove the partial files that killed writers left beside it.
 
     Only SQLite opens the file itself: closing it elsewhere would release the locks that this process has on it
     (https://www.sqlite.org/howtocorrupt.html, 2.2).
@@ -41,6 +42,7 @@ def create_folder(location: str) -> None:
         Path(location).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CollectionUnwritableError(location, f"its folder cannot be made: {error}") from error
+    clean_up(Path(location + ".faiss"), Path(location + ".files"))
 
 
 def file_identity(location: str) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,15 @@ SELECT_WHOLE: Final = (
 """Selects the arguments of `item_from_row`."""
 MISSING: Final = MemoryItem(id="", content_summary="", created_at=0.0)
 """Stands for a row that is damaged or not there, while a search ranks it."""
+
+
+Selected: TypeAlias = tuple[int, MemoryItem | None]
+"""A row number and its item; None for one that is damaged or does not match."""
+
+
+def intact_items(selected: Sequence[Selected]) -> list[MemoryItem]:
+    """Return the items of the rows that have one."""
+    return [item for _, item in selected if item is not None]
 
 
 def insert_item(
