@@ -83,8 +83,7 @@ class SqliteCollection:
             database.prepare_folder(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
         self._damaged = DamagedRows(self.location)
-        snapshot = Path(self.location + ".faiss") if self._in_file else None
-        self._follower = SqliteFollower(snapshot, index, self._damaged)
+        self._follower = SqliteFollower(Path(self.location + ".faiss") if self._in_file else None, index, self._damaged)
         self._tokens = TokenCache()
         self._write_lock = threading.RLock()
         self._memory_lock = SharedLock()
