@@ -91,18 +91,7 @@ class WorkflowRunner:
         self._stores = stores
         self._scope = scope or Scope()
         self._user: User = ANY if all_users else self._scope.user
-        self._managers = {
-            node.id: MemoryManager(
-                node.config.memories,
-                stores,
-                options=workflow.options(node),
-                rescue_dir=rescue_dir,
-                on_operation=on_operation,
-                run_only=_lasting_one_run(workflow),
-            )
-            for node in workflow.nodes
-            if node.config is not None and all(entry.name in stores for entry in node.config.memories)
-        }
+        self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
         self._chats: dict[str, ChatModel] = {}
 
     def __enter__(self) -> Self:
@@ -180,6 +169,24 @@ class WorkflowRunner:
     def close(self) -> list[Path]:
         """Try once more to write what failed, and put the rest into files, which are returned."""
         return [file for manager in self._managers.values() for file in manager.close()]
+
+
+def _open_managers(
+    workflow: Workflow, stores: Mapping[str, MemoryBase], rescue_dir: Path | None, on_operation: OperationHook
+) -> dict[str, MemoryManager]:
+    """Return the manager of each agent node all of whose stores are there, by node id."""
+    return {
+        node.id: MemoryManager(
+            node.config.memories,
+            stores,
+            options=workflow.options(node),
+            rescue_dir=rescue_dir,
+            on_operation=on_operation,
+            run_only=_lasting_one_run(workflow),
+        )
+        for node in workflow.nodes
+        if node.config is not None and all(entry.name in stores for entry in node.config.memories)
+    }
 
 
 def _lasting_one_run(workflow: Workflow) -> frozenset[str]:
