@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from devmem.config.store import StoreDeclaration
     from devmem.config.store_types import StoreTypes
     from devmem.config.template import design_template
-    from devmem.config.workflow import Edge, NodeConfig, Workflow
+    from devmem.config.workflow import Edge, NodeConfig, Subgraph, Workflow
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
 
@@ -52,6 +52,7 @@ __all__ = [
     "Rule",
     "StoreDeclaration",
     "StoreTypes",
+    "Subgraph",
     "Unresolved",
     "Workflow",
     "WorkflowCheck",

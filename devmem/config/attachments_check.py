@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
 from devmem.config.agent import AgentConfig
 from devmem.config.attachment import Attachment
@@ -17,7 +17,7 @@ from devmem.model.stages import RETRIEVING, Stage
 
 
 def check_attachments(
-    report: Report, memories: object, path: Path, declared: Mapping[str, Path], placeholders: Placeholders
+    report: Report, memories: object, path: Path, declared: Collection[str], placeholders: Placeholders
 ) -> None:
     """Report attachments of stores that nobody declared, and stores attached twice; `memories` may be anything."""
     seen: dict[str, Path] = {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from devmem.config.agent import AgentConfig
 from devmem.config.attachments_check import check_attachments
 from devmem.config.cycles import warn_about_circle
 from devmem.config.document import Path
+from devmem.config.elements import Elements, note_name
 from devmem.config.node_types import NODE_TYPES, LiteralConfig, PassthroughConfig
 from devmem.config.not_supported import warn_about_condition
 from devmem.config.placeholders import Placeholders
@@ -17,7 +18,7 @@ from devmem.config.report import Report
 from devmem.config.rules import Rule
 from devmem.config.validate import Validator
 from devmem.config.wording import choices, closest, did_you_mean, found, quoted
-from devmem.config.workflow import Edge, NodeConfig
+from devmem.config.workflow import Edge, NodeConfig, Subgraph
 
 _NODE_KEYS: Final = ("id", "type", "description")
 _AGENT_KEYS: Final = (*all_keys([AgentConfig]), "thinking")
@@ -32,31 +33,29 @@ _SETTINGS: Final[Mapping[str, type[LiteralConfig | PassthroughConfig]]] = {
     "passthrough": PassthroughConfig,
 }
 
-Elements = Sequence[tuple[Path, Any]]
-"""The elements of a list, each with its path."""
-
-
-def note_name(report: Report, known: dict[str, Path], name: object, path: Path, what: str) -> None:
-    """Record where a name is declared; a second declaration is an error."""
-    if not isinstance(name, str):
-        return
-    if name in known:
-        line = report.document.line(known[name])
-        message = f"the {what} {quoted(name)} is taken already, on line {line}; names must be unique"
-        report.error(path, message, Rule.DUPLICATE_NAME)
-    else:
-        known[name] = path
-
 
 class GraphReader:
     """Reads the graph of one document."""
 
     def __init__(
-        self, report: Report, placeholders: Placeholders, validator: Validator, declared: Mapping[str, Path]
+        self,
+        report: Report,
+        placeholders: Placeholders,
+        validator: Validator,
+        declared: Collection[str],
+        read_subgraph: Callable[[object, Path], Subgraph | None],
     ) -> None:
-        """Make the reader; `declared` are the stores that agents may attach, with their places."""
+        """Make the reader.
+
+        Args:
+            report: takes the problems.
+            placeholders: expands the values.
+            validator: makes the models.
+            declared: names of the stores that agents may attach.
+            read_subgraph: reads the `config` of a subgraph node, which stands at a path.
+        """
         self._report, self._placeholders, self._validator = report, placeholders, validator
-        self._declared = declared
+        self._declared, self._read_subgraph = declared, read_subgraph
         self._ids: dict[str, Path] = {}
 
     def read_nodes(self, elements: Elements) -> tuple[NodeConfig, ...]:
@@ -94,10 +93,12 @@ class GraphReader:
         note_name(self._report, self._ids, data.get("id"), (*path, "id"), "node id")
         kind = data.get("type")
         self._check_type(kind, (*path, "type"))
-        settings = None
+        settings: LiteralConfig | PassthroughConfig | Subgraph | None = None
         if kind == "agent":
             self._check_node_keys(value, path)
             data["config"] = self._read_agent(value.get("config"), (*path, "config"))
+        elif kind == "subgraph":
+            settings = self._read_subgraph(value.get("config"), (*path, "config"))
         elif isinstance(kind, str) and kind in _SETTINGS:
             settings = self._read_settings(_SETTINGS[kind], value.get("config"), (*path, "config"))
         node = self._validator.validate(NodeConfig, data, path)

@@ -15,6 +15,7 @@ from devmem.config.workflow import WorkflowDocument
 ROOT_ONLY: Final = ("version", "vars")
 """Parts that stand at the root in DevAll's documents too."""
 _PARTS: Final = tuple(WorkflowDocument.model_fields)
+_OF_SUBGRAPHS: Final = ("memory", "start", "nodes", "edges")
 _FOREIGN: Final = {"memories": "memory", "stores": "memory", "variables": "vars"}
 _NEAR_MISS: Final = 0.75
 
@@ -43,6 +44,15 @@ def find_parts(report: Report) -> Mapping[str, Part]:
     if "memory" not in parts and "nodes" not in parts and "graph" not in root:
         report.error((), "there is neither `memory` nor `nodes`; this is not a workflow", Rule.INVALID_FILE)
     return parts
+
+
+def parts_of_subgraph(report: Report, graph: Mapping[Any, Any], path: Path) -> Mapping[str, Part]:
+    """Return the parts of a graph that stands in a node, at `path`; what is wrong with the layout is reported."""
+    _warn_near_misses(report, path, graph)
+    if "vars" in graph:
+        message = "this key is not read; `vars` belongs at the root of the document"
+        report.warn((*path, "vars"), message, Rule.MISPLACED_KEY)
+    return {name: Part(path=(*path, name), value=graph[name]) for name in _OF_SUBGRAPHS if name in graph}
 
 
 def _add_from_graph(report: Report, parts: dict[str, Part], name: str, value: object) -> None:

@@ -14,7 +14,7 @@ NODE_TYPES: Final = {
     "passthrough": "Passes on what it gets.",
     "human": "Asks a person; devmem passes the input on.",
     "python": "Runs code; devmem passes the input on.",
-    "subgraph": "Runs another graph; devmem passes the input on.",
+    "subgraph": "Runs another graph; devmem checks it and passes the input on.",
     "loop_counter": "Ends a loop; devmem follows no loops and passes the input on.",
     "loop_timer": "Ends a loop; devmem follows no loops and passes the input on.",
 }

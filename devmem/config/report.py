@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from devmem.config.document import Document, Path, path_text
@@ -34,8 +35,20 @@ class Report:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """The warnings and notes so far, by line."""
-        return tuple(sorted(self._warnings, key=_by_line))
+        """The warnings and notes so far, by file and line."""
+        return tuple(sorted(self._warnings, key=self._position))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding so far, by file and line."""
+        return tuple(sorted([*self._errors, *self._warnings], key=self._position))
+
+    def include(self, findings: Iterable[Finding]) -> None:
+        """Take over the findings of another document, which this one includes."""
+        for finding in findings:
+            kept = self._errors if finding.level is Level.ERROR else self._warnings
+            if len(kept) < MAX_FINDINGS:
+                kept[finding] = None
 
     def place(self, path: Path) -> Place:
         """Return the place at a path."""
@@ -65,7 +78,7 @@ class Report:
         """
         if not self._errors:
             return
-        findings = sorted([*self._errors, *self._warnings], key=_by_line)
+        findings = [*self.findings]
         if self.is_full:
             message = f"only the first {MAX_FINDINGS} errors are shown; correct these first"
             findings.append(Finding(message=message, rule=Rule.INVALID_FILE, file=self.document.origin))
@@ -77,6 +90,5 @@ class Report:
             message=message, level=level, rule=rule, path=path_text(path), file=self.document.origin, line=line
         )
 
-
-def _by_line(finding: Finding) -> int:
-    return finding.line or 0
+    def _position(self, finding: Finding) -> tuple[bool, str, int]:
+        return finding.file != self.document.origin, finding.file, finding.line or 0

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Final
 
 from devmem.config.agent import AgentConfig
+from devmem.config.attachment import Attachment
 from devmem.config.chat import ChatConfig
 from devmem.config.embedding import EmbeddingConfig
 from devmem.config.report import Report
 from devmem.config.rules import Rule
 from devmem.config.store import StoreDeclaration
 from devmem.config.wording import choices, closest
-from devmem.config.workflow import Workflow
+from devmem.config.workflow import NodeConfig, Subgraph, Workflow
 from devmem.distribution import install_command
 from devmem.errors import Level
 
@@ -101,7 +102,7 @@ def _places(workflow: Workflow) -> Iterator[tuple[StoreDeclaration, str]]:
 
 def _review_use(report: Report, workflow: Workflow) -> None:
     """Suggest to look at stores that nobody attaches, reads or writes."""
-    attached = [entry for node in workflow.nodes if node.config is not None for entry in node.config.memories]
+    attached = [*_attached(workflow.nodes)]
     read = {entry.name for entry in attached if entry.read}
     written = {entry.name for entry in attached if entry.write}
     for store in workflow.memory:
@@ -115,3 +116,13 @@ def _review_use(report: Report, workflow: Workflow) -> None:
         elif store.name not in written and not fills_itself:
             message = f"the store {store.name!r} is read, but no agent writes it"
             report.warn(path, message, Rule.NEVER_WRITTEN, level=Level.NOTE)
+
+
+def _attached(nodes: Iterable[NodeConfig]) -> Iterator[Attachment]:
+    """Return the attachments of a graph's agents, and those of its subgraphs' to stores that they inherit."""
+    for node in nodes:
+        if node.config is not None:
+            yield from node.config.memories
+        elif isinstance(node.settings, Subgraph):
+            own = {store.name for store in node.settings.memory}
+            yield from (entry for entry in _attached(node.settings.nodes) if entry.name not in own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
@@ -40,14 +41,14 @@ class NodeConfig(Placed):
     """Purpose of the node."""
     config: AgentConfig | None = None
     """Settings of an agent; other types' settings are left to whoever runs them."""
-    _settings: LiteralConfig | PassthroughConfig | None = PrivateAttr(default=None)
+    _settings: LiteralConfig | PassthroughConfig | Subgraph | None = PrivateAttr(default=None)
 
     @property
-    def settings(self) -> LiteralConfig | PassthroughConfig | None:
-        """Settings of a node of the type `literal` or `passthrough`; None for any other."""
+    def settings(self) -> LiteralConfig | PassthroughConfig | Subgraph | None:
+        """Settings of a node of the type `literal`, `passthrough` or `subgraph`; None for any other."""
         return self._settings
 
-    def set_settings(self, settings: LiteralConfig | PassthroughConfig | None) -> None:
+    def set_settings(self, settings: LiteralConfig | PassthroughConfig | Subgraph | None) -> None:
         """Take the settings that stand in the place of an agent's; for whoever reads the node."""
         self._settings = settings
 
@@ -67,6 +68,20 @@ class Edge(ConfigModel):
     """Whether the target gets the output."""
     condition: Condition = Field(default_factory=EdgeCondition)
     """Follow the edge only where this holds of the output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subgraph:
+    """The graph of a `subgraph` node, read and checked; devmem does not run it."""
+
+    file: pathlib.Path | None = None
+    """The file that it was read from; None when it stands in the node."""
+    memory: tuple[StoreDeclaration, ...] = ()
+    """Stores of its own, beside those of the graph around it."""
+    start: tuple[str, ...] = ()
+    """IDs of the nodes that get the subgraph's input."""
+    nodes: tuple[NodeConfig, ...] = ()
+    edges: tuple[Edge, ...] = ()
 
 
 class WorkflowDocument(ConfigModel):

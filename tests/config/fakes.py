@@ -216,7 +216,7 @@ graph:
         config:
           id: inner
           memory: null
-          nodes: [{id: x, type: agent, config: {memories: [{name: elsewhere}]}}]
+          nodes: [{id: x, type: agent, config: {memories: [{name: shared}]}}]
           edges: []
     - id: count
       type: loop_counter

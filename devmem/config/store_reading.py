@@ -1,0 +1,87 @@
+"""Declarations of stores to their models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from devmem.config.base import ConfigModel
+from devmem.config.document import Path
+from devmem.config.elements import Elements, note_name
+from devmem.config.placeholders import Placeholders
+from devmem.config.report import Report
+from devmem.config.retrieval import RetrievalConfig
+from devmem.config.rules import Rule
+from devmem.config.store import StoreDeclaration
+from devmem.config.store_types import StoreTypes
+from devmem.config.validate import Validator
+from devmem.config.wording import choices, did_you_mean, found, quoted
+from devmem.config.workflow import unset_message
+from devmem.errors import StoreTypeError
+
+_OTHERS = "Others need their package installed, or their module under `plugins`."
+
+
+class StoreReader:
+    """Reads the stores that one document declares."""
+
+    def __init__(
+        self, report: Report, placeholders: Placeholders, validator: Validator, store_types: StoreTypes
+    ) -> None:
+        self._report, self._placeholders, self._validator = report, placeholders, validator
+        self._store_types = store_types
+
+    def read(self, elements: Elements, declared: dict[str, Path]) -> tuple[StoreDeclaration, ...]:
+        """Return the stores that can be used; every name goes into `declared`, problems are reported.
+
+        The elements' placeholders are expanded already.
+        """
+        stores = (self._read_store(value, path, declared) for path, value in elements)
+        return tuple(store for store in stores if store is not None)
+
+    def _read_store(self, value: object, path: Path, declared: dict[str, Path]) -> StoreDeclaration | None:
+        if not isinstance(value, dict):
+            self._report.error(path, f"expected a mapping with `name`, `type` and `config`, found {found(value)}")
+            return None
+        note_name(self._report, declared, value.get("name"), (*path, "name"), "store name")
+        model = self._config_model(value, path)
+        settings = value.get("config")
+        config = (
+            self._validator.validate(model, {} if settings is None else settings, (*path, "config")) if model else None
+        )
+        if config is not None:
+            self._check_reranker(config, (*path, "config"))
+        header = {**value, "config": config if config is not None else ConfigModel()}
+        store = self._validator.validate(StoreDeclaration, header, path)
+        return store if config is not None else None
+
+    def _config_model(self, value: Mapping[Any, Any], path: Path) -> type[ConfigModel] | None:
+        name, where = value.get("type"), (*path, "type")
+        if not isinstance(name, str) or not name:
+            return None  # StoreDeclaration says what is wrong with it
+        if where in self._placeholders.missing:
+            self._report.error(where, unset_message(self._placeholders.missing[where]), Rule.UNSET_VARIABLE)
+            return None
+        known = self._store_types.names()
+        if name not in known:
+            hint = f"unknown store type {quoted(name)}{did_you_mean(name, known)} Possible types: {choices(known)}."
+            self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)
+            return None
+        try:
+            return self._store_types.config_model(name)
+        except StoreTypeError as error:
+            self._report.error(where, str(error))
+            return None
+
+    def _check_reranker(self, config: ConfigModel, path: Path) -> None:
+        """Refuse a reranker that nobody offers."""
+        for key, block in config:
+            if not isinstance(block, RetrievalConfig):
+                continue
+            name, where = block.reranker.type, (*path, key, "reranker", "type")
+            known = self._store_types.rerankers()
+            if where in self._placeholders.missing:
+                self._report.error(where, unset_message(self._placeholders.missing[where]), Rule.UNSET_VARIABLE)
+            elif name not in known:
+                hint = f"unknown reranker {quoted(name)}{did_you_mean(name, known)} Possible: {choices(known)}."
+                self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)
