@@ -124,6 +124,8 @@ USERS_CODE = '''
 from typing import ClassVar
 
 import devmem
+import devmem.config
+import devmem.stores
 
 
 class NotesConfig(devmem.stores.CollectionConfig):

@@ -25,10 +25,10 @@ from pathlib import Path
 from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
-from devmem_stores.file import indexing
+from devmem_stores.file import indexer
 
 base, after = Path(sys.argv[1]), int(sys.argv[2])
-indexing._AT_ONCE = 8
+indexer._AT_ONCE = 8
 config = FileConfig.model_validate(
     {"index_path": "index.db", "file_sources": [{"path": "docs"}], "embedding": {"provider": "openai"}}
 )
@@ -49,7 +49,7 @@ def killing(name):
         return result
     setattr(cls, name, called)
 for cls, names in (
-    (indexing.Manifest, ("intend", "record", "remove", "forget")),
+    (indexer.Manifest, ("intend", "record", "remove", "forget")),
     (FileMemory, ("_embed_and_store",)),
     (type(store.collection), ("delete",)),
 ):

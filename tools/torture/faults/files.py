@@ -32,6 +32,7 @@ memory:
     config:
       index_path: index.db
       file_sources: [{path: docs}]
+      limits: {max_seconds: 5}
       embedding: {provider: openai, model: hash, api_key: unused, base_url: 'http://127.0.0.1:9/v1'}
 """
 Make = Callable[[Path, Random], None]

@@ -1,0 +1,28 @@
+"""The short form of the torture kit: nothing is lost, doubled, leaked, wrong or stuck."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.torture.__main__ import FAULTS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_the_short_form(fault: str) -> None:
+    command = [sys.executable, "-m", "tools.torture", fault, "--short", "--seed", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_class_that_does_not_exist_is_named() -> None:
+    command = [sys.executable, "-m", "tools.torture", "earthquakes"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert "earthquakes" in done.stderr
