@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import AliasChoices, ConfigDict, Field, SecretStr, model_validator
 
 from devmem.config.attachment import Attachment
 from devmem.config.base import ConfigModel
 from devmem.config.options import MemoryOptions
+
+ONLY_IN_CONFIG: Final = ("memories", "memory_options", "plan", "critique")
+"""Keys of an agent that no system reads elsewhere in a node."""
 
 
 class AgentConfig(ConfigModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from devmem.config.agent import AgentConfig
+from devmem.config.agent import ONLY_IN_CONFIG, AgentConfig
 from devmem.config.attachments_check import check_attachments
 from devmem.config.cycles import warn_about_circle
 from devmem.config.document import Path
@@ -24,8 +24,6 @@ _NODE_KEYS: Final = ("id", "type", "description")
 _AGENT_KEYS: Final = (*all_keys([AgentConfig]), "thinking")
 _DEVALL_AGENT_KEYS: Final = ("tooling", "retry", "input_mode", "skills")
 _DEVALL_NODE_KEYS: Final = ("config", "context_window", "log_output", "dynamic", "position")
-_ONLY_OURS: Final = ("memories", "memory_options", "plan", "critique")
-"""Keys of an agent that no other system reads elsewhere in a node."""
 _EDGE_KEYS: Final = ("from", "to", "trigger", "carry_data", "condition")
 _NEAR_MISS: Final = 0.75
 _SETTINGS: Final[Mapping[str, type[LiteralConfig | PassthroughConfig]]] = {
@@ -123,7 +121,7 @@ class GraphReader:
         config = value.get("config")
         own = config if isinstance(config, dict) else {}
         for key in value:
-            if key in _ONLY_OURS and key not in own:
+            if key in ONLY_IN_CONFIG and key not in own:
                 message = f"`{key}` belongs inside the agent's `config`, where it is read"
                 self._report.error((*path, key), message, Rule.MISPLACED_KEY)
             elif isinstance(key, str) and key not in (*_NODE_KEYS, *_DEVALL_NODE_KEYS):

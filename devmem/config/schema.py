@@ -12,6 +12,8 @@ from devmem.config.agent import AgentConfig
 from devmem.config.base import ConfigModel
 from devmem.config.docstrings import field_description
 from devmem.config.layout import ROOT_ONLY
+from devmem.config.misplaced_keys import misplaced, refuse_misplaced_keys
+from devmem.config.node_types import NODE_TYPES
 from devmem.config.reflection import keys_of, models_in, one_line
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
@@ -42,10 +44,14 @@ def workflow_schema(store_types: StoreTypes) -> Schema:
     _route(definitions, NodeConfig, agents)
     _list_types(definitions.of(StoreDeclaration), stores)
     definitions.make_lenient()
+    _suggest_node_types(definitions.of(NodeConfig))
+    refuse_misplaced_keys(definitions.of(NodeConfig), definitions.of(AgentConfig))
+    _also_names(definitions.of(AgentConfig)["properties"]["memories"])
     root = definitions.of(WorkflowDocument)
     _also_one(root["properties"]["memory"], definitions.reference(StoreDeclaration))
     _also_one(root["properties"]["plugins"], {"type": "string"})
     inside_graph = {key: value for key, value in root["properties"].items() if key not in ROOT_ONLY}
+    inside_graph["vars"] = misplaced("`vars` belongs at the root of the document, beside `graph`.")
     graph = {"description": "Where DevAll's workflows stand.", "type": "object", "properties": inside_graph}
     return {
         "$schema": _DIALECT,
@@ -144,6 +150,20 @@ def _list_types(schema: Schema, types: Sequence[Variant]) -> None:
         return
     options = [{"const": one.value, "description": one.summary} for one in types]
     schema["properties"]["type"] = {**_outside(schema["properties"]["type"]), "oneOf": options}
+
+
+def _suggest_node_types(schema: Schema) -> None:
+    """List the node types that are known; any other name is allowed, since DevAll's can be extended."""
+    options = [{"const": name, "description": summary} for name, summary in NODE_TYPES.items()]
+    text = schema["properties"]["type"]
+    other = {key: value for key, value in text.items() if key not in _SAID_OUTSIDE}
+    schema["properties"]["type"] = {**_outside(text), "anyOf": [*options, other]}
+
+
+def _also_names(schema: Schema) -> None:
+    """Also allow the name of a store in the place of an attachment."""
+    items = next(branch["items"] for branch in schema["anyOf"] if "items" in branch)
+    items["anyOf"] = [one for one in items["anyOf"] if one != _PLACEHOLDER_REF] + [{"type": "string", "minLength": 1}]
 
 
 def _outside(schema: Schema) -> Schema:

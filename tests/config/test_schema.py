@@ -44,6 +44,9 @@ def test_it_is_a_schema(store_types: FakeTypes) -> None:
         "nodes: [{id: a, type: agent, config: {memories: [{name: x, retrieve_stage: pre_gen_thinking}]}}]",
         "nodes: [{id: a, type: agent, config: {memories: [{name: x, retrieve_stage: ['${S}'], top_k: '${K}'}]}}]",
         "nodes: [{id: a, type: other, config: {memories: 5}}]",
+        "nodes: [{id: a, type: other, memories: 5}]",
+        "nodes: [{id: a, type: human}, {id: b, type: '${T}'}]",
+        "nodes: [{id: a, type: agent, memories: [x], config: {memories: [x, '${S}']}}]",
     ],
 )
 def test_what_can_be_read(store_types: FakeTypes, text: str) -> None:
@@ -67,6 +70,13 @@ def test_what_can_be_read(store_types: FakeTypes, text: str) -> None:
         ("memory_options: {token_budget: many}", "$.memory_options"),
         ("nodes: [{id: a}]", "$.nodes"),
         ("nodes: [{id: a, type: agent, config: {memories: [{name: a, topk: 1}]}}]", "$.nodes"),
+        ("nodes: [{id: a, type: ''}]", "$.nodes"),
+        ("nodes: [{id: a, type: agent, memories: [{name: a}]}]", "$.nodes"),
+        ("nodes: [{id: a, type: agent, memories: [{name: a}], config: }]", "$.nodes"),
+        ("nodes: [{id: a, type: agent, plan: Think., config: {role: Writer}}]", "$.nodes"),
+        ("nodes: [{id: a, type: agent, memory_options: {}, config: {}}]", "$.nodes"),
+        ("nodes: [{id: a, type: agent, config: {memory: [{name: a}]}}]", "$.nodes"),
+        ("graph: {nodes: [], vars: {A: b}}", "$.graph.vars"),
         ("edges: [{from: a}]", "$.edges"),
     ],
 )
@@ -89,6 +99,13 @@ def test_types_are_listed_with_their_summaries(store_types: FakeTypes) -> None:
     options = {option["const"]: option["description"] for option in type_["oneOf"]}
     assert options["notes"] == "Keeps notes."
     assert "needs libacme" in options["broken"]
+
+
+def test_node_types_are_suggested(store_types: FakeTypes) -> None:
+    *known, other = workflow_schema(store_types)["$defs"]["NodeConfig"]["properties"]["type"]["anyOf"]
+    assert {"agent", "human", "literal", "passthrough", "python", "subgraph"} <= {one["const"] for one in known}
+    assert all(one["description"] for one in known)
+    assert other == {"minLength": 1, "type": "string"}
 
 
 def test_secrets_are_texts(store_types: FakeTypes) -> None:
