@@ -22,6 +22,7 @@ from devmem.stores.lazy_collection import LazyCollection
 from devmem.stores.memory import MemoryBase, Progress
 from devmem.stores.query import MemoryQuery
 from devmem.stores.setup import StoreSetup
+from devmem.stores.unlabelled_check import UnlabelledCheck
 
 _BATCH: Final = 256
 
@@ -58,6 +59,7 @@ class CollectionMemory(MemoryBase):
         retrieval, embedding = self._options.retrieval, self._options.embedding
         queue = EmbeddingQueue(embedder, self.setup.monotonic, tokens=retrieval.late_interaction) if embedder else None
         self._embedder = embedder
+        self._check = UnlabelledCheck(self.name, embedder, self.setup.monotonic)
         self._searcher = CollectionSearcher(retrieval, embedder=embedder, rerank_stage=self._rerank_stage)
         english_only = embedding is not None and embedding.provider == "minilm"
         self._writer = CollectionWriter(self.name, queue, english_only=english_only)
@@ -124,6 +126,7 @@ class CollectionMemory(MemoryBase):
 
     def search_collection(self, query: MemoryQuery) -> SearchReport:
         """Search by all signals, as the `retrieval:` block says, with the reranker that it names."""
+        self._check.settle(self.collection)
         return self._searcher.run(self.collection, query)
 
     def search_query(
@@ -137,6 +140,7 @@ class CollectionMemory(MemoryBase):
             weights: rank by meaning and words alone, with these weights.
             ranking: replaces the ranking of the `retrieval:` block.
         """
+        self._check.settle(self.collection)
         return self._searcher.query(query, limit=limit, weights=weights, ranking=ranking)
 
     def search_depth(self, top_k: int) -> int:
@@ -164,6 +168,7 @@ class CollectionMemory(MemoryBase):
         Raises:
             CollectionError: nothing was stored.
         """
+        self._check.settle(self.collection)
         outcomes = self._writer.write(self.collection, items, unique=unique or self.unique, embeddings=embeddings)
         if (keep := self.capacity()) is not None:
             self._writer.trim(self.collection, keep=keep)
@@ -184,8 +189,13 @@ class CollectionMemory(MemoryBase):
         _ = self.collection
 
     def save(self) -> None:
-        """Embed the items that wait for it, if the provider answers again; everything else is durable already."""
-        self._writer.embed_waiting(self.collection)
+        """Embed the items that wait for it, if the provider answers again; everything else is durable already.
+
+        Embeddings of another model that stand in a file are left to the next write, so that reading replaces none.
+        """
+        self._check.settle(self.collection)
+        if not self._check.keeps_vectors(self.collection):
+            self._writer.embed_waiting(self.collection)
 
     def find(self, query: MemoryQuery) -> SearchReport:
         """Answer in the store's own order, or else in the collection's."""
@@ -274,6 +284,7 @@ class CollectionMemory(MemoryBase):
         identity = self._embedder.identity
         if force or collection.info().embedding != identity.name:
             collection.replace_model(identity.name, identity.dimension)
+        self._check.settle(collection)
         return self._writer.embed_waiting(collection, progress)
 
     def close(self) -> None:

@@ -31,6 +31,17 @@ def by_id(collection: JsonCollection) -> dict[str, MemoryItem]:
     return {item.id: item for item in collection.scan()}
 
 
+def opened(path: Path, model: ModelIdentity = MODEL) -> JsonCollection:
+    """Open the file, where the embeddings of DevAll are known to be the model's."""
+    collection = JsonCollection(path, model=model)
+    collection.settle_unlabelled(collection.unlabelled(), same_model=True)
+    return collection
+
+
+def raw_embeddings(path: Path) -> list[list[float]]:
+    return [entry.get("embedding") or [] for entry in json.loads(path.read_text(encoding="utf-8"))]
+
+
 def test_reading_changes_nothing(path: Path) -> None:
     before = path.read_bytes()
     collection = JsonCollection(path, model=MODEL)
@@ -80,9 +91,50 @@ def test_unknown_keys_are_kept(path: Path) -> None:
     assert image.attachment.metadata == {"thumbnail": "swatch_small.png", "source": "upload"}
 
 
+def test_embeddings_without_a_label_are_not_searched_by_until_they_are_settled(path: Path) -> None:
+    """Another model may have made them, and its vectors would only look alike."""
+    query = SearchQuery(vector=np.array([0.6, 0.8, 0.0], dtype=np.float32))
+    collection = JsonCollection(path, model=MODEL)
+    assert [item.id for item in collection.unlabelled()] == ["3f2a91bc_1767225600", "short", "long"]
+    assert collection.search(query) == []
+    assert len(collection.waiting(9)) == 5
+    collection.settle_unlabelled(collection.unlabelled(), same_model=True)
+    assert collection.unlabelled() == []
+    assert [hit.item.id for hit in collection.search(query)] == ["3f2a91bc_1767225600", "long"]
+
+
+@pytest.mark.parametrize("model", [MODEL, None])
+def test_embeddings_of_an_unknown_model_are_written_back(path: Path, model: ModelIdentity | None) -> None:
+    """Unchanged and without a label, whatever is written beside them."""
+    before = raw_embeddings(path)
+    collection = JsonCollection(path, model=model)
+    collection.settle_unlabelled(collection.unlabelled(), same_model=False)
+    collection.add([MemoryItem(id="new", content_summary="new")])
+    collection.delete(ids=["new"])
+    assert raw_embeddings(path) == [pytest.approx(each) for each in before]
+    assert MODEL.name not in path.read_text(encoding="utf-8")
+
+
+def test_a_label_survives_a_write_without_a_model(path: Path) -> None:
+    opened(path).delete(ids=["zeros"])
+    labelled = json.loads(path.read_text(encoding="utf-8"))
+    JsonCollection(path).delete(ids=["short"])
+    assert json.loads(path.read_text(encoding="utf-8")) == [entry for entry in labelled if entry["id"] != "short"]
+
+
+def test_what_others_add_is_settled_anew(path: Path) -> None:
+    """The file may be written by DevAll, with another model, at any time."""
+    collection = opened(path)
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    raw.append({"id": "late", "content_summary": "added later", "embedding": [0.0, 1.0, 0.0]})
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    assert [item.id for item in collection.unlabelled()] == ["late"]
+    assert "late" in [item.id for item in collection.waiting(9)]
+
+
 def test_vectors_that_cannot_be_of_the_model_are_made_again(path: Path) -> None:
     """Zeros, and another length: found by their text, waiting for an embedding; a long vector is normalised."""
-    collection = JsonCollection(path, model=MODEL)
+    collection = opened(path)
     assert sorted(item.id for item in collection.waiting(9)) == ["bb_0c1d", "short", "zeros"]
     items = by_id(collection)
     assert items["long"].embedding is not None
@@ -92,12 +144,12 @@ def test_vectors_that_cannot_be_of_the_model_are_made_again(path: Path) -> None:
     assert [hit.similarity for hit in hits] == pytest.approx([1.0, 0.0], abs=1e-6)
     assert [hit.item.id for hit in collection.search(SearchQuery(text="failed zeros"))] == ["zeros"]
     collection.set_embeddings({"zeros": PassageEmbeddings.of(np.array([0.0, 1.0, 0.0], dtype=np.float32))})
-    assert sorted(item.id for item in JsonCollection(path, model=MODEL).waiting(9)) == ["bb_0c1d", "short"]
+    assert sorted(item.id for item in opened(path).waiting(9)) == ["bb_0c1d", "short"]
 
 
 def test_the_most_frequent_length_counts_when_the_model_has_none(path: Path) -> None:
     """The provider tells its dimension only with its first answer."""
-    collection = JsonCollection(path, model=ModelIdentity(name="openai:something"))
+    collection = opened(path, ModelIdentity(name="openai:something"))
     assert sorted(item.id for item in collection.waiting(9)) == ["bb_0c1d", "short", "zeros"]
 
 
@@ -111,7 +163,7 @@ def test_a_file_of_unusable_vectors_is_text_alone(tmp_path: Path) -> None:
 
 def test_what_is_written_is_what_devall_reads(tmp_path: Path, path: Path) -> None:
     """A JSON list with DevAll's keys, UTF-8, characters as they are."""
-    collection = JsonCollection(path, model=MODEL)
+    collection = opened(path)
     collection.delete(ids=["zeros"])
     raw: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     assert [entry["id"] for entry in raw] == ["3f2a91bc_1767225600", "bb_0c1d", "short", "long"]
@@ -128,7 +180,7 @@ def test_what_is_written_is_what_devall_reads(tmp_path: Path, path: Path) -> Non
 
 def test_the_model_is_remembered(path: Path) -> None:
     """DevAll records none; what we write does, and another one is refused."""
-    collection = JsonCollection(path, model=MODEL)
+    collection = opened(path)
     collection.add([MemoryItem(content_summary="new")])
     before = path.read_bytes()
     with pytest.raises(EmbeddingMismatchError, match="devmem reindex") as caught:

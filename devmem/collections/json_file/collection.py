@@ -18,7 +18,8 @@ from typing import Final, TypeVar
 from filelock import FileLock, Timeout
 
 from devmem.collections.cleaning import clean_up
-from devmem.collections.json_file.file_format import dump_json_item, read_json_items
+from devmem.collections.json_file.file_format import read_entries
+from devmem.collections.json_file.stored_vectors import StoredVectors
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Collection, CollectionInfo, Unique
 from devmem.collections.sqlite.collection import SqliteCollection
@@ -80,6 +81,7 @@ class JsonCollection:
         self._stamp: Stamp | None = None
         self._closed = False
         self._memory: Collection = self._empty()
+        self._vectors = StoredVectors()
         clean_up(self._path)
         self._refresh()
 
@@ -132,22 +134,26 @@ class JsonCollection:
         except FileNotFoundError:
             if self._stamp is not None:
                 self._memory, self._stamp = self._empty(), None
+                self._vectors.remember((), self._model)
             return
         except OSError as error:
             raise CollectionUnwritableError(self.location, f"cannot be read: {error}") from error
         stamp = _stamp_of(found)
         if stamp == self._stamp:
             return
+        entries = read_entries(self._path, self._model)
         memory = self._empty()
-        memory.add(read_json_items(self._path, self._model))
+        memory.add(self._vectors.usable(entries, self._model))
+        self._vectors.remember(entries, self._model)
         self._memory, self._stamp = memory, stamp
 
     def _save(self) -> Stamp:
         """Write the file; return its new stamp."""
-        items = [dump_json_item(item, self._model) for item in self._memory.scan()]
-        content = json.dumps(items, indent=2, ensure_ascii=False)
+        entries = [self._vectors.entry(item, self._model) for item in self._memory.scan()]
+        content = json.dumps([entry.dump() for entry in entries], indent=2, ensure_ascii=False)
         # A lone surrogate, which has no UTF-8 form, becomes a backslash escape, which is JSON.
         replace_file(self._path, [content.encode("utf-8", "backslashreplace")])
+        self._vectors.remember(entries, self._model)
         return _stamp_of(self._path.stat())
 
     def add(self, items: Sequence[MemoryItem | PreparedItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
@@ -214,9 +220,26 @@ class JsonCollection:
 
         def replaced(memory: Collection) -> int:
             self._model = ModelIdentity(name=model, dimension=dimension)
+            self._vectors.remember((), self._model)
             return memory.replace_model(model, dimension)
 
         return self._write(replaced)
+
+    def unlabelled(self) -> list[MemoryItem]:
+        """Return the items whose embedding names no model and was not settled, with that embedding."""
+        return self._read(lambda _: self._vectors.unlabelled())
+
+    def settle_unlabelled(self, items: Sequence[MemoryItem], *, same_model: bool) -> None:
+        """Search by the embeddings of `unlabelled` items from now on, or keep them in the file alone."""
+        with self._lock:
+            self._check_open()
+            self._vectors.settle(items, same_model=same_model)
+            if same_model:
+                self._stamp = _UNKNOWN
+
+    def kept_vectors(self) -> int:
+        """Return the number of embeddings that stand in the file, but are not known to be of the collection's model."""
+        return self._read(lambda _: self._vectors.kept())
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from pydantic import ValidationError
 
 from devmem.embedding import ModelIdentity
@@ -20,17 +18,24 @@ from devmem.model.items import MemoryItem, dump_item, load_item
 _MODEL_KEY: Final = "embedding_model"
 """A key of devmem's own in an item of the file; DevAll ignores keys that it does not know."""
 
-_UNIT_ERROR: Final = 1e-5
+
+@dataclass(frozen=True, slots=True)
+class JsonEntry:
+    """One entry of the file."""
+
+    item: MemoryItem
+    """The item, with its embedding as it stands in the file."""
+    model: str | None = None
+    """Name of the model that made the embedding; None where the entry does not name it, as in DevAll's files."""
+
+    def dump(self) -> dict[str, Any]:
+        """Return the entry's form in the file."""
+        raw = dump_item(self.item)
+        return raw | {_MODEL_KEY: self.model} if self.model and self.item.embedding is not None else raw
 
 
-def dump_json_item(item: MemoryItem, model: ModelIdentity | None) -> dict[str, Any]:
-    """Return an item's form in the file, with the name of the model that made its embedding."""
-    raw = dump_item(item)
-    return raw | {_MODEL_KEY: model.name} if model and item.embedding is not None else raw
-
-
-def read_json_items(path: Path, model: ModelIdentity | None) -> list[MemoryItem]:
-    """Return the items of a file; an embedding that cannot be of this model is left out.
+def read_entries(path: Path, model: ModelIdentity | None) -> list[JsonEntry]:
+    """Return the entries of a file that a collection with this model opens.
 
     Raises:
         CollectionDamagedError: the file is not a list of items.
@@ -49,51 +54,31 @@ def read_json_items(path: Path, model: ModelIdentity | None) -> list[MemoryItem]
         raise CollectionDamagedError(
             path, f"holds {type(content).__name__}, not a list of items; it was left as it is."
         )
-    items = [_read_item(path, at, raw, model) for at, raw in enumerate(content)]
-    return _with_usable_embeddings(list(_with_own_ids(items)), model)
+    return list(_with_own_ids([_read_entry(path, at, raw, model) for at, raw in enumerate(content)]))
 
 
-def _with_own_ids(items: Sequence[MemoryItem]) -> Iterator[MemoryItem]:
+def _with_own_ids(entries: Sequence[JsonEntry]) -> Iterator[JsonEntry]:
     """Rename the later ones of items that share an id, so that none replaces another."""
-    taken = {item.id for item in items}
+    taken = {entry.item.id for entry in entries}
     given: set[str] = set()
-    for item in items:
-        name = item.id
+    for entry in entries:
+        first = name = entry.item.id
         if name in given:
-            name = next(other for n in itertools.count(2) if (other := f"{item.id}#{n}") not in taken | given)
+            name = next(other for n in itertools.count(2) if (other := f"{first}#{n}") not in taken | given)
         given.add(name)
-        yield item if name == item.id else replace(item, id=name)
+        yield entry if name == first else replace(entry, item=replace(entry.item, id=name))
 
 
-def _read_item(path: Path, at: int, raw: object, model: ModelIdentity | None) -> MemoryItem:
+def _read_entry(path: Path, at: int, raw: object, model: ModelIdentity | None) -> JsonEntry:
     if not isinstance(raw, Mapping):
         raise CollectionDamagedError(path, f"entry [{at}] is {type(raw).__name__}, not an item; it was left as it is.")
     made_by = raw.get(_MODEL_KEY)
     if model and made_by and made_by != model.name:
         raise EmbeddingMismatchError(path, recorded=str(made_by), wanted=model.name)
     try:
-        return load_item({key: value for key, value in raw.items() if key != _MODEL_KEY})
+        item = load_item({key: value for key, value in raw.items() if key != _MODEL_KEY})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise CollectionDamagedError(path, f"entry [{at}].{place}: {first['msg']}; it was left as it is.") from error
-
-
-def _with_usable_embeddings(items: list[MemoryItem], model: ModelIdentity | None) -> list[MemoryItem]:
-    """Normalise the embeddings, and drop those that cannot be of this model: their items are embedded again.
-
-    DevAll records no model, and it stored zeros where an embedding failed.
-    """
-    lengths = Counter(len(item.embedding) for item in items if item.embedding is not None)
-    wanted = model.dimension if model and model.dimension else next(iter(dict(lengths.most_common(1))), None)
-    usable = []
-    for item in items:
-        vector = item.embedding
-        if vector is not None:
-            norm = float(np.linalg.norm(vector))
-            good = len(vector) == wanted and np.isfinite(norm) and norm > 0
-            # What is of unit length already is left as it is, bit for bit.
-            unit = vector if abs(norm - 1) < _UNIT_ERROR else vector / np.float32(norm or 1)
-            item = replace(item, embedding=unit if good else None)
-        usable.append(item)
-    return usable
+    return JsonEntry(item, str(made_by) if made_by else None)

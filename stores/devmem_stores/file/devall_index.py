@@ -18,10 +18,9 @@ from pydantic import ValidationError
 from devmem import MemoryItem
 from devmem.errors import DataFileError
 from devmem.stores import Embedder, Vector, load_item
+from devmem.stores.model_probe import made_by
 
 _KEYS: Final = ("file_metadata", "contents", "config")
-_PROBES: Final = 3
-_SAME: Final = 0.999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +61,8 @@ def usable_vectors(old: OldIndex, embedder: Embedder) -> dict[str, Vector]:
         EmbeddingError: the model does not answer.
     """
     embedded = [item for item in old.items if item.embedding is not None and item.content_summary.strip()]
-    if not embedded:
+    if not made_by(embedder, embedded):
         return {}
-    probes = embedded[:: max(len(embedded) // _PROBES, 1)][:_PROBES]
-    for item, now in zip(probes, embedder.embed([item.content_summary for item in probes]), strict=True):
-        then = _unit(item.embedding)
-        if then is None or then.shape != now.shape or float(then @ now) < _SAME:
-            return {}
     vectors = {}
     for item in embedded:
         unit = _unit(item.embedding)
