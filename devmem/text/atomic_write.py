@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -16,6 +17,7 @@ if sys.platform != "win32":  # There, a file that is open cannot be removed anyw
 
 OWNER_ONLY: Final = 0o600
 """Mode of new files: a memory holds what people said."""
+_CREATING: Final = threading.Lock()
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part$")
 
 
@@ -67,6 +69,22 @@ def remove_leftovers(path: Path) -> int:
 def create_private(path: str, flags: int) -> int:
     """Open a file that, if it is new, only its owner can read: the `opener` of the built-in `open`."""
     return os.open(path, flags, OWNER_ONLY)
+
+
+def create_empty(path: Path) -> None:
+    """Create an empty file that only its owner can read; one that is there already stays as it is.
+
+    SQLite gives the files beside a database the mode of the database.
+
+    Raises:
+        OSError: the file cannot be created.
+    """
+    # Closing a file releases every lock that the process has on it: nobody may open it in between.
+    with _CREATING:
+        try:
+            os.close(os.open(os.path.realpath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY))
+        except FileExistsError:
+            return
 
 
 def _create_beside(path: Path) -> tuple[Path, BinaryIO]:

@@ -16,7 +16,7 @@ import pytest
 
 from devmem.collections import Filter, SearchQuery, SqliteCollection
 from devmem.embedding import PassageEmbeddings
-from devmem.errors import CollectionError
+from devmem.errors import CollectionDamagedError, CollectionError
 from devmem.model.items import MemoryItem, Scope
 from devmem.testing import HashEmbedder
 
@@ -69,6 +69,7 @@ QUERIES: list[Callable[[SqliteCollection], list[str]]] = [
         "UPDATE items SET body = substr(body, 2) WHERE id = '7'",
         "UPDATE items SET body = CAST(X'FF' || CAST(body AS BLOB) AS TEXT) WHERE id = '7'",
         "UPDATE items SET body = X'00' WHERE id = '7'",
+        "UPDATE items SET body = X'', body_checksum = 0 WHERE id = '7'",
     ],
 )
 def test_a_damaged_body_is_left_out_and_counted(path: Path, statement: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -91,6 +92,7 @@ def test_a_damaged_body_is_left_out_and_counted(path: Path, statement: str, capl
         "UPDATE items SET cues = 'many' WHERE id = '7'",
         "UPDATE items SET created_at = 'never' WHERE id = '7'",
         "UPDATE items SET length = X'00' WHERE id = '7'",
+        "UPDATE items SET user = CAST(user AS BLOB) WHERE id = '7'",
     ],
 )
 def test_a_damaged_column_shows_nobody_a_foreign_item(path: Path, statement: str) -> None:
@@ -104,6 +106,20 @@ def test_a_damaged_column_shows_nobody_a_foreign_item(path: Path, statement: str
         assert collection.info().damaged == 1
 
 
+def test_a_body_or_a_vector_that_is_null(path: Path) -> None:
+    """A zeroed block of a row's header reads so; the columns themselves refuse it."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'body TEXT NOT NULL', 'body TEXT')")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'vector BLOB NOT NULL', 'vector BLOB')")
+    change(path, "UPDATE items SET body = NULL WHERE id = '7'")
+    change(path, "UPDATE vectors SET vector = NULL WHERE passage = 3")
+    with closing(opened(path)) as collection:
+        for query in QUERIES:
+            assert "7" not in query(collection)
+        assert collection.info().damaged == 2
+
+
 def test_damaged_terms_and_token_codes_are_left_out(path: Path) -> None:
     change(path, "UPDATE passages SET term_hashes = substr(term_hashes, 2) WHERE passage = 3")
     with closing(opened(path)) as collection:
@@ -111,7 +127,16 @@ def test_damaged_terms_and_token_codes_are_left_out(path: Path) -> None:
         assert collection.info().damaged == 1
 
 
-@pytest.mark.parametrize("broken", ["substr(vector, 3)", "CAST(substr(vector, 1, 40) || X'FFFFFF7F' AS BLOB)", "X''"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "substr(vector, 3)",
+        "CAST(substr(vector, 1, 40) || X'FFFFFF7F' AS BLOB)",
+        "X''",
+        "X'', checksum = 0",
+        "CAST(vector AS TEXT)",
+    ],
+)
 def test_an_item_with_a_damaged_vector_waits_for_another(path: Path, broken: str) -> None:
     change(path, f"UPDATE vectors SET vector = {broken} WHERE passage = 3")
     with closing(opened(path)) as collection:
@@ -179,3 +204,31 @@ def test_no_single_flipped_bit_is_a_raw_error_or_a_changed_text(path: Path, tmp_
                 assert all(item.content_summary == texts[item.id] for item in items), number
         for beside in tmp_path.glob("flipped.db-*"):
             beside.unlink()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(f"DELETE FROM meta WHERE key = '{key}'" for key in ("store_type", "analysis", "count", "generation")),
+        "UPDATE meta SET key = 'cou~t' WHERE key = 'count'",
+        "UPDATE meta SET value = 'many' WHERE key = 'count'",
+        "UPDATE meta SET value = X'00' WHERE key = 'generation'",
+        "UPDATE meta SET value = 1.5 WHERE key = 'changes_floor'",
+        "UPDATE meta SET value = 'x' WHERE key = 'dimension'",
+        "UPDATE meta SET value = X'FF' WHERE key = 'model'",
+        "DELETE FROM meta",
+    ],
+)
+@pytest.mark.parametrize("was_open", [False, True])
+def test_damaged_properties_are_reported_as_damage(path: Path, statement: str, was_open: bool) -> None:
+    """They were a KeyError, a ValueError or a TypeError."""
+    if not was_open:
+        change(path, statement)
+        with pytest.raises(CollectionDamagedError, match=r"the property .*restore a backup"):
+            opened(path)
+        return
+    with closing(opened(path)) as collection:
+        change(path, statement)
+        for use in (collection.info, lambda: collection.search(SearchQuery(text="tea"))):
+            with pytest.raises(CollectionDamagedError, match="the property"):
+                use()

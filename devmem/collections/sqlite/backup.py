@@ -12,7 +12,7 @@ from uuid import uuid4
 from devmem.collections.sqlite.database import translate_errors
 from devmem.collections.sqlite.examination import connect_read_only
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
-from devmem.text.atomic_write import OWNER_ONLY
+from devmem.text.atomic_write import create_empty
 
 _BESIDE = ("-wal", "-shm", ".faiss")
 """Files that belong to a database's old content: with another one they would damage it, or be taken for its own."""
@@ -33,7 +33,7 @@ def back_up(path: Path, out: Path) -> int:
         raise FileExistsError(17, "is there already and was not changed", str(out))
     partial = out.with_name(f"{out.name}.{uuid4().hex}.part")
     try:
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY))
+        create_empty(partial)
         with closing(connect_read_only(path)) as source, translate_errors(str(path)):
             items = _copy(source, partial)
         with partial.open("rb") as file:

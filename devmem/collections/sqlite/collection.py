@@ -80,7 +80,7 @@ class SqliteCollection:
         self._clock, self._closed, self._model = clock, False, model.name if model else None
         self._in_file = self.location != MEMORY
         if self._in_file:
-            database.prepare_folder(self.location)
+            database.prepare_file(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
         self._damaged = DamagedRows(self.location)
         self._follower = SqliteFollower(Path(self.location + ".faiss") if self._in_file else None, index, self._damaged)

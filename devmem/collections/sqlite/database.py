@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Final
 from uuid import uuid4
 
@@ -25,24 +26,65 @@ from devmem.errors import (
     CollectionUnwritableError,
 )
 from devmem.text.analysis import ANALYSIS_VERSION
+from devmem.text.atomic_write import create_empty
 
 MEMORY: Final = ":memory:"
 _CACHE_KIB: Final = 16_384
 """Memory for pages; SQLite's own 2 MB do not hold the texts of 10,000 memories."""
 APPLICATION_ID: Final = 0x6D656D6F
+_TEXT_OR_NONE: Final = (str, NoneType)
+_REQUIRED_META: Final[Mapping[str, tuple[type, ...]]] = {
+    "store_type": _TEXT_OR_NONE,
+    "analysis": (type(ANALYSIS_VERSION),),
+    "count": (int,),
+    "generation": (int,),
+    "changes_floor": (int,),
+}
+"""Types of the properties that every collection has."""
+_OPTIONAL_META: Final[Mapping[str, tuple[type, ...]]] = {
+    "model": _TEXT_OR_NONE,
+    "dimension": (int, NoneType),
+    "snapshot": _TEXT_OR_NONE,
+}
 
 
-def prepare_folder(location: str) -> None:
-    """Create the folder of the file, and remove the partial files that killed writers left beside it.
+def prepare_file(location: str) -> None:
+    """Create the file and its folder where they are missing, and remove the partial files of killed writers.
 
-    Only SQLite opens the file itself: closing it elsewhere would release the locks that this process has on it
+    Only SQLite opens a file that is there: closing it elsewhere would release the locks that this process has on it
     (https://www.sqlite.org/howtocorrupt.html, 2.2).
+
+    Raises:
+        CollectionDamagedError: the file is gone or empty, but what belongs to it is still there.
+        CollectionUnwritableError: the file or its folder cannot be created.
     """
+    path = Path(location)
     try:
-        Path(location).parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CollectionUnwritableError(location, f"its folder cannot be made: {error}") from error
     clean_up(Path(location + ".faiss"), Path(location + ".files"))
+    _refuse_lost_file(path)
+    try:
+        create_empty(path)
+    except OSError as error:
+        raise CollectionUnwritableError(location, f"the file cannot be created: {error}") from error
+
+
+def _refuse_lost_file(path: Path) -> None:
+    """Refuse to start empty where an index snapshot, or a log of commits, shows that the file held items.
+
+    SQLite would delete the log, and with it the commits that could still be rescued.
+    """
+    if path.exists() and (not path.is_file() or path.stat().st_size):
+        return
+    for beside in (Path(f"{path}.faiss"), Path(f"{path}-wal")):
+        if beside.is_file() and beside.stat().st_size:
+            raise CollectionDamagedError(
+                path,
+                f"the file is {'empty' if path.exists() else 'missing'}, although {beside.name} beside it shows that "
+                f"it held items: restore a backup, or remove {beside} to start with an empty store.",
+            )
 
 
 def file_identity(location: str) -> tuple[int, int] | None:
@@ -212,5 +254,32 @@ def set_meta(connection: sqlite3.Connection, key: str, value: str | int | None) 
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
-    """Return every recorded property of the collection."""
+    """Return every recorded property of the collection.
+
+    Raises:
+        sqlite3.DatabaseError: one is missing or is not of its type; `translate_errors` reports it as damage.
+    """
+    found = read_meta_unchecked(connection)
+    for key, kinds in _REQUIRED_META.items():
+        if key not in found:
+            raise _damaged_meta(f"the property {key!r} is missing")
+        _check_property(key, found[key], kinds)
+    for key, kinds in _OPTIONAL_META.items():
+        _check_property(key, found.get(key), kinds)
+    return found
+
+
+def read_meta_unchecked(connection: sqlite3.Connection) -> dict[str, str | int | None]:
+    """Return every recorded property, as it is found; for examining files that may be damaged or of another format."""
     return dict(connection.execute("SELECT key, value FROM meta"))
+
+
+def _check_property(key: str, value: object, kinds: tuple[type, ...]) -> None:
+    if not isinstance(value, kinds) or (isinstance(value, int) and value < 0):
+        raise _damaged_meta(f"the property {key!r} cannot be {value!r}")
+
+
+def _damaged_meta(what: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(what)
+    error.sqlite_errorname = "SQLITE_CORRUPT"
+    return error

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from devmem.collections.sqlite.database import APPLICATION_ID, read_meta
+from devmem.collections.sqlite.database import APPLICATION_ID, read_meta_unchecked
 from devmem.errors import CollectionDamagedError
 from devmem.model.items import MemoryItem, load_item_json
 
@@ -150,7 +150,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
 
 def _read_facts(found: Examination, connection: sqlite3.Connection) -> None:
     try:
-        found.facts = read_meta(connection)
+        found.facts = read_meta_unchecked(connection)
         found.facts["format"] = connection.execute("PRAGMA user_version").fetchone()[0] or found.facts.get("format")
     except sqlite3.DatabaseError as error:
         found.damage.append(f"meta: {error}")

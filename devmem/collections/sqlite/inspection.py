@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from devmem.collections.sqlite.database import APPLICATION_ID, read_meta
+from devmem.collections.sqlite.database import APPLICATION_ID, read_meta_unchecked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ def inspect_file(location: str | Path) -> FileFacts | None:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 return None
-            meta = read_meta(connection)
+            meta = read_meta_unchecked(connection)
     except sqlite3.Error:
         # Opening the collection finds out what is wrong, and words it.
         return None

@@ -23,11 +23,16 @@ def _joined(columns: Sequence[str]) -> str:
     return f"CAST(joined_{len(columns)}({', '.join(columns)}) AS BLOB)"
 
 
-ITEM_CHECKSUM: Final = f"crc32({_joined(_ITEM_COLUMNS)})"
+_TEXT_TYPES: Final = ", ".join(
+    f"typeof{column.removeprefix('CAST').removesuffix(' AS BLOB)')})" for column in _ITEM_COLUMNS if "CAST" in column
+)
+
+# NULL, which equals no checksum, where a value is of another type: text and blob differ in one bit of the row's header.
+ITEM_CHECKSUM: Final = f"CASE WHEN 'blob' NOT IN ({_TEXT_TYPES}) THEN crc32({_joined(_ITEM_COLUMNS)}) END"
 BODY_CHECKSUM: Final = "crc32(COALESCE(CAST(body AS BLOB), X''))"
 PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)})"
-VECTOR_CHECKSUM: Final = "crc32(COALESCE(CAST(vector AS BLOB), X''))"
-CODES_CHECKSUM: Final = "crc32(COALESCE(CAST(codes AS BLOB), X''))"
+VECTOR_CHECKSUM: Final = "CASE WHEN typeof(vector) = 'blob' AND length(vector) THEN crc32(vector) END"
+CODES_CHECKSUM: Final = "CASE WHEN typeof(codes) = 'blob' THEN crc32(codes) END"
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -42,6 +47,11 @@ def checksum(*values: bytes | str | float | None) -> int:
 
 
 _FORMATS: Final = {count: ("{!r};" * count).format for count in (len(_ITEM_COLUMNS), len(_PASSAGE_COLUMNS))}
+
+
+def is_intact(blob: bytes | str | float | None, its_checksum: int) -> bool:
+    """Whether a value that was selected is the blob that was stored; an empty one never was."""
+    return isinstance(blob, bytes) and blob != b"" and checksum(blob) == its_checksum
 
 
 def define_functions(connection: sqlite3.Connection) -> None:

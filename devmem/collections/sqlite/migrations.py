@@ -66,10 +66,12 @@ def upgrade_from_2(connection: sqlite3.Connection) -> None:
     """Add the checksums to a file of format 2, within the caller's write transaction."""
     for table, column in _CHECKSUMS:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
-    connection.execute(f"UPDATE items SET body_checksum = {BODY_CHECKSUM}, columns_checksum = {ITEM_CHECKSUM}")
+    connection.execute(
+        f"UPDATE items SET body_checksum = {BODY_CHECKSUM}, columns_checksum = COALESCE({ITEM_CHECKSUM}, -1)"
+    )
     connection.execute(f"UPDATE passages SET checksum = {PASSAGE_CHECKSUM}")
-    connection.execute(f"UPDATE vectors SET checksum = {VECTOR_CHECKSUM}")
-    connection.execute(f"UPDATE tokens SET checksum = {CODES_CHECKSUM}")
+    connection.execute(f"UPDATE vectors SET checksum = COALESCE({VECTOR_CHECKSUM}, -1)")
+    connection.execute(f"UPDATE tokens SET checksum = COALESCE({CODES_CHECKSUM}, -1)")
 
 
 def _read(location: str, name: str, body: str) -> MemoryItem:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from devmem.collections.prepared import PreparedItem
-from devmem.collections.sqlite.integrity import CODES_CHECKSUM, VECTOR_CHECKSUM, DamagedRows, checksum
+from devmem.collections.sqlite.integrity import CODES_CHECKSUM, VECTOR_CHECKSUM, DamagedRows, checksum, is_intact
 from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
 from devmem.indexes.postings import EncodedTerms
@@ -200,20 +200,20 @@ def vector_from(raw: bytes) -> Vector:
 def item_from_row(
     damaged: DamagedRows,
     row: int,
-    body: bytes,
+    body: bytes | None,
     body_checksum: int,
     vector: bytes | None = None,
     vector_checksum: int = 0,
     passage: int = 0,
 ) -> MemoryItem | None:
     """Return the item of a selected row, with its embedding when that was selected too; None for a damaged row."""
-    if checksum(body) != body_checksum:
+    if body is None or not is_intact(body, body_checksum):
         damaged.add("items", row)
         return None
     item = load_item_json(body)
     if vector is None:
         return item
-    if checksum(vector) != vector_checksum:
+    if not is_intact(vector, vector_checksum):
         damaged.add("vectors", passage)
         return item
     return replace(item, embedding=vector_from(vector))

@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 from filelock import FileLock, Timeout
 
 from devmem.errors import CollectionClosedError, OutboxError, OutboxFullError
+from devmem.text.atomic_write import create_empty
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -234,13 +235,11 @@ class Outbox(Generic[T]):
     def _open(self) -> sqlite3.Connection:
         if self.file is not None:
             self.file.parent.mkdir(parents=True, exist_ok=True)
+            create_empty(self.file)
         opened = sqlite3.connect(
             self.file or ":memory:", timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            if self.file is not None:
-                # People's words are in it.
-                self.file.chmod(0o600)
             opened.execute("PRAGMA synchronous = FULL")
             opened.execute(_SCHEMA)
         except BaseException:

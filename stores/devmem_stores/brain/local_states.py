@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeVar
 
+from devmem.text.atomic_write import create_empty
 from devmem_stores.brain.errors import CacheUnavailableError
 
 T = TypeVar("T")
@@ -192,10 +193,9 @@ class StatesInFile:
 
     def _open(self) -> sqlite3.Connection:
         self._file.parent.mkdir(parents=True, exist_ok=True)
+        create_empty(self._file)
         opened = sqlite3.connect(self._file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            # People's words are in it.
-            self._file.chmod(0o600)
             opened.execute("PRAGMA journal_mode = WAL")
             opened.execute(f"PRAGMA synchronous = {self._durability.upper()}")
             for statement in _SCHEMA:

@@ -16,6 +16,7 @@ from typing import Final
 
 from devmem.collections import write_transaction
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
+from devmem.text.atomic_write import create_empty
 
 _LOG: Final = logging.getLogger("devmem.stores.file")
 _VERSION: Final = 1
@@ -89,6 +90,8 @@ class Manifest:
                     self._path, f"is damaged ({error}): it is rebuilt when the store is opened again."
                 ) from error
             raise CollectionUnwritableError(self._path, f"cannot be written: {error}") from error
+        except OSError as error:
+            raise CollectionUnwritableError(self._path, f"cannot be created: {error}") from error
 
     def _write(self, operation: Callable[[], None]) -> None:
         with self._translated():
@@ -205,8 +208,11 @@ def _opened(path: str) -> sqlite3.Connection:
 
     Raises:
         _DamagedError: it has to be rebuilt.
+        OSError: it cannot be created.
         sqlite3.Error: it cannot be used.
     """
+    if path != _MEMORY:
+        create_empty(Path(path))
     db = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
     try:
         if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
