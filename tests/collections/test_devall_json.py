@@ -15,7 +15,6 @@ from devmem.embedding import PassageEmbeddings
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
 from devmem.model.items import MemoryItem
-from devmem.model.results import WriteStatus
 
 MODEL = ModelIdentity(name="openai:text-embedding-3-small", dimension=3)
 
@@ -228,16 +227,6 @@ def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "memory.json"
     path.write_bytes(b'\xef\xbb\xbf[{"id": "1", "content_summary": "x"}]')
     assert JsonCollection(path).count() == 1
-
-
-def test_a_deleted_file_is_an_empty_collection(path: Path) -> None:
-    """Somebody removed it while it was open: that is no damage."""
-    collection = JsonCollection(path, model=MODEL)
-    path.unlink()
-    assert collection.count() == 0
-    (outcome,) = collection.add([MemoryItem(id="1", content_summary="x")])
-    assert outcome.status is WriteStatus.STORED
-    assert [item.id for item in JsonCollection(path, model=MODEL).scan()] == ["1"]
 
 
 def test_items_of_one_id_are_all_kept(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem.collections import SearchQuery, SqliteCollection
-from devmem.errors import CollectionDamagedError
+from devmem.collections import JsonCollection, SearchQuery, SqliteCollection
+from devmem.errors import CollectionDamagedError, CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 
@@ -55,3 +55,28 @@ def test_a_database_that_is_gone_beside_its_log(tmp_path: Path) -> None:
     with pytest.raises(CollectionDamagedError, match=r"the file is missing.*remove .*-wal"):
         SqliteCollection(tmp_path / "store.db")
     assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("use", ["read", "write"])
+def test_a_json_file_that_is_deleted_while_it_is_open(tmp_path: Path, use: str) -> None:
+    path = tmp_path / "memory.json"
+    collection = JsonCollection(path)
+    collection.add([MemoryItem(id="1", content_summary="tea")])
+    moved = path.rename(tmp_path / "moved.json")
+    for _ in range(2):
+        with pytest.raises(CollectionUnwritableError, match=r"deleted or moved while it was open.*put it back"):
+            collection.count() if use == "read" else collection.add([MemoryItem(content_summary="lost?")])
+    assert not path.exists()
+    moved.rename(path)
+    assert collection.count() == 1
+    path.unlink()
+    again = JsonCollection(path)
+    assert again.count() == 0, "opened again it starts empty"
+
+
+def test_a_json_file_that_was_never_written(tmp_path: Path) -> None:
+    collection = JsonCollection(tmp_path / "memory.json")
+    assert collection.count() == 0
+    assert collection.delete(ids=["1"]) == 0
+    collection.add([MemoryItem(content_summary="tea")])
+    assert collection.count() == 1

@@ -79,6 +79,8 @@ class JsonCollection:
         self._lock = threading.RLock()
         self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout)
         self._stamp: Stamp | None = None
+        self._has_file = False
+        """Whether the file was read or written since it was opened."""
         self._closed = False
         self._memory: Collection = self._empty()
         self._vectors = StoredVectors()
@@ -132,6 +134,12 @@ class JsonCollection:
         try:
             found = self._path.stat()
         except FileNotFoundError:
+            if self._has_file:
+                raise CollectionUnwritableError(
+                    self.location,
+                    "the file was deleted or moved while it was open; nothing was written: put it back, restore a "
+                    "backup, or open the store again to start with an empty one.",
+                ) from None
             if self._stamp is not None:
                 self._memory, self._stamp = self._empty(), None
                 self._vectors.remember((), self._model)
@@ -145,7 +153,7 @@ class JsonCollection:
         memory = self._empty()
         memory.add(self._vectors.usable(entries, self._model))
         self._vectors.remember(entries, self._model)
-        self._memory, self._stamp = memory, stamp
+        self._memory, self._stamp, self._has_file = memory, stamp, True
 
     def _save(self) -> Stamp:
         """Write the file; return its new stamp."""
@@ -153,6 +161,7 @@ class JsonCollection:
         content = json.dumps([entry.dump() for entry in entries], indent=2, ensure_ascii=False)
         # A lone surrogate, which has no UTF-8 form, becomes a backslash escape, which is JSON.
         replace_file(self._path, [content.encode("utf-8", "backslashreplace")])
+        self._has_file = True
         self._vectors.remember(entries, self._model)
         return _stamp_of(self._path.stat())
 
