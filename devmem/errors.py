@@ -18,6 +18,7 @@
     │   ├── EmbeddingMismatchError
     │   └── OutboxError              writes that wait cannot be kept or sent now
     │       └── OutboxFullError
+    ├── AccessError                  an attachment does not allow what it was asked for
     ├── ScopeError                   a handle was asked for what is outside of its scope
     ├── ItemNotFoundError
     ├── NotStoredError
@@ -43,6 +44,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from devmem.distribution import FOREIGN_NAME, NAME, install_command
 
@@ -210,6 +212,14 @@ class OutboxFullError(OutboxError):
         super().__init__(
             location, f"{limit:,} writes wait here already. Bring the receiver back, or raise the limit, and try again."
         )
+
+
+class AccessError(DevmemError, PermissionError):
+    """An attachment whose `read` or `write` is false was asked for it; nothing was read or written."""
+
+    def __init__(self, store: str, access: Literal["read", "write"]) -> None:
+        self.store, self.access = store, access
+        super().__init__(f"the attachment of the store {store!r} has `{access}: false`; set it to true to allow this")
 
 
 class ScopeError(DevmemError, ValueError):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from devmem.manager.attachment_handle import AttachmentHandle
     from devmem.manager.manager import MemoryManager
     from devmem.manager.operations import MemoryOperation, OperationHook, log_operation
     from devmem.manager.rescue import UnsavedWrites, dump_payload, load_payload
@@ -14,6 +15,7 @@ else:
     __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
+    "AttachmentHandle",
     "CutHit",
     "MemoryManager",
     "MemoryOperation",

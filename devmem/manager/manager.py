@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Final, cast
 
 from devmem.collections import Filter
 from devmem.config import Attachment, MemoryOptions
+from devmem.manager.attachment_handle import AttachmentHandle, checked_hits
 from devmem.manager.fan_in import search_turns, turns_to_search
 from devmem.manager.operations import (
     OperationCounts,
@@ -28,7 +28,7 @@ from devmem.manager.operations import (
 from devmem.manager.recall_cache import RecallCache
 from devmem.manager.rescue import UnsavedWrites
 from devmem.manager.visibility import User, visible_to
-from devmem.model.items import MemoryContentSnapshot, MemoryItem
+from devmem.model.items import MemoryContentSnapshot, Scope
 from devmem.model.results import (
     Hit,
     MemoryRetrievalResult,
@@ -98,6 +98,17 @@ class MemoryManager:
         options = self._options
         return MergePolicy(token_budget=options.token_budget, language=options.language, dedupe=options.dedupe)
 
+    def attachment(self, name: str, scope: Scope | None = None) -> AttachmentHandle:
+        """Return a handle on one attached store that stays within a scope and does what the attachment allows.
+
+        Raises:
+            KeyError: the node is not attached to a store of this name.
+            ValueError: the scope's user is empty text, as an unset variable gives.
+        """
+        entry = {entry.name: entry for entry in self._attachments}[name]
+        lasts_one_run = name in self._run_only
+        return AttachmentHandle(entry, self._stores[name], scope or Scope(), clock=self._clock, one_run=lasts_one_run)
+
     def retrieve(
         self,
         *,
@@ -155,7 +166,7 @@ class MemoryManager:
                 where = replace(where, scope=replace(where.scope, run=run))
             threshold = attachment.similarity_threshold
             asked = replace(query, top_k=attachment.top_k, similarity_threshold=threshold, where=where)
-            return _checked(store.search(asked))
+            return checked_hits(store.search(asked))
 
         with self._timed("retrieve", attachment.name, stage) as counts:
             hits = search_turns(queries, attachment.top_k, search)
@@ -263,9 +274,7 @@ class MemoryManager:
 _ECHO: Final = WriteOutcome(
     status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
 )
-
 _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
-
 
 _KEPT: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
 
@@ -282,16 +291,6 @@ def _turns(text: str) -> list[str]:
 
 def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
     return snapshot and replace(snapshot, text=strip_recalled(snapshot.text))
-
-
-def _checked(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits if they can be merged and shown; raises `TypeError` otherwise."""
-    for hit in hits:
-        item: object = hit.item
-        score: object = hit.score
-        if not isinstance(item, MemoryItem) or not isinstance(score, Real):
-            raise TypeError(f"a hit needs a MemoryItem, and a number as its score: {hit!r}")
-    return [*hits]
 
 
 def _failure(store: str, operation: str, error: Exception) -> StoreFailure:

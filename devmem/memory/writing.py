@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from devmem.errors import NotStoredError, ScopeError
 from devmem.memory.boundary import checked_name
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import WriteStatus
 from devmem.stores import MemoryBase
-
-
-def store_items(store: MemoryBase, items: Sequence[MemoryItem]) -> list[str]:
-    """Store items and return the ids under which they are kept.
-
-    Raises:
-        NotStoredError: the store does not take some of them.
-        CollectionError: they cannot be written.
-    """
-    outcomes = store.add(items) if items else []
-    kept: list[str] = []
-    refused: list[str] = []
-    for item, outcome in zip(items, outcomes, strict=True):
-        if outcome.status is WriteStatus.SKIPPED:
-            refused.append(outcome.reason)
-        else:
-            kept.append(outcome.item_id or item.id)
-    if refused:
-        raise NotStoredError(refused, stored=kept)
-    return kept
 
 
 def replace_item(store: MemoryBase, item: MemoryItem) -> None:

@@ -1,0 +1,138 @@
+"""One attached store, used item by item within the scope of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from numbers import Real
+from typing import Literal
+
+from devmem.collections import Filter
+from devmem.config import Attachment
+from devmem.errors import AccessError, ScopeError
+from devmem.manager.visibility import visible_to
+from devmem.model.items import MemoryItem, Scope
+from devmem.model.results import Hit
+from devmem.stores import MemoryBase, MemoryQuery
+from devmem.stores.adding import store_items
+
+
+class AttachmentHandle:
+    """A store as one node may use it.
+
+    What it reads is its user's and its agent's, or bound to nobody, and is trusted as the attachment demands. What it
+    writes and deletes is its user's and its agent's alone; without a user that is what is bound to nobody.
+    """
+
+    def __init__(
+        self, attachment: Attachment, store: MemoryBase, scope: Scope, *, clock: Callable[[], float], one_run: bool
+    ) -> None:
+        """Make the handle; with `one_run` it reaches what has the scope's run alone, if that names one.
+
+        Raises:
+            ValueError: the scope's user is empty text.
+        """
+        self._attachment, self._store, self._clock = attachment, store, clock
+        self._scope = scope
+        run = scope.run if one_run else None
+        self._own = Filter(
+            scope=Scope(user=scope.user, agent=scope.agent, run=run), unbound=() if scope.user else ("user",)
+        )
+        self._run = run
+        within = Filter(scope=Scope(agent=scope.agent, run=run), or_unbound=True, min_trust=attachment.min_trust)
+        self._reach = visible_to(scope.user, within)
+
+    def search(self, query: str, limit: int | None = None) -> list[Hit]:
+        """Return what answers a query, best first; `limit` is the maximum number, None the attachment's `top_k`.
+
+        Raises:
+            AccessError: the attachment does not read.
+        """
+        self._require("read")
+        asked = MemoryQuery(
+            text=query,
+            top_k=self._attachment.top_k if limit is None else limit,
+            similarity_threshold=self._attachment.similarity_threshold,
+            where=self._reach,
+        )
+        return [hit for hit in checked_hits(self._store.search(asked)) if self._sees(hit.item)]
+
+    def get(self, *ids: str) -> list[MemoryItem]:
+        """Return the items within reach that have one of the ids.
+
+        Raises:
+            AccessError: the attachment does not read.
+        """
+        self._require("read")
+        return [item for item in self._store.get(ids) if self._sees(item)]
+
+    def recent(self, limit: int = 10) -> list[MemoryItem]:
+        """Return the items within reach that were stored last, newest first.
+
+        Raises:
+            AccessError: the attachment does not read.
+        """
+        self._require("read")
+        return [item for item in self._store.recent(limit, self._reach) if self._sees(item)]
+
+    def add(self, *items: MemoryItem) -> list[str]:
+        """Store items and return their ids; what an item's scope leaves open is filled in from the handle's.
+
+        Raises:
+            AccessError: the attachment does not write.
+            ScopeError: an item belongs to somebody else, or its id is taken outside of the scope.
+            NotStoredError: the store does not take some of them.
+        """
+        self._require("write")
+        owned = [replace(item, scope=self._settled(item.scope)) for item in items]
+        for taken in self._store.get([item.id for item in owned]):
+            if not self._owns(taken):
+                raise ScopeError(f"the id {taken.id!r} is taken in another scope")
+        return store_items(self._store, owned)
+
+    def delete(self, *ids: str) -> int:
+        """Delete the items of these ids that the scope owns, and return their number.
+
+        Raises:
+            AccessError: the attachment does not write.
+        """
+        self._require("write")
+        owned = [item.id for item in self._store.get(ids) if self._owns(item)]
+        return self._store.delete(ids=owned, where=self._own) if owned else 0
+
+    def _require(self, access: Literal["read", "write"]) -> None:
+        if not (self._attachment.read if access == "read" else self._attachment.write):
+            raise AccessError(self._attachment.name, access)
+
+    def _sees(self, item: MemoryItem) -> bool:
+        return self._run in (None, item.scope.run) and self._reach.admits(item, self._clock())
+
+    def _owns(self, item: MemoryItem) -> bool:
+        bound = any(getattr(item.scope, part) is not None for part in self._own.unbound)
+        return not bound and self._own.scope.admits(item.scope)
+
+    def _settled(self, scope: Scope) -> Scope:
+        """Return the scope of an item to add."""
+        if self._scope.user is None and scope.user is not None:
+            raise ScopeError(f"this attachment writes what is bound to nobody; an item is bound to user {scope.user!r}")
+        parts: dict[str, str | None] = {}
+        for name in (part.name for part in fields(Scope)):
+            own, asked = getattr(self._scope, name), getattr(scope, name)
+            if own is not None and asked not in (None, own):
+                raise ScopeError(f"this attachment writes for {name} {own!r}; an item is bound to {asked!r}")
+            parts[name] = asked if own is None else own
+        return Scope(**parts)
+
+
+def checked_hits(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits if they can be merged and shown.
+
+    Raises:
+        TypeError: one is not a hit.
+    """
+    for hit in hits:
+        item: object = hit.item
+        score: object = hit.score
+        if not isinstance(item, MemoryItem) or not isinstance(score, Real):
+            raise TypeError(f"a hit needs a MemoryItem, and a number as its score: {hit!r}")
+    return [*hits]
