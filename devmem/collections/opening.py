@@ -19,6 +19,7 @@ from devmem.collections.protocol import Collection, Durability
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity
 from devmem.errors import CollectionError
+from devmem.text.display import without_credentials
 
 ENTRY_POINT_GROUP: Final = "devmem.collections"
 MEMORY: Final = ":memory:"
@@ -84,7 +85,8 @@ def open_collection(
         discover: returns the entry points to look at; None takes those of the installed packages.
 
     Raises:
-        CollectionError: no package opens the scheme, or the collection cannot be opened.
+        CollectionError: no package opens the scheme, or the collection cannot be opened; user and password of a URL are
+            masked in it.
     """
     place = MEMORY if location is None else location
     options = CollectionOptions(
@@ -95,7 +97,12 @@ def open_collection(
         clock=clock,
         busy_timeout=busy_timeout,
     )
-    return _opener(place, discover or _installed)(place, options)
+    try:
+        return _opener(place, discover or _installed)(place, options)
+    except CollectionError as error:
+        error.location = without_credentials(error.location)
+        error.args = tuple(without_credentials(str(each)) for each in error.args)
+        raise
 
 
 def _scheme_of(location: str) -> str:

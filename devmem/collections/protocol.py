@@ -12,6 +12,7 @@ from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.search.query import Filter, SearchQuery
+from devmem.text.display import without_credentials
 
 Durability: TypeAlias = Literal["full", "normal"]
 """`full` survives power loss; `normal` may lose the last writes then, but never when only the process ends."""
@@ -31,6 +32,7 @@ class CollectionInfo:
     """Location, size and embedding model of a collection."""
 
     location: str
+    """User and password of a URL are masked."""
     items: int
     waiting: int
     """Items whose embedding is still to be made."""
@@ -41,6 +43,9 @@ class CollectionInfo:
     dimension: int | None
     damaged: int = 0
     """Rows that were found damaged since the collection was opened, and are left out."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "location", without_credentials(self.location))
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from devmem.collections import CollectionOptions, JsonCollection, SqliteCollection, open_collection
+from devmem.collections import CollectionInfo, CollectionOptions, JsonCollection, SqliteCollection, open_collection
 from devmem.collections.opening import ENTRY_POINT_GROUP
 from devmem.embedding import ModelIdentity
 from devmem.errors import CollectionError
@@ -80,3 +80,35 @@ def test_an_opener_that_cannot_be_imported_names_its_package(tmp_path: Path) -> 
     points = points_in(cloud(tmp_path, "cloud-dist", "no_such_module", None), group=ENTRY_POINT_GROUP)
     with pytest.raises(CollectionError, match=r"of 'cloud' of cloud-dist 1\.0 cannot be loaded: ModuleNotFoundError"):
         open_collection("cloud://host", discover=lambda: points)
+
+
+REFUSING = """
+from devmem.errors import CollectionError
+
+def open_cloud(location, options):
+    raise CollectionError(location, f"no answer from {location}")
+"""
+
+
+@pytest.mark.parametrize("url", ["postgresql://ann:hunter2@host/db", "sqlit://ann:hunter2@host/db"])
+def test_a_password_is_not_in_the_error_of_an_unknown_scheme(url: str) -> None:
+    with pytest.raises(CollectionError) as caught:
+        open_collection(url)
+    assert "://***@host/db" in caught.value.location
+    assert not [text for text in (str(caught.value), repr(caught.value), caught.value.location) if "hunter2" in text]
+
+
+def test_a_password_is_not_in_the_error_of_a_stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = cloud(tmp_path, "refusing-dist", "refusing_opener", REFUSING)
+    monkeypatch.syspath_prepend(folder)
+    with pytest.raises(CollectionError, match="no answer from") as caught:
+        open_collection("cloud://ann:hunter2@host/x", discover=lambda: points_in(folder, group=ENTRY_POINT_GROUP))
+    assert "hunter2" not in str(caught.value) + repr(caught.value) + caught.value.location
+
+
+def test_a_password_is_not_in_what_a_collection_reports() -> None:
+    info = CollectionInfo(
+        location="cloud://ann:hunter2@host/x", items=0, waiting=0, size_bytes=0, embedding=None, dimension=None
+    )
+    assert info.location == "cloud://***@host/x"
+    assert "hunter2" not in repr(info)
