@@ -70,6 +70,25 @@ def test_a_full_disk(small_disk: Path, notes: Notes, embedder: HashEmbedder, kin
     assert not list(small_disk.glob("*.part"))
 
 
+@pytest.mark.parametrize("kind", [SqliteCollection, JsonCollection])
+def test_a_deletion_on_a_full_disk_works_or_says_why(
+    small_disk: Path, notes: Notes, embedder: HashEmbedder, kind: Any
+) -> None:
+    path = small_disk / ("store.json" if kind is JsonCollection else "store.db")
+    collection = kind(path, model=embedder.identity)
+    stored, _ = fill_up(collection, notes)
+    refused: list[str] = []
+    for name in stored[:20]:
+        try:
+            assert collection.delete(ids=[name]) == 1
+            stored.remove(name)
+        except CollectionUnwritableError as error:
+            refused.append(str(error))
+    assert all(str(path) in each and ("full" in each or "No space" in each) for each in refused)
+    assert [item.id for item in collection.scan()] == stored
+    collection.close()
+
+
 def test_an_attachment_that_does_not_fit(small_disk: Path) -> None:
     """Neither the item nor half of its attachment stays behind."""
     uri = "data:image/png;base64," + "AAAA" * FULL
