@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 
+from devmem.collections.transactions import write_transaction
 from devmem.errors import CollectionClosedError, OutboxError, OutboxFullError
 from devmem.text.atomic_write import create_empty
 
@@ -83,12 +84,11 @@ class Outbox(Generic[T]):
         rows = [(key, self._dump(value)) for key, value in values.items()]
 
         def insert(db: sqlite3.Connection) -> None:
-            with _transaction(db):
-                db.executemany("INSERT OR IGNORE INTO writes (key, body) VALUES (?, ?)", rows)
-                if db.execute("SELECT count(*) FROM writes").fetchone()[0] > self._limit:
-                    raise OutboxFullError(self.place, self._limit)
+            db.executemany("INSERT OR IGNORE INTO writes (key, body) VALUES (?, ?)", rows)
+            if db.execute("SELECT count(*) FROM writes").fetchone()[0] > self._limit:
+                raise OutboxFullError(self.place, self._limit)
 
-        self._run(insert)
+        self._run(lambda db: write_transaction(db, lambda: insert(db)))
 
     def waiting(self) -> int:
         """Count the writes that are still to be sent."""
@@ -167,8 +167,7 @@ class Outbox(Generic[T]):
 
     def _change(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> int:
         def change(db: sqlite3.Connection) -> int:
-            with _transaction(db):
-                return db.executemany(statement, rows).rowcount
+            return write_transaction(db, lambda: db.executemany(statement, rows).rowcount)
 
         return max(self._run(change), 0)
 
@@ -259,16 +258,3 @@ def outbox_bodies(file: Path) -> list[str]:
             return [body for (body,) in db.execute("SELECT body FROM writes ORDER BY number")]
     except sqlite3.Error as error:
         raise OutboxError(file, f"it cannot be read as an outbox: {error}") from error
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Commit everything or nothing."""
-    try:
-        db.execute("BEGIN IMMEDIATE")
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeVar
 
+from devmem.collections import write_transaction
 from devmem.text.atomic_write import create_empty
 from devmem_stores.brain.errors import CacheUnavailableError
 
@@ -263,11 +264,5 @@ class StatesInFile:
 
 
 def _run_each(db: sqlite3.Connection, statement: str, deletions: Sequence[Deletion]) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        db.executemany(statement, [(deletion.key, deletion.item) for deletion in deletions])
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
+    rows = [(deletion.key, deletion.item) for deletion in deletions]
+    write_transaction(db, lambda: db.executemany(statement, rows))

@@ -13,6 +13,7 @@ from typing import Final
 
 from devmem import load_workflow
 from devmem.embedding import open_embedder
+from devmem.errors import EmbeddingMismatchError
 from devmem.runtime import make_store
 from devmem.stores import CollectionMemory, MemoryQuery
 from tools.torture.judge import check_items
@@ -118,15 +119,21 @@ def _write_through(folder: Path, server: type[_Server], url: str, way: str, resu
     folder.mkdir()
     (folder / "workflow.yaml").write_text(_WORKFLOW.format(url=url), encoding="utf-8")
     server.behaviour = "good"
-    acknowledged = {f"w{number}x5" for number in range(4)}
+    acknowledged: set[str] = set()
     store = make_store(load_workflow(folder / "workflow.yaml"), "tortured", embedders=open_embedder)
     try:
         assert isinstance(store, CollectionMemory)
         store.load()
-        for number, token in enumerate(sorted(acknowledged)):
+        for number in range(4):
+            token = f"w{number}x5"
             server.behaviour = way if number else "good"
             started = time.monotonic()
-            store.update(payload(token))
+            try:
+                store.update(payload(token))
+            except EmbeddingMismatchError:
+                # Vectors of another length are another model's: a refusal is right, and nothing is acknowledged.
+                continue
+            acknowledged.add(token)
             if (took := time.monotonic() - started) > _LONGEST:
                 result.fail("unrecovered", f"{way}: a write took {took:.0f} s")
             if not store.search(MemoryQuery(text=token, top_k=1)):
