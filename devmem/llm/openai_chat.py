@@ -95,6 +95,8 @@ class OpenAIChat:
         params = cast("dict[str, Any]", dict(request.params))
         if params.get("stream"):
             raise ChatModelError(f"chat model {self._model!r}: `params` sets `stream`, but an answer is taken whole")
+        if given := sorted({"model", "messages"} & params.keys()):
+            raise ChatModelError(f"chat model {self._model!r}: `params` sets `{given[0]}`, which the node sets already")
         named = [chat_message(message, attachments=False) for message in request.messages]
         whole = [chat_message(message) for message in request.messages] if self._takes_attachments else named
         try:
