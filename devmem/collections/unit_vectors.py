@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.embedding import PassageEmbeddings
 from devmem.model.items import Vector
 
+_LOG: Final = logging.getLogger(__name__)
 _UNIT_ERROR: Final = 1e-5
 """Deviation from length 1 that rounding explains; such vectors stay as they are, bit for bit."""
 _DAMAGED: Final = 1e-2
@@ -22,6 +26,17 @@ def unit_vectors(vectors: Vector) -> Vector | None:
         return None
     scale = np.where(np.abs(lengths - 1) < _UNIT_ERROR, 1.0, lengths)
     return vectors if np.all(scale == 1.0) else (vectors / scale[:, None]).astype(np.float32)
+
+
+def usable_embeddings(item_id: str, embeddings: PassageEmbeddings | None) -> PassageEmbeddings | None:
+    """Return embeddings of unit length; None, for the item to wait for others, where a vector has no direction."""
+    if embeddings is None:
+        return None
+    vectors = unit_vectors(embeddings.vectors)
+    if vectors is None:
+        _LOG.warning("item %r: its embedding is zero or not finite; it waits for another one.", item_id)
+        return None
+    return embeddings if vectors is embeddings.vectors else replace(embeddings, vectors=vectors)
 
 
 def are_unit(vectors: Vector) -> NDArray[np.bool_]:

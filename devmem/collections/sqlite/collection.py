@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.following import Moment
+from devmem.collections.model_check import check_length, check_name
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import CollectionInfo, Durability, Unique
+from devmem.collections.searching import SearchingCollection
 from devmem.collections.sqlite import database, model_check, rows, writes
 from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
 from devmem.collections.sqlite.database import MEMORY
-from devmem.collections.sqlite.follower import Moment, SqliteFollower
+from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.info import read_info
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.ownership import claim_file
@@ -33,7 +36,7 @@ from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.indexes.locking import locked
 from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem, Vector
-from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
+from devmem.model.results import WriteOutcome
 from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import Filter, SearchQuery
 
@@ -42,7 +45,7 @@ T = TypeVar("T")
 _AT_ONCE: Final = 500
 
 
-class SqliteCollection:
+class SqliteCollection(SearchingCollection):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Threads read side by side, each with a connection of its own, so a search waits for no other one and for no write.
@@ -168,38 +171,6 @@ class SqliteCollection:
 
         return self._write(add)
 
-    def find(self, query: SearchQuery) -> SearchReport:
-        """Return the best items, best first, and how they were found."""
-        if not _ranks(query):
-            return SearchReport()
-        report = self._search(query, lambda pipeline: pipeline.run())
-        return replace(
-            report,
-            hits=self._shown(report.hits, query),
-            cut=tuple(each for each in report.cut if each.item_id != rows.MISSING.id),
-        )
-
-    def search(self, query: SearchQuery) -> list[Hit]:
-        """Return the hits of `find` alone."""
-        return list(self.find(query).hits)
-
-    def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
-        """Return the conversations that the query is about, best first, each with its best items."""
-        if hits_each < 1 or not _ranks(query):
-            return []
-        groups = self._search(query, lambda pipeline: pipeline.conversations(hits_each))
-        shown = (replace(group, hits=self._shown(group.hits, query)) for group in groups)
-        return [group for group in shown if group.hits]
-
-    def _shown(self, hits: Sequence[Hit], query: SearchQuery) -> tuple[Hit, ...]:
-        """Return the hits with the paths of their attachments, without damaged rows.
-
-        Where a column is damaged, the item itself does not match the filter.
-        """
-        now = self._clock()
-        intact = (hit for hit in hits if hit.item is not rows.MISSING and query.where.admits(hit.item, now))
-        return tuple(replace(hit, item=self._resolved(hit.item)) for hit in intact)
-
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
         """Bring the indexes up to date and run a search on them."""
 
@@ -214,9 +185,15 @@ class SqliteCollection:
         return self._read_shared(search)
 
     def _check_query(self, vector: Vector, moment: Moment) -> None:
-        model_check.check_name(self.location, made=moment.model, given=self._model)
+        check_name(self.location, made=moment.model, given=self._model)
         if moment.indexes.vectors is not None:
-            model_check.check_length(self.location, made=moment.indexes.vectors.dimension, given=len(vector))
+            check_length(self.location, made=moment.indexes.vectors.dimension, given=len(vector))
+
+    def _now(self) -> float:
+        return self._clock()
+
+    def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        return [self._resolved(item) for item in items]
 
     def _resolved(self, item: MemoryItem) -> MemoryItem:
         """Return the item with the paths of its attachments."""
@@ -331,8 +308,3 @@ class SqliteCollection:
             # Also when an earlier call was interrupted; closing a closed connection does nothing.
             self._readers.close()
             self._writer.close()
-
-
-def _ranks(query: SearchQuery) -> bool:
-    """Whether a query has anything to rank by."""
-    return query.limit > 0 and (query.vector is not None or bool(query.text.strip()))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +17,14 @@ from uuid import uuid4
 
 import numpy as np
 
+from devmem.collections.following import Follower
 from devmem.collections.sqlite.database import read_meta, set_meta
 from devmem.collections.sqlite.integrity import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM, DamagedRows
 from devmem.collections.transactions import write_transaction
 from devmem.collections.unit_vectors import are_unit
 from devmem.config import IndexConfig
 from devmem.indexes.doc_values import DocEntry
-from devmem.indexes.index_set import IndexReader, IndexSet, load_indexes
+from devmem.indexes.index_set import IndexSet, load_indexes
 from devmem.indexes.locking import locked
 from devmem.indexes.postings import EncodedTerms
 from devmem.indexes.row_column import Rows
@@ -53,15 +53,6 @@ _VECTORS: Final = f"SELECT {VECTOR_CHECKSUM} = checksum, passage, vector FROM ve
 Meta = Mapping[str, str | int | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """One moment of the database."""
-
-    indexes: IndexReader
-    model: str | int | None
-    """Name of the model that made the embeddings."""
-
-
 @dataclass(slots=True)
 class _Watermarks:
     """How far the indexes have come; what is beyond is applied next."""
@@ -71,8 +62,8 @@ class _Watermarks:
     change: int = 0
 
 
-class SqliteFollower:
-    """Keeps an `IndexSet` up to date with a database. Thread-safe."""
+class SqliteFollower(Follower[sqlite3.Connection]):
+    """Keeps an `IndexSet` up to date with a SQLite database. Thread-safe."""
 
     def __init__(self, snapshot_path: Path | None, config: IndexConfig | None, damaged: DamagedRows) -> None:
         """Start empty.
@@ -82,60 +73,33 @@ class SqliteFollower:
             config: how vectors are searched; None takes the defaults.
             damaged: records the rows that are left out.
         """
+        super().__init__(config)
         self._damaged = damaged
         self._left_out: set[int] = set()
         """Passages of damaged items."""
-        self._lock = threading.Lock()
-        self._snapshot_path, self._config = snapshot_path, config
-        self.indexes = IndexSet(config)
-        """Only to be changed or read while no other thread follows."""
+        self._snapshot_path = snapshot_path
         self._applied = _Watermarks()
-        self._generation: int | None = None
-        """None as long as the indexes are not those of the database."""
-        self._moment: tuple[object, Moment] | None = None
-        """Version of the database, and the moment that it stands for."""
+        self._generation = 0
+        self._version: object = None
+        """Version of the database that the moment stands for."""
         self._in_snapshot = 0
         self._approximate_in_snapshot = False
 
-    def follow(self, connection: sqlite3.Connection, now: float) -> Moment:
-        """Bring the indexes up to date with the connection's read transaction, and return them as of that moment.
-
-        This has to be the first statement of the transaction: it fixes the moment that the transaction reads while no
-        other thread can bring the indexes further.
-
-        Args:
-            connection: in a transaction.
-            now: items that expired until then are not in the indexes; seconds since the epoch.
-        """
-        return locked(self._lock, lambda: self._follow(connection, now))
-
-    def _follow(self, connection: sqlite3.Connection, now: float) -> Moment:
+    def _poll(self, connection: sqlite3.Connection) -> bool:
         version = connection.execute(_VERSION).fetchone()
-        if self._moment is None or self._moment[0] != version or now < self.indexes.expired_until:
-            self._moment = None
-            meta = read_meta(connection)
-            model = meta.get("model")
-        else:
-            meta, model = None, self._moment[1].model
-        try:
-            if meta is not None:
-                self._apply(connection, meta, now)
-            self.indexes.expire(now)
-        except BaseException:
-            # What was applied in part would be applied twice: the next call starts again.
-            self._generation = self._moment = None
-            raise
-        self._moment = (version, Moment(indexes=self.indexes.reader(), model=model))
-        return self._moment[1]
+        changed, self._version = bool(version != self._version), version
+        return changed
 
-    def _apply(self, connection: sqlite3.Connection, meta: Meta, now: float) -> None:
+    def _catch_up(self, connection: sqlite3.Connection, now: float) -> str | None:
+        meta = read_meta(connection)
         generation, floor = int(meta["generation"] or 0), int(meta["changes_floor"] or 0)
-        went_back = now < self.indexes.expired_until
-        if generation != self._generation or self._applied.change < floor or went_back:
+        if self._moment is None or generation != self._generation or self._applied.change < floor:
             self._start_again(connection, meta, generation, floor, now)
         self._apply_items(connection)
         self._apply_passages(connection)
         self._apply_changes(connection)
+        model = meta.get("model")
+        return None if model is None else str(model)
 
     def _start_again(self, connection: sqlite3.Connection, meta: Meta, generation: int, floor: int, now: float) -> None:
         """Start with the snapshot where it can be followed, and with nothing otherwise."""
@@ -232,7 +196,7 @@ class SqliteFollower:
         applied = {name: getattr(self._applied, name) for name in _Watermarks.__slots__}
         state = SnapshotState(
             token=token,
-            watermarks={"generation": self._generation or 0, **applied},
+            watermarks={"generation": self._generation, **applied},
             expired_until=self.indexes.expired_until,
         )
         if save_snapshot(self._snapshot_path, self.indexes.parts(), state):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
+from devmem.collections.model_check import check_length, check_name
 from devmem.collections.sqlite import database
 from devmem.embedding import PassageEmbeddings
-from devmem.errors import EmbeddingMismatchError
 
 
 def check_embeddings(
@@ -35,20 +35,3 @@ def check_embeddings(
         database.set_meta(connection, "dimension", recorded)
     for length in lengths:
         check_length(location, made=int(recorded), given=length)
-
-
-def check_name(location: str, *, made: str | int | None, given: str | None) -> None:
-    """Refuse another model than the one that is recorded now.
-
-    While a collection is open another process may have embedded it with another model.
-    """
-    if made is not None and given is not None and made != given:
-        raise EmbeddingMismatchError(location, recorded=str(made), wanted=given)
-
-
-def check_length(location: str, *, made: int, given: int) -> None:
-    """Refuse an embedding of another length than those in the collection."""
-    if given != made:
-        raise EmbeddingMismatchError(
-            location, recorded=f"a model of {made} dimensions", wanted=f"one of {given} dimensions"
-        )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
+from devmem.collections.model_check import check_model, check_store_type
 from devmem.collections.sqlite import database
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.writes import refresh_terms
 from devmem.collections.transactions import write_transaction
 from devmem.embedding import ModelIdentity
-from devmem.errors import CollectionInUseError, EmbeddingMismatchError
 from devmem.text.analysis import ANALYSIS_VERSION
 
 
@@ -31,10 +31,7 @@ def claim_file(
     """
     meta = database.read_meta(connection)
     owner = meta["store_type"]
-    if store_type and owner and owner != store_type:
-        raise CollectionInUseError(
-            location, f"holds the items of a {owner!r} store; give the {store_type!r} store another path."
-        )
+    check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
     if _is_recorded(meta, model, store_type):
         # Opening takes no write lock then: it does not wait for another process.
         return _claim_model(connection, location, model)
@@ -68,10 +65,5 @@ def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIden
         database.set_meta(connection, "dimension", model.dimension)
         return True
     dimension = meta.get("dimension")
-    if recorded != model.name or (model.dimension and dimension and model.dimension != dimension):
-        raise EmbeddingMismatchError(
-            location,
-            recorded=f"{recorded} ({dimension or 'unknown'} dimensions)",
-            wanted=f"{model.name} ({model.dimension or 'unknown'} dimensions)",
-        )
+    check_model(location, model, recorded=str(recorded), dimension=None if dimension is None else int(dimension))
     return True

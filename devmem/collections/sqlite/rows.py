@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -10,20 +9,18 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from devmem.collections.item_columns import COLUMNS, item_columns, vector_bytes, vector_from
 from devmem.collections.prepared import PreparedItem
+from devmem.collections.searching import MISSING
 from devmem.collections.sqlite.integrity import CODES_CHECKSUM, VECTOR_CHECKSUM, DamagedRows, checksum, is_intact
 from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
 from devmem.indexes.postings import EncodedTerms
-from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
+from devmem.model.items import MemoryItem, Scope, dump_item_json, load_item_json
 from devmem.search.query import Filter, comparable_number
-from devmem.text.cues import cues_of
 from devmem.text.utf8 import encodable
 
-_COLUMNS: Final = (
-    "row, id, content_hash, created_at, event_time, expires_at, trust, importance, agent, user, session, conversation, "
-    "trace, run, source_kind, source_name, speaker, cues, length, waiting, body, body_checksum, columns_checksum"
-)
+_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"
 _INSERT_ITEM: Final = f"INSERT INTO items({_COLUMNS}) VALUES ({', '.join('?' * 23)})"
 _INSERT_PASSAGE: Final = (
     "INSERT INTO passages(row, term_hashes, term_counts, term_length, checksum) VALUES (?, ?, ?, ?, ?)"
@@ -33,10 +30,6 @@ SELECT_WHOLE: Final = (
     "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
 )
 """Selects the arguments of `item_from_row`."""
-MISSING: Final = MemoryItem(id="", content_summary="", created_at=0.0)
-"""Stands for a row that is damaged or not there, while a search ranks it."""
-
-
 Selected: TypeAlias = tuple[int, MemoryItem | None]
 """A row number and its item; None for one that is damaged or does not match."""
 
@@ -65,56 +58,11 @@ def insert_item(
     """
     item = prepared.item
     stored = dump_item_json(body or item)
-    columns = _columns(prepared)
+    columns = item_columns(prepared, sql_text)
     sums = checksum(stored), checksum(*columns)
     values = (row, *columns, int(waiting), stored.decode(), *sums)
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
     return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
-
-
-def _columns(prepared: PreparedItem) -> tuple[str | float | int | None, ...]:
-    """Return the columns that searches and filters read, as SQLite returns them."""
-    item = prepared.item
-    scope = item.scope
-    return (
-        sql_text(item.id),
-        item.content_hash,
-        float(item.created_at),
-        None if item.event_time is None else float(item.event_time),
-        None if item.expires_at is None else float(item.expires_at),
-        float(item.trust),
-        _importance(item),
-        sql_text(scope.agent),
-        sql_text(scope.user),
-        sql_text(scope.session),
-        sql_text(scope.conversation),
-        sql_text(scope.trace),
-        sql_text(scope.run),
-        item.provenance.kind.value,
-        sql_text(item.provenance.name),
-        _speaker(item),
-        int(cues_of(item.content_summary)),
-        prepared.length(),
-    )
-
-
-def check_item(item: MemoryItem) -> None:
-    """Refuse an item whose fields do not fit their columns; `dump_item_json` refuses what has no JSON form.
-
-    Raises:
-        ValueError: it names the item and the field.
-    """
-    named = {"id": item.id, **{part.name: getattr(item.scope, part.name) for part in fields(Scope)}}
-    for name, value in named.items():
-        if value is not None and not isinstance(value, str):
-            raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {value!r}, not a string")
-    for name in ("created_at", "event_time", "expires_at", "trust"):
-        if _is_not_finite(value := getattr(item, name)):
-            raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {value}")
-
-
-def _is_not_finite(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _insert_passage(connection: sqlite3.Connection, row: int, terms: EncodedTerms) -> int:
@@ -169,32 +117,9 @@ def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbe
     )
 
 
-def _speaker(item: MemoryItem) -> str | None:
-    found = item.metadata.get("speaker")
-    return sql_text(found) if isinstance(found, str) and found else None
-
-
 def sql_text(text: str | None) -> str | None:
     """Return a text as its column holds it; different texts have different columns."""
     return None if text is None else encodable(text)
-
-
-def _importance(item: MemoryItem) -> float | None:
-    found = item.metadata.get("importance")
-    if isinstance(found, bool) or not isinstance(found, int | float) or _is_not_finite(found):
-        return None
-    # An integer may be too large for a float.
-    return float(min(max(found, 0), 1))
-
-
-def vector_bytes(vector: Vector) -> bytes:
-    """Return a vector as the database stores it: float32, little-endian."""
-    return np.asarray(vector, dtype="<f4").tobytes()
-
-
-def vector_from(raw: bytes) -> Vector:
-    """Return the vector of stored bytes."""
-    return np.frombuffer(raw, dtype="<f4").astype(np.float32)
 
 
 def item_from_row(

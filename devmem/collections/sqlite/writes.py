@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.item_columns import check_item
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.collections.sqlite import database, rows
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.transactions import write_transaction
-from devmem.collections.unit_vectors import unit_vectors
+from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
@@ -61,7 +61,7 @@ class ItemWriter:
     def add(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
         """Store an item, unless it is stored already."""
         item = prepared.item
-        rows.check_item(item)
+        check_item(item)
         older = self._connection.execute(
             "SELECT row, content_hash FROM items WHERE id = ?", (rows.sql_text(item.id),)
         ).fetchone()
@@ -85,7 +85,7 @@ class ItemWriter:
         item = prepared.item
         body = self._attachments.externalize(item) if self._attachments else item
         # Without a model the item is marked too: one may be added to the workflow later.
-        embeddings = _usable(item.id, prepared.embeddings)
+        embeddings = usable_embeddings(item.id, prepared.embeddings)
         without_vector = embeddings is None and bool(item.content_summary.strip())
         passages = rows.insert_item(self._connection, prepared, waiting=without_vector, body=body)
         if embeddings is not None:
@@ -99,17 +99,6 @@ class ItemWriter:
             (item.content_hash, rows.sql_text(item.scope.agent), rows.sql_text(item.scope.user)),
         ).fetchone()
         return found[0] if found else None
-
-
-def _usable(item_id: str, embeddings: PassageEmbeddings | None) -> PassageEmbeddings | None:
-    """Return embeddings of unit length; None, for the item to wait for others, where a vector has no direction."""
-    if embeddings is None:
-        return None
-    vectors = unit_vectors(embeddings.vectors)
-    if vectors is None:
-        _LOG.warning("item %r: its embedding is zero or not finite; it waits for another one.", item_id)
-        return None
-    return embeddings if vectors is embeddings.vectors else replace(embeddings, vectors=vectors)
 
 
 def commit(connection: sqlite3.Connection, attachments: AttachmentFiles | None, operation: Callable[[], T]) -> T:
@@ -222,7 +211,7 @@ def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, Pass
         found = connection.execute(
             "SELECT row, content_hash FROM items WHERE id = ? AND waiting", (rows.sql_text(item_id),)
         ).fetchone()
-        usable = _usable(item_id, encoding)
+        usable = usable_embeddings(item_id, encoding)
         if found is None or usable is None or not usable.is_of(found[1]):
             continue
         row = found[:1]
