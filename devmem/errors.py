@@ -20,6 +20,7 @@
     │       └── OutboxFullError
     ├── AccessError                  an attachment does not allow what it was asked for
     ├── ScopeError                   a handle was asked for what is outside of its scope
+    ├── FilterError                  a filter that means nothing, or would mean everything where that is refused
     ├── ItemNotFoundError
     ├── NotStoredError
     ├── EmbeddingError
@@ -224,6 +225,15 @@ class AccessError(DevmemError, PermissionError):
 
 class ScopeError(DevmemError, ValueError):
     """A scoped handle of a memory was asked for something outside of its scope; nothing was read or written."""
+
+
+class FilterError(DevmemError, ValueError):
+    """A filter has a value that means nothing, or would select everything where that is refused; nothing was done."""
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        """The field of the filter, as `scope.user` or `metadata['room']`."""
+        super().__init__(f"filter: {field}: {message}" if field else f"filter: {message}")
 
 
 class ItemNotFoundError(DevmemError, LookupError):

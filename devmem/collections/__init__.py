@@ -13,7 +13,19 @@ if TYPE_CHECKING:
     from devmem.collections.transactions import read_transaction, write_transaction
     from devmem.indexes.passages import passages_of
     from devmem.ranking import Ranking, Weights
-    from devmem.search.query import Filter, SearchQuery
+    from devmem.search.conditions import (
+        Condition,
+        Operator,
+        above,
+        at_least,
+        at_most,
+        below,
+        differs_from,
+        one_of,
+        starts_with,
+    )
+    from devmem.search.filters import Filter
+    from devmem.search.query import SearchQuery
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
 
@@ -22,17 +34,26 @@ __all__ = [
     "CollectionInfo",
     "CollectionOpener",
     "CollectionOptions",
+    "Condition",
     "Durability",
     "Filter",
     "JsonCollection",
+    "Operator",
     "PreparedItem",
     "Ranking",
     "SearchQuery",
     "SqliteCollection",
     "Unique",
     "Weights",
+    "above",
+    "at_least",
+    "at_most",
+    "below",
+    "differs_from",
+    "one_of",
     "open_collection",
     "passages_of",
     "read_transaction",
+    "starts_with",
     "write_transaction",
 ]

@@ -11,7 +11,8 @@ from devmem.collections.prepared import PreparedItem
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.filters import Filter
+from devmem.search.query import SearchQuery
 from devmem.text.display import without_credentials
 
 Durability: TypeAlias = Literal["full", "normal"]

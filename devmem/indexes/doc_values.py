@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Self
@@ -196,6 +196,13 @@ class DocValues:
         """Return for each position whether a string column has a value; None stands for no string."""
         code = NO_STRING if value is None else self._strings.find(value)
         return np.asarray(self.column(name) == code)
+
+    def matching(self, name: str, admits: Callable[[str | None], bool]) -> Mask:
+        """Return for each position whether the value of a string column is admitted; each value is looked at once."""
+        column = self.column(name)
+        codes = np.unique(column)
+        admitted = [admits(value) for value in self._strings.decode(codes)]
+        return np.isin(column, codes[np.array(admitted, dtype=np.bool_)])
 
     def speakers(self, positions: Positions) -> list[str | None]:
         """Return the speaker of each item at some positions."""

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from devmem.collections import Filter
+from devmem.collections import Condition, Filter
 from devmem.memory.times import When, seconds_of
 
-Values: TypeAlias = Mapping[str, str | int | float | bool]
-"""Top-level metadata keys with the values that records must have."""
+Values: TypeAlias = Mapping[str, str | int | float | bool | Condition]
+"""Top-level metadata keys with the values, or conditions such as `devmem.collections.at_least(3)`, that records must
+have."""
 
 
 def make_filter(

@@ -9,7 +9,8 @@ import numpy as np
 
 from devmem.indexes.doc_values import DocValues
 from devmem.indexes.row_column import Mask, Rows
-from devmem.search.query import SCOPE_PARTS, Filter
+from devmem.search.conditions import Condition
+from devmem.search.filters import SCOPE_PARTS, Filter
 from devmem.search.source import SearchSource
 
 
@@ -33,17 +34,12 @@ def apply_filter(source: SearchSource, where: Filter, period: tuple[float, float
         where: the filter.
         period: restricts the items to those of a time, from and until, in seconds since the epoch; None does not.
     """
-    doc_values = source.indexes.doc_values
-    in_scope = _all_of(_scope_masks(doc_values, where))
-    rest = _all_of(_other_masks(doc_values, where, period))
-    if in_scope is None and rest is None and not where.metadata:
+    if period is None and where.everything():
         return FilterMatches()
-    scope = doc_values.live if in_scope is None else in_scope & doc_values.live
-    admitted = scope if rest is None else scope & rest
-    if where.metadata:
-        rows = source.rows_with_metadata(where.metadata, doc_values.rows(np.flatnonzero(admitted)))
-        admitted = np.zeros(len(admitted), dtype=np.bool_)
-        admitted[doc_values.positions(rows)] = True
+    doc_values = source.indexes.doc_values
+    scope = _all_of(doc_values.live, _scope_masks(doc_values, where))
+    narrowed = scope if period is None else _all_of(scope, _time_masks(doc_values, *period))
+    admitted = _without_scope(source, where, narrowed)
     return FilterMatches(
         positions=admitted,
         passages=source.indexes.passage_map.all_passages_of(doc_values.rows(np.flatnonzero(admitted))),
@@ -51,11 +47,25 @@ def apply_filter(source: SearchSource, where: Filter, period: tuple[float, float
     )
 
 
-def _all_of(masks: Iterator[Mask]) -> Mask | None:
-    found = next(masks, None)
-    for mask in masks:
-        found = mask if found is None else found & mask
-    return found
+def _without_scope(source: SearchSource, where: Filter, among: Mask) -> Mask:
+    """Return which of some positions match all but the scope of a filter."""
+    doc_values = source.indexes.doc_values
+    admitted = _all_of(among, _other_masks(doc_values, where))
+    if where.metadata:
+        rows = source.rows_with_metadata(where.metadata, doc_values.rows(np.flatnonzero(admitted)))
+        admitted = np.zeros(len(admitted), dtype=np.bool_)
+        admitted[doc_values.positions(rows)] = True
+    if not where.any_of:
+        return admitted
+    parts = (_all_of(admitted, _scope_masks(doc_values, part)) for part in where.any_of)
+    matching = [_without_scope(source, part, mask) for part, mask in zip(where.any_of, parts, strict=True)]
+    return np.asarray(np.logical_or.reduce(matching))
+
+
+def _all_of(mask: Mask, masks: Iterator[Mask]) -> Mask:
+    for each in masks:
+        mask = mask & each
+    return mask
 
 
 def _scope_masks(doc_values: DocValues, where: Filter) -> Iterator[Mask]:
@@ -66,21 +76,27 @@ def _scope_masks(doc_values: DocValues, where: Filter) -> Iterator[Mask]:
             yield mask | doc_values.equal(part, None) if where.or_unbound else mask
         if part in where.unbound:
             yield doc_values.equal(part, None)
+        if part in where.scope_in:
+            yield _matching(doc_values, part, where.scope_in[part])
 
 
-def _other_masks(doc_values: DocValues, where: Filter, period: tuple[float, float] | None) -> Iterator[Mask]:
-    after, before = [where.after], [where.before]
-    if period is not None:
-        after.append(period[0])
-        before.append(period[1])
-    for bound in after:
-        if bound is not None:
-            yield np.asarray(doc_values.column("time") >= bound)
-    for bound in before:
-        if bound is not None:
-            yield np.asarray(doc_values.column("time") < bound)
+def _other_masks(doc_values: DocValues, where: Filter) -> Iterator[Mask]:
+    yield from _time_masks(doc_values, where.after, where.before)
     for name in ("source_kind", "source_name"):
         if (value := getattr(where, name)) is not None:
-            yield doc_values.equal(name, value)
+            yield _matching(doc_values, name, value)
     if where.min_trust:
         yield np.asarray(doc_values.column("trust") >= where.min_trust)
+
+
+def _time_masks(doc_values: DocValues, after: float | None, before: float | None) -> Iterator[Mask]:
+    if after is not None:
+        yield np.asarray(doc_values.column("time") >= after)
+    if before is not None:
+        yield np.asarray(doc_values.column("time") < before)
+
+
+def _matching(doc_values: DocValues, name: str, wanted: str | Condition) -> Mask:
+    if isinstance(wanted, Condition):
+        return doc_values.matching(name, wanted.admits)
+    return doc_values.equal(name, wanted)

@@ -12,6 +12,7 @@ from devmem.embedding import TokenCodes
 from devmem.indexes.index_set import IndexReader
 from devmem.indexes.row_column import Rows
 from devmem.model.items import MemoryItem
+from devmem.search.conditions import Condition, Scalar
 
 
 class SearchSource(Protocol):
@@ -27,11 +28,11 @@ class SearchSource(Protocol):
         """The indexes in memory, which show the same moment of the database."""
         ...
 
-    def rows_with_metadata(self, metadata: Mapping[str, str | int | float | bool], among: Rows) -> Rows:
-        """Return those of the rows whose metadata have some values; compared as by `Filter.admits`.
+    def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
+        """Return those of the rows whose metadata match; compared as by `Filter.admits`.
 
         Args:
-            metadata: top-level keys and their values.
+            metadata: top-level keys with the values or conditions that they must have.
             among: row numbers, each of which is there.
         """
         ...

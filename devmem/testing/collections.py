@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devmem.testing.collection_suite.concurrency import Sharing
+from devmem.testing.collection_suite.conditions import Comparing
 from devmem.testing.collection_suite.content import Content
 from devmem.testing.collection_suite.conversations import Conversing
 from devmem.testing.collection_suite.deletion import Forgetting
@@ -18,7 +19,17 @@ __all__ = ["CollectionSuite", "OpenCollection"]
 
 
 class CollectionSuite(
-    Keeping, Forgetting, Searching, Conversing, RankingEvidence, RankingChoice, Embedding, Filtering, Content, Sharing
+    Keeping,
+    Forgetting,
+    Searching,
+    Conversing,
+    RankingEvidence,
+    RankingChoice,
+    Embedding,
+    Filtering,
+    Comparing,
+    Content,
+    Sharing,
 ):
     """The contract of every collection; inherit from it in a test file and supply the fixture `open_collection`.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from devmem.collections import Filter, PreparedItem, SearchQuery, SqliteCollection
+from devmem.collections import Filter, PreparedItem, SearchQuery, SqliteCollection, at_least
 from devmem.embedding import TokenCodes
 from devmem.indexes.doc_values import DocEntry
 from devmem.indexes.index_set import IndexReader, IndexSet
@@ -16,6 +16,7 @@ from devmem.indexes.passages import indexed_text
 from devmem.indexes.postings import encode_terms
 from devmem.indexes.row_column import Rows
 from devmem.model.items import MemoryItem, Scope
+from devmem.search.conditions import Condition, Scalar
 from devmem.search.pipeline import SearchPipeline
 from devmem.testing import HashEmbedder
 from devmem.text.cues import cues_of
@@ -57,7 +58,7 @@ class ListSource:
             trust=item.trust,
         )
 
-    def rows_with_metadata(self, metadata: Mapping[str, str | int | float | bool], among: Rows) -> Rows:
+    def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
         where = Filter(metadata=metadata)
         return np.array([row for row in among.tolist() if where.admits(self._items[row], NOW)], dtype=np.int64)
 
@@ -98,8 +99,9 @@ def items(embedder: HashEmbedder) -> list[MemoryItem]:
         Filter(min_trust=0.65),
         Filter(metadata={"at": 1}),
         Filter(unbound=("agent",)),
+        Filter(any_of=(Filter(metadata={"at": at_least(3)}), Filter(scope=Scope(user="u1")))),
     ],
-    ids=["all", "user", "trust", "metadata", "unbound"],
+    ids=["all", "user", "trust", "metadata", "unbound", "any of"],
 )
 def test_it_finds_what_a_database_finds(items: list[MemoryItem], embedder: HashEmbedder, where: Filter) -> None:
     """Also when rows became visible in another order than that of their numbers."""

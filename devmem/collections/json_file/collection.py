@@ -32,7 +32,8 @@ from devmem.errors import (
 )
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.filters import Filter
+from devmem.search.query import SearchQuery
 from devmem.text.atomic_write import replace_file
 
 T = TypeVar("T")

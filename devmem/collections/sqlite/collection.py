@@ -21,7 +21,7 @@ from devmem.collections.model_check import check_length, check_name
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import CollectionInfo, Durability, Unique
 from devmem.collections.searching import SearchingCollection
-from devmem.collections.sqlite import database, model_check, rows, writes
+from devmem.collections.sqlite import database, model_check, predicates, rows, writes
 from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.follower import SqliteFollower
@@ -37,8 +37,9 @@ from devmem.indexes.locking import locked
 from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem, Vector
 from devmem.model.results import WriteOutcome
+from devmem.search.filters import Filter
 from devmem.search.pipeline import SearchPipeline
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.query import SearchQuery
 
 T = TypeVar("T")
 
@@ -220,14 +221,14 @@ class SqliteCollection(SearchingCollection):
 
     def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Return the items stored last, newest first."""
-        condition, values = rows.where_sql(where or Filter(), self._clock())
+        condition, values = predicates.where_sql(where or Filter(), self._clock())
         clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
         return rows.intact_items(self._select(clause, (*values, max(limit, 0)), where))
 
     def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
         """Return every item in the order in which they were stored."""
         wanted = where or Filter()
-        condition, values = rows.where_sql(wanted, self._clock())
+        condition, values = predicates.where_sql(wanted, self._clock())
         clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_AT_ONCE}"
         # No lock is held between the parts: a slow reader keeps nobody from writing.
         last = 0
@@ -256,7 +257,7 @@ class SqliteCollection(SearchingCollection):
             now = self._clock()
             if (where is None or where.everything()) and not writes.any_expired(connection, now):
                 return int(database.read_meta(connection)["count"] or 0)
-            condition, values = rows.where_sql(where or Filter(), now)
+            condition, values = predicates.where_sql(where or Filter(), now)
             return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])
 
         return self._read(count)

@@ -1,10 +1,10 @@
-"""Items as database rows, and filters as SQL."""
+"""Items as database rows."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -16,8 +16,7 @@ from devmem.collections.sqlite.integrity import CODES_CHECKSUM, VECTOR_CHECKSUM,
 from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
 from devmem.indexes.postings import EncodedTerms
-from devmem.model.items import MemoryItem, Scope, dump_item_json, load_item_json
-from devmem.search.query import Filter, comparable_number
+from devmem.model.items import MemoryItem, dump_item_json, load_item_json
 from devmem.text.utf8 import encodable
 
 _COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"
@@ -142,72 +141,6 @@ def item_from_row(
         damaged.add("vectors", passage)
         return item
     return replace(item, embedding=vector_from(vector))
-
-
-def where_sql(where: Filter, now: float) -> tuple[str, list[object]]:
-    """Return the condition on `items` and its parameters; expired items never match.
-
-    `now` is in seconds since the epoch.
-    """
-    conditions: list[str] = ["(expires_at IS NULL OR expires_at > ?)"]
-    values: list[object] = [now]
-    clauses: list[tuple[str, object]] = [
-        (
-            f"({part.name} = ? OR {part.name} IS NULL)" if where.or_unbound else f"{part.name} = ?",
-            getattr(where.scope, part.name),
-        )
-        for part in fields(Scope)
-    ]
-    clauses += [
-        ("COALESCE(event_time, created_at) >= ?", where.after),
-        ("COALESCE(event_time, created_at) < ?", where.before),
-        ("source_kind = ?", where.source_kind),
-        ("source_name = ?", where.source_name),
-        ("trust >= ?", where.min_trust or None),
-    ]
-    conditions += [f"{part} IS NULL" for part in where.unbound]
-    for clause, value in clauses:
-        if value is not None:
-            conditions.append(clause)
-            values.append(sql_text(value) if isinstance(value, str) else value)
-    if where.metadata:
-        condition, wanted = metadata_sql(where.metadata)
-        conditions.append(condition)
-        values += wanted
-    return " AND ".join(conditions), values
-
-
-def metadata_sql(metadata: Mapping[str, str | int | float | bool]) -> tuple[str, list[object]]:
-    """Return the condition that an item's metadata have some values at their top level, and its parameters."""
-    conditions: list[str] = []
-    values: list[object] = []
-    for key, value in metadata.items():
-        # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
-        conditions.append(
-            # A damaged body need not be JSON any more.
-            "CASE WHEN json_valid(body) THEN EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
-            f"WHERE entry.key = CAST(? AS TEXT) AND entry.type IN {_json_types(value)} "
-            f"AND entry.atom = {'CAST(? AS TEXT)' if isinstance(value, str) else '?'}) END"
-        )
-        values += [_json_text(key), _comparable(value)]
-    return " AND ".join(conditions), values
-
-
-def _json_types(value: str | float) -> str:
-    """Return SQLite's names of the JSON types that a value may have: true is not a number there."""
-    if isinstance(value, bool):
-        return "('true', 'false')"
-    return "('text')" if isinstance(value, str) else "('integer', 'real')"
-
-
-def _comparable(value: str | float) -> bytes | float:
-    """Return the value as SQLite reads it from JSON."""
-    return _json_text(value) if isinstance(value, str) else comparable_number(value)
-
-
-def _json_text(text: str) -> bytes:
-    """Return the bytes of a text that SQLite reads from JSON, where a lone surrogate has some."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 def fetch_items(connection: sqlite3.Connection, rows: list[int], damaged: DamagedRows) -> dict[int, MemoryItem]:

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.sqlite.integrity import CODES_CHECKSUM, DamagedRows
-from devmem.collections.sqlite.rows import fetch_items, metadata_sql
+from devmem.collections.sqlite.predicates import metadata_sql
+from devmem.collections.sqlite.rows import fetch_items
 from devmem.embedding import TokenCodes
 from devmem.indexes.index_set import IndexReader
 from devmem.indexes.locking import locked
 from devmem.indexes.row_column import Rows
 from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem
+from devmem.search.conditions import Condition, Scalar
 
 _BATCH: Final = 500
 _SELECTED_BELOW: Final = 5000
@@ -84,8 +86,8 @@ class SqliteSource:
         """The indexes in memory."""
         return self._indexes
 
-    def rows_with_metadata(self, metadata: Mapping[str, str | int | float | bool], among: Rows) -> Rows:
-        """Return those of the rows whose metadata have some values."""
+    def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
+        """Return those of the rows whose metadata match."""
         condition, values = metadata_sql(metadata)
         if len(among) > _SELECTED_BELOW:
             query = f"SELECT row FROM items WHERE {condition}"

@@ -11,14 +11,14 @@ from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.item_columns import check_item
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
-from devmem.collections.sqlite import database, rows
+from devmem.collections.sqlite import database, predicates, rows
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.transactions import write_transaction
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
-from devmem.search.query import Filter
+from devmem.search.filters import Filter
 from devmem.text.analysis import ANALYSIS_VERSION
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def delete(
     now: float,
 ) -> int:
     """Delete the items with these ids that match the filter; None for either does not restrict. Return their number."""
-    condition, values = rows.where_sql(where, now) if where is not None else ("1", [])
+    condition, values = predicates.where_sql(where, now) if where is not None else ("1", [])
     if ids is None:
         return delete_rows(connection, attachments, condition, values)
     named = map(rows.sql_text, ids)

@@ -33,7 +33,7 @@ _KEYS = [
 ]
 
 
-def _admitted(collection: Collection, where: Filter) -> list[str]:
+def admitted(collection: Collection, where: Filter) -> list[str]:
     """Return the ids of the items that a filter admits; every operation must agree with `Filter.admits`."""
     found = ids(list(collection.scan(where)))
     assert found == [one.id for one in collection.scan() if where.admits(one, time.time())]
@@ -44,7 +44,8 @@ def _admitted(collection: Collection, where: Filter) -> list[str]:
     return found
 
 
-def _note(name: str, **parts: object) -> MemoryItem:
+def note(name: str, **parts: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
+    """Return an item of a text that a search for notes finds."""
     return item(f"note {name}", id=name, **parts)
 
 
@@ -66,93 +67,93 @@ class Filtering(Opening):
     def test_scope(self, collection: Collection, part: str) -> None:
         """Each part of the scope restricts, and an item that is not bound to one is not everybody's."""
         mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
-        collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
-        assert _admitted(collection, Filter(scope=mine)) == ["mine"]
-        assert _admitted(collection, Filter()) == ["mine", "other", "free"]
+        collection.add([note("mine", scope=mine), note("other", scope=other), note("free")])
+        assert admitted(collection, Filter(scope=mine)) == ["mine"]
+        assert admitted(collection, Filter()) == ["mine", "other", "free"]
 
     @pytest.mark.parametrize("part", _PARTS)
     def test_scope_or_unbound(self, collection: Collection, part: str) -> None:
         """Asked for both, one gets one's own items and everybody's, and still nobody else's."""
         mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
-        collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
-        assert _admitted(collection, Filter(scope=mine, or_unbound=True)) == ["mine", "free"]
-        assert _admitted(collection, Filter(or_unbound=True)) == ["mine", "other", "free"]
+        collection.add([note("mine", scope=mine), note("other", scope=other), note("free")])
+        assert admitted(collection, Filter(scope=mine, or_unbound=True)) == ["mine", "free"]
+        assert admitted(collection, Filter(or_unbound=True)) == ["mine", "other", "free"]
 
     @pytest.mark.parametrize("part", _PARTS)
     def test_unbound(self, collection: Collection, part: str) -> None:
         """An item that is bound in an `unbound` part never matches, whatever the rest of the filter is."""
         mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
-        collection.add([_note("mine", scope=mine), _note("other", scope=other), _note("free")])
-        assert _admitted(collection, Filter(unbound=(part,))) == ["free"]
-        assert _admitted(collection, Filter(scope=mine, or_unbound=True, unbound=(part,))) == ["free"]
-        assert _admitted(collection, Filter(scope=mine, unbound=(part,))) == []
+        collection.add([note("mine", scope=mine), note("other", scope=other), note("free")])
+        assert admitted(collection, Filter(unbound=(part,))) == ["free"]
+        assert admitted(collection, Filter(scope=mine, or_unbound=True, unbound=(part,))) == ["free"]
+        assert admitted(collection, Filter(scope=mine, unbound=(part,))) == []
 
     def test_several_unbound_parts(self, collection: Collection) -> None:
         """Every part that is named restricts, and a scope restricts beside it."""
         collection.add(
             [
-                _note("agent", scope=Scope(agent="a")),
-                _note("both", scope=Scope(agent="a", user="u")),
-                _note("session", scope=Scope(agent="a", session="s")),
+                note("agent", scope=Scope(agent="a")),
+                note("both", scope=Scope(agent="a", user="u")),
+                note("session", scope=Scope(agent="a", session="s")),
             ]
         )
-        assert _admitted(collection, Filter(scope=Scope(agent="a"), unbound=("user",))) == ["agent", "session"]
-        assert _admitted(collection, Filter(unbound=("user", "session"))) == ["agent"]
+        assert admitted(collection, Filter(scope=Scope(agent="a"), unbound=("user",))) == ["agent", "session"]
+        assert admitted(collection, Filter(unbound=("user", "session"))) == ["agent"]
 
     def test_deleting_what_is_unbound(self, collection: Collection) -> None:
         """A deletion takes the same filter as a search."""
-        collection.add([_note("mine", scope=Scope(user="u")), _note("free")])
+        collection.add([note("mine", scope=Scope(user="u")), note("free")])
         assert collection.delete(where=Filter(unbound=("user",))) == 1
         assert ids(list(collection.scan())) == ["mine"]
 
     def test_half_a_surrogate_pair(self, collection: Collection) -> None:
         """A name with one is found by searches as by any other operation."""
-        collection.add([_note("half", scope=Scope(user="\ud83d")), _note("other", scope=Scope(user="\ud83e"))])
-        assert _admitted(collection, Filter(scope=Scope(user="\ud83d"))) == ["half"]
+        collection.add([note("half", scope=Scope(user="\ud83d")), note("other", scope=Scope(user="\ud83e"))])
+        assert admitted(collection, Filter(scope=Scope(user="\ud83d"))) == ["half"]
 
     def test_all_parts_of_a_scope_must_match(self, collection: Collection) -> None:
         """Two parts narrow the scope, they do not widen it."""
-        collection.add([_note("a", scope=Scope(user="u", session="1")), _note("b", scope=Scope(user="u", session="2"))])
-        assert _admitted(collection, Filter(scope=Scope(user="u", session="2"))) == ["b"]
-        assert _admitted(collection, Filter(scope=Scope(user="u"))) == ["a", "b"]
+        collection.add([note("a", scope=Scope(user="u", session="1")), note("b", scope=Scope(user="u", session="2"))])
+        assert admitted(collection, Filter(scope=Scope(user="u", session="2"))) == ["b"]
+        assert admitted(collection, Filter(scope=Scope(user="u"))) == ["a", "b"]
 
     def test_time(self, collection: Collection) -> None:
         """The event's time counts, and where there is none the time of storing; from `after` on, before `before`."""
         collection.add(
             [
-                _note("stored at 1", created_at=1.0),
-                _note("stored at 2", created_at=2.0),
-                _note("happened at 3", created_at=1.0, event_time=3.0),
-                _note("happened at 0", created_at=9.0, event_time=0.0),
+                note("stored at 1", created_at=1.0),
+                note("stored at 2", created_at=2.0),
+                note("happened at 3", created_at=1.0, event_time=3.0),
+                note("happened at 0", created_at=9.0, event_time=0.0),
             ]
         )
-        assert _admitted(collection, Filter(after=2.0)) == ["stored at 2", "happened at 3"]
-        assert _admitted(collection, Filter(before=2.0)) == ["stored at 1", "happened at 0"]
-        assert _admitted(collection, Filter(after=1.0, before=3.0)) == ["stored at 1", "stored at 2"]
+        assert admitted(collection, Filter(after=2.0)) == ["stored at 2", "happened at 3"]
+        assert admitted(collection, Filter(before=2.0)) == ["stored at 1", "happened at 0"]
+        assert admitted(collection, Filter(after=1.0, before=3.0)) == ["stored at 1", "stored at 2"]
 
     def test_source(self, collection: Collection) -> None:
         """Kind and name of the source restrict, each alone and both together."""
         collection.add(
             [
-                _note("a", provenance=Provenance(kind=SourceKind.FILE, name="x.md")),
-                _note("b", provenance=Provenance(kind=SourceKind.TOOL, name="x.md")),
-                _note("c", provenance=Provenance(kind=SourceKind.FILE, name="y.md")),
+                note("a", provenance=Provenance(kind=SourceKind.FILE, name="x.md")),
+                note("b", provenance=Provenance(kind=SourceKind.TOOL, name="x.md")),
+                note("c", provenance=Provenance(kind=SourceKind.FILE, name="y.md")),
             ]
         )
-        assert _admitted(collection, Filter(source_kind="file")) == ["a", "c"]
-        assert _admitted(collection, Filter(source_name="x.md")) == ["a", "b"]
-        assert _admitted(collection, Filter(source_kind="file", source_name="x.md")) == ["a"]
+        assert admitted(collection, Filter(source_kind="file")) == ["a", "c"]
+        assert admitted(collection, Filter(source_name="x.md")) == ["a", "b"]
+        assert admitted(collection, Filter(source_kind="file", source_name="x.md")) == ["a"]
 
     def test_trust(self, collection: Collection) -> None:
         """Items of at least the wanted trust come through."""
-        collection.add([_note("low", trust=0.2), _note("half", trust=0.5), _note("full")])
-        assert _admitted(collection, Filter(min_trust=0.5)) == ["half", "full"]
+        collection.add([note("low", trust=0.2), note("half", trust=0.5), note("full")])
+        assert admitted(collection, Filter(min_trust=0.5)) == ["half", "full"]
 
     @pytest.mark.parametrize("key", _KEYS)
     def test_metadata_key(self, collection: Collection, key: str) -> None:
         """A key is a name, whatever is in it: no path, no pattern, no quoting."""
-        collection.add([_note("yes", metadata={key: "v"}), _note("no", metadata={key: "w"}), _note("none")])
-        assert _admitted(collection, Filter(metadata={key: "v"})) == ["yes"]
+        collection.add([note("yes", metadata={key: "v"}), note("no", metadata={key: "w"}), note("none")])
+        assert admitted(collection, Filter(metadata={key: "v"})) == ["yes"]
 
     @pytest.mark.parametrize(
         ("wanted", "others"),
@@ -172,26 +173,26 @@ class Filtering(Opening):
     )
     def test_metadata_value(self, collection: Collection, wanted: str | float, others: list[JsonValue]) -> None:
         """A value matches itself and none that only looks like it."""
-        collection.add([_note("yes", metadata={"key": wanted})])
-        collection.add([_note(f"no {n}", metadata={"key": other}) for n, other in enumerate(others)])
-        assert _admitted(collection, Filter(metadata={"key": wanted})) == ["yes"]
+        collection.add([note("yes", metadata={"key": wanted})])
+        collection.add([note(f"no {n}", metadata={"key": other}) for n, other in enumerate(others)])
+        assert admitted(collection, Filter(metadata={"key": wanted})) == ["yes"]
 
     def test_a_flag_is_not_a_number(self, collection: Collection) -> None:
         """`True` and `1` are different values of metadata."""
-        collection.add([_note("flag", metadata={"key": True}), _note("number", metadata={"key": 1})])
-        assert _admitted(collection, Filter(metadata={"key": True})) == ["flag"]
-        assert _admitted(collection, Filter(metadata={"key": 1})) == ["number"]
+        collection.add([note("flag", metadata={"key": True}), note("number", metadata={"key": 1})])
+        assert admitted(collection, Filter(metadata={"key": True})) == ["flag"]
+        assert admitted(collection, Filter(metadata={"key": 1})) == ["number"]
 
     def test_metadata_of_a_lower_level_does_not_count(self, collection: Collection) -> None:
         """Only top-level keys are compared."""
-        collection.add([_note("deep", metadata={"a": {"b": 1}}), _note("flat", metadata={"a.b": 1})])
-        assert _admitted(collection, Filter(metadata={"a.b": 1})) == ["flat"]
-        assert _admitted(collection, Filter(metadata={"b": 1})) == []
+        collection.add([note("deep", metadata={"a": {"b": 1}}), note("flat", metadata={"a.b": 1})])
+        assert admitted(collection, Filter(metadata={"a.b": 1})) == ["flat"]
+        assert admitted(collection, Filter(metadata={"b": 1})) == []
 
     def test_several_keys_must_all_match(self, collection: Collection) -> None:
         """Every key restricts."""
-        collection.add([_note("both", metadata={"a": 1, "b": "x"}), _note("one", metadata={"a": 1})])
-        assert _admitted(collection, Filter(metadata={"a": 1, "b": "x"})) == ["both"]
+        collection.add([note("both", metadata={"a": 1, "b": "x"}), note("one", metadata={"a": 1})])
+        assert admitted(collection, Filter(metadata={"a": 1, "b": "x"})) == ["both"]
 
     @pytest.mark.parametrize(
         ("where", "hidden"),
@@ -219,8 +220,8 @@ class Filtering(Opening):
 
     def test_the_best_allowed_are_found_behind_better_ones(self, collection: Collection) -> None:
         """A filter is applied while searching, not to the first few hits."""
-        collection.add([_note(f"tea number {n}", scope=Scope(user="other")) for n in range(300)])
-        collection.add([_note("coffee", scope=Scope(user="me"))])
+        collection.add([note(f"tea number {n}", scope=Scope(user="other")) for n in range(300)])
+        collection.add([note("coffee", scope=Scope(user="me"))])
         query = SearchQuery(
             text="tea", vector=EMBEDDER.vector("note tea"), where=Filter(scope=Scope(user="me")), limit=1, candidates=1
         )
