@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from devmem.errors import CollectionError, ConfigError, DevmemError, EmbeddingError, MissingExtraError
     from devmem.manager import MemoryManager
     from devmem.memory import Memory, open  # noqa: A004 - `devmem.open` is its name
+    from devmem.model.caller import Caller, Turn
     from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
     from devmem.model.results import Hit, MemoryWritePayload, WriteOutcome
     from devmem.model.stages import Stage
@@ -31,6 +32,7 @@ else:
 
 __all__ = [
     "ANY",
+    "Caller",
     "CollectionError",
     "ConfigError",
     "DevmemError",
@@ -47,6 +49,7 @@ __all__ = [
     "RunResult",
     "Scope",
     "Stage",
+    "Turn",
     "Workflow",
     "WorkflowRunner",
     "WriteOutcome",

@@ -25,6 +25,8 @@ class AgentConfig(ConfigModel):
     protocol."""
     model: str | None = Field(default=None, validation_alias=AliasChoices("model", "name"))
     """The provider's name of the model."""
+    agent: str | None = Field(default=None, min_length=1, json_schema_extra={"advanced": True})
+    """Name by which stores know the agent; absent takes the node's id. Nodes of the same name are one agent."""
     role: str | None = Field(default=None, validation_alias=AliasChoices("role", "prompt_template"))
     """System prompt: who the agent is and what it does."""
     base_url: str | None = Field(default=None, title="Base URL")

@@ -11,6 +11,7 @@ from devmem.collections import Filter
 from devmem.config import Attachment
 from devmem.errors import AccessError, ScopeError
 from devmem.manager.visibility import visible_to
+from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit
 from devmem.stores import MemoryBase, MemoryQuery
@@ -25,15 +26,31 @@ class AttachmentHandle:
     """
 
     def __init__(
-        self, attachment: Attachment, store: MemoryBase, scope: Scope, *, clock: Callable[[], float], one_run: bool
+        self,
+        attachment: Attachment,
+        store: MemoryBase,
+        scope: Scope,
+        *,
+        clock: Callable[[], float],
+        one_run: bool,
+        caller: Caller,
     ) -> None:
-        """Make the handle; with `one_run` it reaches what has the scope's run alone, if that names one.
+        """Make the handle.
+
+        Args:
+            attachment: what the node may do.
+            store: the store, loaded.
+            scope: whom the handle is for.
+            clock: time in seconds since the epoch.
+            one_run: whether it reaches what has the scope's run alone, if that names one.
+            caller: the node that has the handle.
 
         Raises:
             ValueError: the scope's user is empty text.
         """
         self._attachment, self._store, self._clock = attachment, store, clock
         self._scope = scope
+        self._caller = Caller.of(scope).completed_by(caller)
         run = scope.run if one_run else None
         self._own = Filter(
             scope=Scope(user=scope.user, agent=scope.agent, run=run), unbound=() if scope.user else ("user",)
@@ -54,6 +71,7 @@ class AttachmentHandle:
             top_k=self._attachment.top_k if limit is None else limit,
             similarity_threshold=self._attachment.similarity_threshold,
             where=self._reach,
+            caller=self._caller,
         )
         return [hit for hit in checked_hits(self._store.search(asked)) if self._sees(hit.item)]
 

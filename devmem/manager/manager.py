@@ -15,6 +15,7 @@ from typing import Final, cast
 from devmem.collections import Filter
 from devmem.config import Attachment, MemoryOptions
 from devmem.manager.attachment_handle import AttachmentHandle, checked_hits
+from devmem.manager.echoes import ECHO, says_only_known, turns_in, without_recalled
 from devmem.manager.fan_in import search_turns, turns_to_search
 from devmem.manager.operations import (
     OperationCounts,
@@ -28,6 +29,7 @@ from devmem.manager.operations import (
 from devmem.manager.recall_cache import RecallCache
 from devmem.manager.rescue import UnsavedWrites
 from devmem.manager.visibility import User, visible_to
+from devmem.model.caller import Caller
 from devmem.model.items import MemoryContentSnapshot, Scope
 from devmem.model.results import (
     Hit,
@@ -40,9 +42,8 @@ from devmem.model.results import (
     WriteStatus,
 )
 from devmem.model.stages import RETRIEVING, Stage
-from devmem.recall import MergePolicy, is_echo, merge, rank_as_devall, says_nothing_new, strip_recalled
+from devmem.recall import MergePolicy, merge, rank_as_devall, strip_recalled
 from devmem.stores import MemoryBase, MemoryQuery
-from devmem.text.frames import split_turns, strip_frames
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class MemoryManager:
         clock: Callable[[], float] = time.time,
         on_operation: OperationHook = log_operation,
         run_only: Collection[str] = (),
+        caller: Caller | None = None,
     ) -> None:
         """Attach a node to its stores.
 
@@ -75,6 +77,7 @@ class MemoryManager:
             clock: returns the time in seconds since the epoch.
             on_operation: is called after each search of a store and each write to it; logs it by default.
             run_only: names of stores in which only items of the same run are seen, where a run is named.
+            caller: the node and its agent, for stores that tell agents apart; a call may say more.
 
         Raises:
             ValueError: an attachment names a store that is not there.
@@ -89,6 +92,7 @@ class MemoryManager:
         self._clock = clock
         self._on_operation = on_operation
         self._run_only = frozenset(run_only)
+        self._caller = caller or Caller()
         self._recalls = RecallCache()
         self._unsaved = UnsavedWrites(rescue_dir)
 
@@ -107,7 +111,14 @@ class MemoryManager:
         """
         entry = {entry.name: entry for entry in self._attachments}[name]
         lasts_one_run = name in self._run_only
-        return AttachmentHandle(entry, self._stores[name], scope or Scope(), clock=self._clock, one_run=lasts_one_run)
+        return AttachmentHandle(
+            entry,
+            self._stores[name],
+            scope or Scope(),
+            clock=self._clock,
+            one_run=lasts_one_run,
+            caller=self._caller,
+        )
 
     def retrieve(
         self,
@@ -119,6 +130,7 @@ class MemoryManager:
         user: User = None,
         run: str | None = None,
         where: Filter | None = None,
+        caller: Caller | None = None,
     ) -> MemoryRetrievalResult | None:
         """Search every attachment that reads at this stage; None when nothing was found and nothing failed.
 
@@ -131,15 +143,33 @@ class MemoryManager:
             user: whose items are seen, beside those bound to nobody; None sees only these, `devmem.ANY` everybody's.
             run: the run that asks; stores that last for one run show its items alone.
             where: a further filter.
+            caller: who asks; parts that it leaves open are those of the manager.
 
         Raises:
             ValueError: there is no such stage, or the user is empty text.
         """
         stage = Stage(current_stage)
-        snapshot = MemoryContentSnapshot(text=query) if isinstance(query, str) else query
-        texts = turns_to_search(_turns(snapshot.text) if turns is None else [strip_recalled(turn) for turn in turns])
-        asked = MemoryQuery(text=texts[-1], agent_role=agent_role, snapshot=snapshot, where=visible_to(user, where))
-        queries = [replace(asked, text=text, embedding=self._recalls.embedding(text)) for text in texts]
+        asked = MemoryQuery(
+            text="",
+            agent_role=agent_role,
+            caller=self._completed(caller),
+            snapshot=MemoryContentSnapshot(text=query) if isinstance(query, str) else query,
+            where=visible_to(user, where),
+        )
+        queries = self._queries(asked, turns)
+        texts = [each.text for each in queries]
+        found, failures = self._search_all(queries, stage, run)
+        if self._options.ranking == "devall":
+            found = rank_as_devall(found, texts[-1], self._clock())
+        result = merge(found, self.policy, failures)
+        for text in texts:
+            self._recalls.remember(text, (hit for hits in found for hit in hits))
+        return result if result.hits or failures else None
+
+    def _search_all(
+        self, queries: Sequence[MemoryQuery], stage: Stage, run: str | None
+    ) -> tuple[list[list[Hit]], list[StoreFailure]]:
+        """Return the hits of each attachment that answered, and the failures of stores and embedding models."""
         found: list[list[Hit]] = []
         failures: list[StoreFailure] = []
         for attachment in self._reading(stage):
@@ -147,13 +177,13 @@ class MemoryManager:
                 found.append(self._search(attachment, queries, stage, run))
             except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
                 failures.append(_failure(attachment.name, "retrieve", error))
-        failures += _embedding_failures(queries)
-        if self._options.ranking == "devall":
-            found = rank_as_devall(found, texts[-1], self._clock())
-        result = merge(found, self.policy, failures)
-        for text in texts:
-            self._recalls.remember(text, (hit for hits in found for hit in hits))
-        return result if result.hits or failures else None
+        return found, [*failures, *_embedding_failures(queries)]
+
+    def _queries(self, asked: MemoryQuery, turns: Sequence[str] | None) -> list[MemoryQuery]:
+        """Return a query for each turn, the last said one last."""
+        said = turns_in(asked.snapshot.text if asked.snapshot else "") if turns is None else turns
+        texts = turns_to_search([strip_recalled(turn) for turn in said])
+        return [replace(asked, text=text, embedding=self._recalls.embedding(text)) for text in texts]
 
     def _search(
         self, attachment: Attachment, queries: Sequence[MemoryQuery], stage: Stage, run: str | None
@@ -173,6 +203,9 @@ class MemoryManager:
             counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
         return hits
 
+    def _completed(self, caller: Caller | None) -> Caller:
+        return caller.completed_by(self._caller) if caller else self._caller
+
     def _timed(self, kind: OperationKind, store: str, stage: Stage) -> AbstractContextManager[OperationCounts]:
         return timed(kind, store, stage, clock=self._clock, report=self._on_operation)
 
@@ -182,14 +215,14 @@ class MemoryManager:
         A write that fails is kept, and tried again before the next one to that store.
         """
         stage = Stage(current_stage)
-        fresh, echo = self._without_recalled(payload)
+        fresh, echo = without_recalled(replace(payload, caller=self._completed(payload.caller)), self._recalls)
         writes: list[StoreWrite] = []
         failures: list[StoreFailure] = []
         for attachment in self._attachments:
             if not attachment.write or stage not in attachment.write_stage:
                 continue
-            if echo and self._knows(attachment.name, fresh.inputs_text):
-                writes.append(StoreWrite(store=attachment.name, outcome=_ECHO))
+            if echo and says_only_known(fresh.inputs_text, self._recalls, attachment.name):
+                writes.append(StoreWrite(store=attachment.name, outcome=ECHO))
                 continue
             operation = "update"
             try:
@@ -219,23 +252,6 @@ class MemoryManager:
     def _reading(self, stage: Stage) -> list[Attachment]:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
 
-    def _without_recalled(self, payload: MemoryWritePayload) -> tuple[MemoryWritePayload, bool]:
-        """Return the payload without what only repeats memory, and whether its answer did and was taken out."""
-        fresh = replace(
-            payload,
-            inputs_text=strip_recalled(payload.inputs_text),
-            input_snapshot=_without_block(payload.input_snapshot),
-            output_snapshot=_without_block(payload.output_snapshot),
-        )
-        answer = fresh.output_text()
-        only_block = bool(payload.output_text().strip()) and not answer.strip()
-        echo = payload.quoted or only_block or is_echo(answer, self._recalls.texts(_turns(fresh.inputs_text)))
-        return (replace(fresh, output_snapshot=None) if echo else fresh), echo
-
-    def _knows(self, store: str, inputs: str) -> bool:
-        """Whether the inputs only ask, or repeat what this store recalled; another store may not have it."""
-        return says_nothing_new(strip_frames(inputs), self._recalls.texts(_turns(inputs), store))
-
     @property
     def unsaved(self) -> int:
         """Number of writes that failed and wait for another attempt."""
@@ -259,9 +275,10 @@ class MemoryManager:
         user: User = None,
         run: str | None = None,
         where: Filter | None = None,
+        caller: Caller | None = None,
     ) -> MemoryRetrievalResult | None:
         """Do `retrieve` without blocking the event loop."""
-        retrieve = partial(self.retrieve, agent_role=agent_role, query=query, turns=turns)
+        retrieve = partial(self.retrieve, agent_role=agent_role, query=query, turns=turns, caller=caller)
         return await asyncio.to_thread(retrieve, current_stage=current_stage, user=user, run=run, where=where)
 
     async def aupdate(
@@ -271,9 +288,6 @@ class MemoryManager:
         return await asyncio.to_thread(lambda: self.update(payload, current_stage=current_stage))
 
 
-_ECHO: Final = WriteOutcome(
-    status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
-)
 _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
 
 _KEPT: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
@@ -283,14 +297,6 @@ def _embedding_failures(queries: Sequence[MemoryQuery]) -> list[StoreFailure]:
     # Copied first: another thread with the same query may be adding to it.
     failed = {name: error for query in queries for name, error in [*query.embedding.failures.items()]}
     return [StoreFailure(model=name, operation="embed the query", error=error) for name, error in failed.items()]
-
-
-def _turns(text: str) -> list[str]:
-    return split_turns(strip_recalled(text))
-
-
-def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
-    return snapshot and replace(snapshot, text=strip_recalled(snapshot.text))
 
 
 def _failure(store: str, operation: str, error: Exception) -> StoreFailure:

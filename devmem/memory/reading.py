@@ -13,6 +13,7 @@ from devmem.memory.filters import Values, make_filter
 from devmem.memory.records import MemoryRecord, SearchHit, record_of, search_hit_of
 from devmem.memory.times import When, seconds_of
 from devmem.memory.twins import async_twin
+from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.transfer import every_item
@@ -65,6 +66,7 @@ class MemoryReader:
             top_k=limit,
             similarity_threshold=min_similarity,
             where=matching,
+            caller=Caller.of(matching.scope),
             asked_at=None if asked_at is None else seconds_of(asked_at),
         )
         return [search_hit_of(hit) for hit in self.store.search(asked) if in_scope(hit.item, matching)]

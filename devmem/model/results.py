@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
+from devmem.model.caller import Caller, Turn
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
 
 
@@ -166,17 +167,19 @@ class MemoryWritePayload:
     """Input and output of a finished node, for the stores that it writes to."""
 
     agent_role: str = ""
-    """The agent's name or system prompt; kept with the item, not searched."""
+    """The agent's system prompt; kept with the item, not searched."""
     inputs_text: str = ""
     """Text of the user or of the previous nodes."""
-    senders: tuple[str, ...] | None = None
-    """Names of those who said it, in order; None reads them from DevAll's frames in `inputs_text`, which anybody may
+    turns: tuple[Turn, ...] | None = None
+    """The same text by its speakers, in order; None reads them from DevAll's frames in `inputs_text`, which anybody may
     have written."""
     input_snapshot: MemoryContentSnapshot | None = None
     output_snapshot: MemoryContentSnapshot | None = None
     scope: Scope = field(default_factory=Scope)
     source: str = ""
     """Node, tool or user that the content comes from."""
+    caller: Caller = field(default_factory=Caller)
+    """The agent that writes."""
     event_time: float | None = None
     """When it happened: seconds since the epoch, UTC; None means now."""
     trust: float = 1.0

@@ -11,6 +11,7 @@ from devmem.llm import ChatModel, ChatReply, ChatRequest, Quotation
 from devmem.manager import MemoryManager, User
 from devmem.messages import Message, Role
 from devmem.model.blocks import MessageBlock
+from devmem.model.caller import Caller, Turn
 from devmem.model.items import MemoryContentSnapshot, Scope, SourceKind
 from devmem.model.results import Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
 from devmem.model.stages import Stage
@@ -37,6 +38,8 @@ class AgentRun:
     """Whom the run is for; what is written belongs to it."""
     user: User = None
     """Whose items are recalled, beside those bound to nobody; `devmem.ANY` is everybody."""
+    caller: Caller = field(default_factory=Caller)
+    """The node's agent, and this call of it."""
     _recalled: dict[Stage, MemoryRetrievalResult] = field(default_factory=dict, init=False)
     _written: dict[Stage, MemoryUpdateResult] = field(default_factory=dict, init=False)
     _context: MemoryRetrievalResult | None = field(default=None, init=False)
@@ -91,6 +94,7 @@ class AgentRun:
             current_stage=stage,
             user=self.user,
             run=self.scope.run,
+            caller=self.caller,
         )
         if result is not None:
             self._recalled[stage] = result
@@ -150,11 +154,14 @@ class AgentRun:
         payload = MemoryWritePayload(
             agent_role=self.config.role or "",
             inputs_text=_framed(inputs),
-            senders=tuple(dict.fromkeys(message.source for message in inputs if message.source)),
+            turns=tuple(
+                Turn(text=message.text(), speaker=message.source, role=message.role.value) for message in inputs
+            ),
             input_snapshot=MemoryContentSnapshot.from_messages(inputs),
             output_snapshot=MemoryContentSnapshot(text=answer.text) if answer is not None else None,
             scope=self.scope,
             source=self.node,
+            caller=self.caller,
             trust=min([*map(_trust_of, inputs), TRUST[SourceKind.USER if answer is None else SourceKind.NODE]]),
             quoted=quoted,
         )

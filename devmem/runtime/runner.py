@@ -15,6 +15,7 @@ from devmem.llm import ChatModel, open_chat_model
 from devmem.manager import MemoryManager, OperationHook, User, log_operation
 from devmem.messages import Message, Role
 from devmem.model.blocks import MessageBlock
+from devmem.model.caller import Caller
 from devmem.model.items import ANY, Scope
 from devmem.runtime.agent import AgentRun
 from devmem.runtime.graph import Graph
@@ -153,6 +154,7 @@ class WorkflowRunner:
             chat=self._chat(node, node.config),
             scope=scope,
             user=self._user,
+            caller=_caller(node, node.config, scope),
         ).run()
 
     def _chat(self, node: NodeConfig, config: AgentConfig) -> ChatModel:
@@ -171,6 +173,12 @@ class WorkflowRunner:
         return [file for manager in self._managers.values() for file in manager.close()]
 
 
+def _caller(node: NodeConfig, config: AgentConfig, scope: Scope) -> Caller:
+    """Return a node's agent, and a new call of it."""
+    own = Caller(node=node.id, agent=config.agent or node.id, call=uuid4().hex)
+    return own.completed_by(Caller.of(scope))
+
+
 def _open_managers(
     workflow: Workflow, stores: Mapping[str, MemoryBase], rescue_dir: Path | None, on_operation: OperationHook
 ) -> dict[str, MemoryManager]:
@@ -183,6 +191,7 @@ def _open_managers(
             rescue_dir=rescue_dir,
             on_operation=on_operation,
             run_only=_lasting_one_run(workflow),
+            caller=Caller(node=node.id, agent=node.config.agent or node.id),
         )
         for node in workflow.nodes
         if node.config is not None and all(entry.name in stores for entry in node.config.memories)

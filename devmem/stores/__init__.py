@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
     from devmem.stores.item_embeddings import embed_items
     from devmem.stores.memory import MemoryBase, Progress
-    from devmem.stores.payload_items import item_from, skipped
+    from devmem.stores.payload_items import AGENT_KEY, item_from, skipped, turns_of
     from devmem.stores.query import MemoryQuery, QueryEmbedding
     from devmem.stores.setup import StoreSetup
     from devmem.text.analysis import mostly_unspaced, query_terms
@@ -30,6 +30,7 @@ else:
     __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
+    "AGENT_KEY",
     "Backoff",
     "ChatConfig",
     "ChatModel",
@@ -83,4 +84,5 @@ __all__ = [
     "skipped",
     "split_sentences",
     "strip_frames",
+    "turns_of",
 ]

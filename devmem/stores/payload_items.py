@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from devmem.model.caller import Turn
 from devmem.model.items import MemoryItem, Provenance, SourceKind
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
-from devmem.text.frames import senders, strip_frames
+from devmem.text.frames import framed_turns, strip_frames
 
-_PREVIEW = 200
+AGENT_KEY: Final = "agent"
+"""Metadata key of the name of the agent that wrote an item."""
+_PREVIEW: Final = 200
 """Characters of the input that the metadata show, as DevAll's (ChatDev 2) do."""
 
 
@@ -18,7 +23,7 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
     `created_at` is in seconds since the epoch.
     """
     shown = payload.output_snapshot or payload.input_snapshot
-    received_from = senders(payload.inputs_text) if payload.senders is None else list(payload.senders)
+    received_from = list(dict.fromkeys(turn.speaker for turn in turns_of(payload) if turn.speaker))
     return MemoryItem(
         content_summary=summary,
         metadata={
@@ -27,6 +32,7 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
             "input_preview": strip_frames(payload.inputs_text)[:_PREVIEW],
             "attachments": [*(shown.attachment_overview() if shown else [])],
             **({"received_from": [*received_from]} if received_from else {}),
+            **({AGENT_KEY: payload.caller.name} if payload.caller.name else {}),
         },
         created_at=created_at,
         event_time=payload.event_time,
@@ -36,6 +42,16 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
         provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
         trust=payload.trust,
     )
+
+
+def turns_of(payload: MemoryWritePayload) -> tuple[Turn, ...]:
+    """Return what each sender said to the node, in order; blank turns are left out."""
+    turns = payload.turns
+    if turns is None:
+        turns = tuple(
+            Turn(text=text, speaker=speaker, role=role) for speaker, role, text in framed_turns(payload.inputs_text)
+        )
+    return tuple(turn for turn in turns if turn.text.strip())
 
 
 def skipped(reason: str) -> WriteOutcome:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from devmem.collections import Filter
 from devmem.embedding import Embedder, TokenEmbedder, TokenEmbedding
 from devmem.errors import EmbeddingError
+from devmem.model.caller import Caller
 from devmem.model.items import MemoryContentSnapshot, Vector
 
 _LOG = logging.getLogger(__name__)
@@ -75,6 +76,9 @@ class MemoryQuery:
     similarity_threshold: float = -1.0
     """Least cosine similarity; an item that was found by its text alone, without an embedding, has none and passes."""
     agent_role: str = ""
+    """The agent's system prompt."""
+    caller: Caller = field(default_factory=Caller)
+    """The agent that asks."""
     snapshot: MemoryContentSnapshot | None = None
     """The query with its multimodal blocks."""
     where: Filter = field(default_factory=Filter)

@@ -26,19 +26,32 @@ def strip_frames(text: str) -> str:
 
 def split_turns(text: str) -> list[str]:
     """Return what each sender said, in order, without the frames; a text without frames is one turn."""
-    turns = _FRAME.split(text) if "===" in text else [text]
-    return [turn.strip() for turn in turns if turn.strip()]
+    return [said for _, _, said in framed_turns(text)]
 
 
-def senders(text: str) -> list[str]:
-    """Name whom the frames name, in order, each once."""
-    frames = _FRAME.finditer(text) if "===" in text else ()
-    named = [found[1] for each in frames if (found := _SENDER.search(each[0]))]
-    return list(dict.fromkeys(name for name in named if name != _UNNAMED))
+def framed_turns(text: str) -> list[tuple[str, str, str]]:
+    """Return sender, role and text of every turn that is not blank, in order.
+
+    The sender is empty where no frame names one; what stands before the first frame is a user's.
+    """
+    frames = list(_FRAME.finditer(text)) if "===" in text else []
+    starts = [0, *(each.end() for each in frames)]
+    ends = [*(each.start() for each in frames), len(text)]
+    said = (
+        (*_sender_of(each), text[start:end].strip())
+        for each, start, end in zip([None, *frames], starts, ends, strict=True)
+    )
+    return [turn for turn in said if turn[2]]
 
 
 def last_sender(text: str) -> tuple[str, str]:
     """Return name and role in the last frame; empty where there is no frame, and no name where it has none."""
-    frames = [each[0] for each in _FRAME.finditer(text)] if "===" in text else []
-    found = _SENDER.search(frames[-1]) if frames else None
-    return ("" if found[1] == _UNNAMED else found[1], found[2]) if found else ("", "")
+    frames = list(_FRAME.finditer(text)) if "===" in text else []
+    return _sender_of(frames[-1]) if frames else ("", "")
+
+
+def _sender_of(framed: re.Match[str] | None) -> tuple[str, str]:
+    found = _SENDER.search(framed[0]) if framed else None
+    if found is None:
+        return "", "user"
+    return ("" if found[1] == _UNNAMED else found[1]), found[2]

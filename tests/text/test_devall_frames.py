@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.text.frames import frame, senders, split_turns, strip_frames
+from devmem.text.frames import frame, framed_turns, split_turns, strip_frames
 
 
 def test_a_frame_is_written_as_devall_writes_it() -> None:
@@ -38,11 +38,18 @@ def test_frames_without_a_text() -> None:
 
 
 @pytest.mark.parametrize("source", ["planner", "node with spaces", "计划", "a (b)", "x=y"])
-def test_senders_are_named_once_and_in_order(source: str) -> None:
-    text = "\n\n".join([frame(source, "user", "one"), frame("critic", "assistant", "two"), frame(source, "user", "")])
-    assert senders(text) == [source, "critic"]
+def test_turns_have_their_senders_and_roles(source: str) -> None:
+    text = "\n\n".join(
+        [frame(source, "user", "one\n\n1"), frame("critic", "assistant", "two"), frame(source, "user", "")]
+    )
+    assert framed_turns(text) == [(source, "user", "one\n\n1"), ("critic", "assistant", "two")]
 
 
 def test_nobody_is_named_by_an_unnamed_frame_or_a_plain_text() -> None:
-    assert senders(frame("", "user", "hi")) == []
-    assert senders("INPUT FROM x (user) === hi") == []
+    assert framed_turns(frame("", "user", "hi")) == [("", "user", "hi")]
+    assert framed_turns("INPUT FROM x (user) === hi") == [("", "user", "INPUT FROM x (user) === hi")]
+
+
+def test_text_before_the_first_frame_is_a_turn_of_its_own() -> None:
+    text = "Before.\n\n" + frame("critic", "assistant", "After.")
+    assert framed_turns(text) == [("", "user", "Before."), ("critic", "assistant", "After.")]

@@ -12,6 +12,7 @@ from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.search_output import show_groups, show_hits, show_report
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, opened_if_written
+from devmem.model.caller import Caller
 from devmem.model.results import HitGroup, SearchReport
 from devmem.runtime import DEFAULT_SESSION
 from devmem.stores import MemoryBase, MemoryQuery
@@ -60,7 +61,11 @@ def search(
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY")
     query = MemoryQuery(
-        text=well_formed(place.words[0]), top_k=top_k, similarity_threshold=threshold, where=selection.visible
+        text=well_formed(place.words[0]),
+        top_k=top_k,
+        similarity_threshold=threshold,
+        where=selection.visible,
+        caller=Caller.of(selection.visible.scope),
     )
     with opened_if_written(terminal, place.workflow, place.store, session) as store:
         if grouped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Final
@@ -19,6 +19,8 @@ from devmem.stores import WriteStatus, indented, one_line, skipped
 FORMAT: Final = 1
 MARKS: Final = 8
 REMOVED: Final = 2_000
+HEARD: Final = ":heard"
+"""End of the id of a message that a node got from another agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +154,14 @@ def refusal(state: BrainState, message: Message, item_id: str) -> WriteOutcome |
 
 
 def with_entries(state: BrainState, entries: Iterable[Entry]) -> BrainState:
-    """Append messages; one that is there already is not appended again."""
+    """Append messages; one that is there already, be it as its agent's own answer, is not appended again."""
     known = {(entry.item_id, entry.message.id) for entry in state.entries}
     summarized = state.summarized_items()
-    fresh = [e for e in entries if (e.item_id, e.message.id) not in known and e.item_id not in summarized]
+    fresh: list[Entry] = []
+    for entry in entries:
+        is_known = (entry.item_id, entry.message.id) in known or entry.item_id in summarized
+        if not is_known and not _was_answered(entry, (*state.entries, *fresh)):
+            fresh.append(entry)
     if not fresh:
         return state
     numbers = [number for entry in fresh if (number := sequence_number(entry.message.id)) is not None]
@@ -166,6 +172,14 @@ def with_entries(state: BrainState, entries: Iterable[Entry]) -> BrainState:
         removed=tuple(item for item in state.removed if item not in again),
         last_history_id=fresh[-1].message.id,
         last_number=max([state.last_number, *numbers]),
+    )
+
+
+def _was_answered(entry: Entry, history: Sequence[Entry]) -> bool:
+    """Whether a message from another agent is in the history as that agent's own answer."""
+    heard = entry.message
+    return heard.id.endswith(HEARD) and any(
+        old.message.source == heard.source and old.message.content == heard.content for old in reversed(history)
     )
 
 

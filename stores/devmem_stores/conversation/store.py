@@ -71,14 +71,15 @@ class ConversationMemory(CollectionMemory):
         )
 
     def _record_of(self, payload: MemoryWritePayload, asked: str, answered: str) -> Interaction:
-        scope, pair = payload.scope, uuid4().hex
-        agent = Participant(scope.agent or payload.source or "agent", ParticipantType.AGENT)
+        scope, caller = payload.scope, payload.caller
+        pair = caller.call or uuid4().hex
+        agent = Participant(caller.name or scope.agent or payload.source or "agent", ParticipantType.AGENT)
         user = Participant(scope.user or "user", ParticipantType.USER)
         kind = InteractionKind.OUTPUT if answered else InteractionKind.INPUT
         return Interaction(
             id=f"{pair}-{kind.value}",
-            conversation=scope.conversation or scope.session or "",
-            trace=scope.trace or scope.run or pair,
+            conversation=caller.conversation or scope.conversation or scope.session or "",
+            trace=caller.trace or scope.trace or scope.run or pair,
             source=agent if answered else user,
             target=user if answered else agent,
             kind=kind,
@@ -119,9 +120,9 @@ class ConversationMemory(CollectionMemory):
     def _configured_view(self, query: MemoryQuery) -> View:
         settings = self.config.view
         return View(
-            agent=settings.agent or query.where.scope.agent,
+            agent=settings.agent or query.caller.name or query.where.scope.agent,
             counterparts=frozenset(settings.memory_types),
-            without_trace=query.where.scope.trace if settings.skip_current_trace else None,
+            without_trace=query.caller.trace if settings.skip_current_trace else None,
         )
 
     def _latest(self, view: View, count: int, where: Filter) -> list[MemoryItem]:
@@ -140,8 +141,8 @@ class ConversationMemory(CollectionMemory):
 
 
 def _of_conversation(where: Filter) -> Filter:
-    """Return the filter without agent and trace, which name sides and time of a view, not the owner of a record."""
-    return replace(where, scope=replace(where.scope, agent=None, trace=None))
+    """Return the filter without the agent, which is a side of a record, not its owner."""
+    return replace(where, scope=replace(where.scope, agent=None))
 
 
 def _is_shown(view: View, item: MemoryItem) -> bool:

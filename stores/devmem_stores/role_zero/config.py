@@ -53,7 +53,7 @@ class RoleZeroConfig(CollectionConfig):
     across_sessions: bool = False
     """Related messages may come from other sessions of the same role and user."""
     shared: bool = False
-    """Nodes recall what nodes of other roles wrote too, not only their own and what belongs to no role."""
+    """Nodes recall what other agents wrote too, not only their own and what belongs to none."""
     max_content_length: int = Field(default=1000, ge=50)
     """Maximum number of characters of a message that a search shows; the whole text is kept and searched."""
     llm_ranker: RankerConfig | None = None

@@ -24,6 +24,7 @@ from devmem.stores import (
     strip_frames,
 )
 from devmem_stores.role_zero.config import RoleZeroConfig
+from devmem_stores.role_zero.identity import is_own
 from devmem_stores.role_zero.node_recall import NodeRecall
 from devmem_stores.role_zero.ranking import ChatRanker, Ranker
 from devmem_stores.role_zero.role import RoleMemory
@@ -102,11 +103,10 @@ class RoleZeroMemory(OutboxMemory):
         return item_from(payload, summary, created_at=self.setup.clock())
 
     def rank(self, query: MemoryQuery) -> SearchReport:
-        """Find related messages of the asking role, best first; the newest ones fill the places that are left."""
+        """Find related messages of the asking agent, best first; the newest ones fill the places that are left."""
 
         def own(item: MemoryItem) -> bool:
-            role = item.scope.agent or item.metadata.get("agent_role")
-            return self.config.shared or not query.agent_role or not role or role == query.agent_role
+            return self.config.shared or is_own(item, query)
 
         related = self._node_recall.related(query, own)
         room = query.top_k - len(related.hits)

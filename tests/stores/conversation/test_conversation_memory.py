@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import Filter, Scope
+from devmem import Caller, Filter, Scope
 from devmem.recording import (
     InteractionKind,
     ParticipantType,
@@ -115,7 +115,8 @@ def test_the_latest_of_many_come_in_their_order_without_the_trace_in_progress(
 ) -> None:
     for number in range(30):
         record(store, tmp_path, f"task {number}", trace=f"t{number}")
-    query = MemoryQuery(text="anything", top_k=4, where=Filter(scope=Scope(agent="writer", user="ann", trace="t29")))
+    ann = Filter(scope=Scope(user="ann"))
+    query = MemoryQuery(text="anything", top_k=4, where=ann, caller=Caller(agent="writer", trace="t29"))
     hits = store.search(query)
     assert store.search(replace(query, where=Filter(unbound=("user",)))) == [], "it belongs to ann"
     assert [hit.item.content_summary for hit in hits] == [
