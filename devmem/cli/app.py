@@ -34,6 +34,7 @@ _COMMANDS: Final = {
     "restore": "Put a backup in place.",
     "doctor": "Examine the file of a store.",
     "reindex": "Embed every item again with another model.",
+    "mcp": "Serve a memory to MCP clients.",
     "schema": "Print the JSON Schema of workflows.",
 }
 """Subcommands and their summaries, in the order in which they are listed."""

@@ -66,6 +66,13 @@ class Memory(MemoryReader):
             raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY is everybody)")
         return Memory(self.store, boundary=self._boundary.settled(scope))
 
+    def settled(self) -> Memory:
+        """Return a handle that never leaves what this one's calls without a scope mean: nobody's items at first.
+
+        For code that is handed ids by others, such as tools of a model: an id of another scope is not found.
+        """
+        return Memory(self.store, boundary=self._boundary.settled({}))
+
     # A text is an iterable of texts too; the first overload that fits counts.
     @overload
     def add(self, content: str, *, id: str | None = None, **options: Unpack[AddOptions]) -> str: ...  # type: ignore[overload-overlap]

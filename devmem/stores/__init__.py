@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
     from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
     from devmem.model.results import HitGroup, SearchReport, WriteStatus
+    from devmem.model.trust import TRUST
     from devmem.recall import by_conversation
     from devmem.stores.collection_config import CollectionConfig, PlaceConfig
     from devmem.stores.collection_memory import CollectionMemory
@@ -31,6 +32,7 @@ else:
 
 __all__ = [
     "AGENT_KEY",
+    "TRUST",
     "Backoff",
     "ChatConfig",
     "ChatModel",

@@ -1,0 +1,10 @@
+"""An MCP server over a memory; needs the extra `mcp`."""
+
+from devmem.adapters.hosts import require as _require
+
+_require("mcp", package="mcp", extra="mcp")
+
+from devmem.adapters.mcp.server import ServerOptions, make_server  # noqa: E402 - first the error that names the extra
+from devmem.adapters.mcp.transports import serve_http, serve_stdio  # noqa: E402 - see above
+
+__all__ = ["ServerOptions", "make_server", "serve_http", "serve_stdio"]

@@ -1,0 +1,112 @@
+"""`devmem mcp`: serve a memory to MCP clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from devmem.cli.failures import CommandError, usage_errors
+from devmem.cli.filter_options import AllUsers, checked_name
+from devmem.cli.places import MemoryPlace, OptionalStore, Place, find_place
+from devmem.cli.terminal import Terminal
+from devmem.cli.workflow_stores import Session, make, opened, why_empty
+from devmem.distribution import installed_version
+from devmem.memory import Memory
+from devmem.memory.boundary import ScopeParts
+from devmem.model.items import ANY
+from devmem.runtime import DEFAULT_SESSION
+
+if TYPE_CHECKING:
+    from devmem.adapters.mcp import ServerOptions
+
+_DEFAULT_HOST = "127.0.0.1"
+_User: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")]
+_Agent: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Reach only this agent's items.")]
+_Conversation: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="ID", help="Reach only items of this conversation.")
+]
+_ReadOnly: TypeAlias = Annotated[bool, typer.Option("--read-only", help="Offer only the tools that change nothing.")]
+_Http: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="[HOST:]PORT", help="Serve over HTTP at /mcp; otherwise over standard input and output."),
+]
+_Budget: TypeAlias = Annotated[
+    int, typer.Option(metavar="TOKENS", min=200, max=100_000, help="Maximum size of an answer.")
+]
+
+
+def mcp(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    user: _User = None,
+    agent: _Agent = None,
+    conversation: _Conversation = None,
+    all_users: AllUsers = False,
+    read_only: _ReadOnly = False,
+    http: _Http = None,
+    budget: _Budget = 2_000,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Serve a memory to MCP clients: editors, chat applications, agents.
+
+    The tools are `recall`, `remember`, `list`, `update` and `forget`. What they reach is fixed by the options: no model
+    can name another user. Without `--user` that is what belongs to nobody. A file that does not exist yet is created.
+
+    Several servers, and any other process, may use one file at the same time. Needs the extra `mcp`.
+
+    Examples:
+        devmem mcp notes.db
+        devmem mcp notes.db --user ann --read-only
+        devmem mcp team.yaml notes --http 8000
+    """
+    from devmem.adapters.mcp import ServerOptions
+
+    scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
+    address = None if http is None else _address(http)
+    place = find_place(ctx.obj, memory, store)
+    _check_there(ctx.obj, place, session, read_only=read_only)
+    with opened(ctx.obj, place.workflow, place.store, session, save=not read_only) as kept, usage_errors():
+        handle = Memory(kept).scoped(**scope) if scope else Memory(kept)
+        options = ServerOptions(version=installed_version(), read_only=read_only, budget=budget)
+        _serve(ctx.obj, handle, options, address)
+
+
+def _serve(terminal: Terminal, memory: Memory, options: ServerOptions, address: tuple[str, int] | None) -> None:
+    from devmem.adapters.mcp import make_server, serve_http, serve_stdio
+
+    server = make_server(memory, options)
+    if address is None:
+        serve_stdio(server)
+        return
+    host, port = address
+    terminal.report("note", f"serving {memory.store.name} at http://{host}:{port}/mcp until Ctrl-C")
+    serve_http(server, host=host.strip("[]"), port=port)
+
+
+def _scope(*, all_users: bool, **parts: str | None) -> ScopeParts:
+    named = {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
+    if all_users and "user" in named:
+        raise CommandError("give either --user or --all-users, not both.")
+    scope: ScopeParts = {}
+    scope.update(named)  # type: ignore[typeddict-item]
+    if all_users:
+        scope["user"] = ANY
+    return scope
+
+
+def _check_there(terminal: Terminal, place: Place, session: str, *, read_only: bool) -> None:
+    """Report a memory that is empty for a reason; raise `CommandError` where nothing could ever be read."""
+    reason = why_empty(make(place.workflow, place.store, session))
+    if reason is not None and read_only:
+        raise CommandError(f"{reason}; there is nothing to serve read-only.")
+    if reason is not None:
+        terminal.report("note", reason)
+
+
+def _address(http: str) -> tuple[str, int]:
+    host, _, port = http.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise CommandError(f"--http {http!r}: expected PORT or HOST:PORT, such as 8000.")
+    return host or _DEFAULT_HOST, int(port)
