@@ -4,14 +4,17 @@ from devmem.model.interactions import Interaction, InteractionKind, Participant,
 from devmem.recording.calls import Call
 from devmem.recording.context import TraceContext, carry, continue_trace, current_trace, in_trace, trace
 from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
+from devmem.recording.forwarder import Sink
 from devmem.recording.log import InteractionLog
-from devmem.recording.recorder import Recorder, RecordingOptions, RecordingStatus, Sink
+from devmem.recording.recorder import Recorder, RecordingOptions, RecordingStatus
+from devmem.recording.waiting import JournalState, WaitingRecords, journal_folder, waiting_records
 
 __all__ = [
     "Call",
     "Interaction",
     "InteractionKind",
     "InteractionLog",
+    "JournalState",
     "Participant",
     "ParticipantType",
     "RecordedCall",
@@ -20,14 +23,17 @@ __all__ = [
     "RecordingStatus",
     "Sink",
     "TraceContext",
+    "WaitingRecords",
     "carry",
     "continue_trace",
     "current_trace",
     "in_order",
     "in_trace",
+    "journal_folder",
     "record_agent",
     "record_knowledge",
     "record_llm",
     "record_tool",
     "trace",
+    "waiting_records",
 ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 from types import TracebackType
-from typing import Self
-from uuid import uuid4
+from typing import Final, Self
 
 from devmem.model.interactions import Interaction, InteractionKind, Participant
-from devmem.recording.content import content_of, params_of
 from devmem.recording.context import Entered, Frame, TraceContext, current_trace
+from devmem.recording.ids import unique_id
+
+ARGUMENTS: Final = object()
+"""Content of a call whose question is its arguments."""
 
 
 class Call:
@@ -23,7 +25,7 @@ class Call:
     def __init__(
         self,
         callee: Participant,
-        content: object = None,
+        content: object = ARGUMENTS,
         *,
         params: Mapping[str, object] | None = None,
         call_id: str | None = None,
@@ -32,13 +34,12 @@ class Call:
 
         Args:
             callee: who is called.
-            content: the question; None takes the arguments.
+            content: the question.
             params: arguments of the call.
             call_id: identifies the call within its trace where a wrapper and a callback both see it: it is recorded
-                once.
+                once, as the first of them sees it.
         """
-        self._callee, self._params, self._call_id = callee, dict(params or {}), call_id
-        self._content = self._params if content is None else content
+        self._callee, self._content, self._params, self._call_id = callee, content, params or {}, call_id
         self._output: object = None
         self._outer: TraceContext | None = None
         self._inner: TraceContext | None = None
@@ -56,8 +57,11 @@ class Call:
             return
         record_id = None
         if current.recorder.records(self._callee.type):
-            self._outer, self._pair_id = current, self._identify(current)
-            record_id = f"{self._pair_id}-input"
+            pair_id = self._pair_id = unique_id() if self._call_id is None else _named_id(current.trace, self._call_id)
+            record_id = f"{pair_id}-input"
+            if self._call_id is not None and any(frame.record_id == record_id for frame in current.frames):
+                return
+            self._outer = current
             self._append(record_id, InteractionKind.INPUT, self._content, current.caller, self._callee)
         self._inner = current.within(Frame(callee=self._callee, record_id=record_id))
 
@@ -85,19 +89,16 @@ class Call:
         self._block.__exit__()
         self.finish(error)
 
-    def _identify(self, context: TraceContext) -> str:
-        if self._call_id is None:
-            return uuid4().hex
-        named = f"{context.trace}\0{self._call_id}".encode("utf-8", "surrogatepass")
-        return blake2b(named, digest_size=16).hexdigest()
-
     def _append(
         self, record_id: str, kind: InteractionKind, content: object, source: Participant, target: Participant
     ) -> None:
         context = self._outer
         if context is None or context.recorder is None:
             return
-        recorder, longest = context.recorder, context.recorder.options.max_content_length
+        recorder, renderer = context.recorder, context.recorder.renderer
+        params = renderer.arguments(self._params) if self._params and kind is InteractionKind.INPUT else {}
+        text = renderer.as_text(dict(params)) if content is ARGUMENTS else renderer.content(content)
+        event_time, sequence = recorder.stamp(context.not_before)
         recorder.append(
             Interaction(
                 id=record_id,
@@ -106,13 +107,18 @@ class Call:
                 source=source,
                 target=target,
                 kind=kind,
-                content=content_of(content, longest),
-                event_time=recorder.event_time(context.not_before),
-                sequence=recorder.next_sequence(),
+                content=text,
+                event_time=event_time,
+                sequence=sequence,
                 pair_id=self._pair_id,
                 parent_id=context.parent_id,
-                params=params_of(self._params, longest) if kind is InteractionKind.INPUT else {},
+                params=params,
                 language=recorder.options.language,
                 user=context.user,
             )
         )
+
+
+def _named_id(trace: str, call_id: str) -> str:
+    named = f"{trace}\0{call_id}".encode("utf-8", "surrogatepass")
+    return blake2b(named, digest_size=16).hexdigest()

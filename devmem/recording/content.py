@@ -1,112 +1,178 @@
-"""Faithful texts of whatever calls take and return, shortened with a mark and without secrets."""
+"""Texts and JSON forms of whatever calls take and return: faithful, bounded in size and time, without secrets."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, is_dataclass
-from datetime import date, datetime
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from itertools import islice
+from numbers import Integral, Real
+from pathlib import PurePath
 from typing import Final
+from uuid import UUID
 
-from pydantic import BaseModel, JsonValue, SecretStr
+from pydantic import BaseModel, JsonValue, Secret, SecretBytes, SecretStr
 
-MASK: Final = "[secret]"
+from devmem.recording.masking import MASK, SecretMask
+
 _DEPTH: Final = 12
 """Levels of nesting that are kept."""
-_MOST_ENTRIES: Final = 1000
-_SECRET_KEY: Final = re.compile(r"(?i)api[-_]?key|passw(?:or)?d|secret|authorization|access[-_]?token|credential")
-_SECRET_TEXT: Final = re.compile(
-    r"\bsk-[A-Za-z0-9_-]{16,}"  # OpenAI and Anthropic
-    r"|\bgh[pousr]_[A-Za-z0-9]{20,}"  # GitHub
-    r"|\bAKIA[0-9A-Z]{16}\b"  # AWS
-    r"|(?i:\bbearer\s+)[A-Za-z0-9._~+/-]{16,}=*"
-    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # user and password of an address
-)
+_SPARE: Final = 512
+"""Characters behind the cut that are searched for secrets too, so that none is cut to an unrecognizable half."""
+_LONGEST_REPR: Final = 2000
+_LONGEST_NAME: Final = 200
+_LARGEST_INTEGER: Final = 1 << 1024
+_ENTRY: Final = 4
+"""Characters that a name or a value takes beside its own: quotes, and a colon or a comma with a space."""
+_MARK: Final = 40
+"""Characters that are left for the mark of what was cut."""
+_encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def mask_secrets(text: str) -> str:
-    """Replace what looks like a key or a password in a text."""
-    return _SECRET_TEXT.sub(MASK, text)
+class Renderer:
+    """Renders contents and arguments of calls; what strangers' objects raise becomes part of the text."""
+
+    def __init__(self, max_length: int, mask: SecretMask) -> None:
+        """Set the limits.
+
+        Args:
+            max_length: maximum number of characters of a content, and of all arguments of a call together, not
+                counting the escapes of JSON; more are cut with a mark that says how many there were.
+            mask: masks secrets.
+        """
+        self._max_length, self._mask = max_length, mask
+
+    def content(self, value: object) -> str:
+        """Return a value as text: a string as it is, an exception as its kind and words, anything else as JSON."""
+        if isinstance(value, BaseException):
+            value = f"{type(value).__name__}: {_words(value)}"
+        if isinstance(value, str):
+            return _masked(value, self._max_length, self._mask)
+        if type(value) is int and abs(value) < _LARGEST_INTEGER:
+            return str(value)
+        return self.as_text(_JsonForm(self._max_length - _MARK, self._mask).of(value, _DEPTH))
+
+    def arguments(self, arguments: Mapping[str, object]) -> dict[str, JsonValue]:
+        """Return the arguments of a call in JSON form."""
+        return _JsonForm(self._max_length, self._mask).of_entries(arguments.items(), _DEPTH)
+
+    def as_text(self, form: JsonValue) -> str:
+        """Return a JSON form as text."""
+        return shortened(_encode(form), self._max_length)
 
 
-def content_of(value: object, max_length: int) -> str:
-    """Return a value as text: a string as it is, None as `null`, anything else as JSON.
+def shortened(text: str, max_length: int, length: int | None = None) -> str:
+    """Return the start of a text, with a mark where it was cut.
 
     Args:
-        value: whatever a call took or returned.
-        max_length: maximum number of characters; more are cut with a mark that says how many there were.
+        text: the text, or as much of it as may be shown.
+        max_length: maximum number of characters.
+        length: number of characters of the whole text; None is that of `text`.
     """
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, BaseException):
-        text = f"{type(value).__name__}: {value}"
-    else:
-        text = json.dumps(json_of(value), ensure_ascii=False)
-    return shortened(mask_secrets(text), max_length)
-
-
-def shortened(text: str, max_length: int) -> str:
-    """Return the start of a text, with a mark where it was cut."""
-    if len(text) <= max_length:
+    length = len(text) if length is None else length
+    if len(text) <= max_length and len(text) >= length:
         return text
-    mark = f"… [{len(text)} characters]"
+    mark = f"… [{length} characters]"
     return text[: max(max_length - len(mark), 0)] + mark
 
 
-def params_of(arguments: Mapping[str, object], max_length: int) -> dict[str, JsonValue]:
-    """Return the arguments of a call in JSON form; those together are at most `max_length` characters long."""
-    kept: dict[str, JsonValue] = {}
-    room = max_length
-    for name, value in arguments.items():
-        form = MASK if _SECRET_KEY.search(name) else json_of(value)
-        length = len(form) if isinstance(form, str) else len(json.dumps(form, ensure_ascii=False))
-        kept[name] = form if length <= room else shortened(content_of(form, max_length), room)
-        room = max(room - length, 0)
-    return kept
+def _masked(text: str, max_length: int, mask: SecretMask) -> str:
+    if len(text) <= max_length:
+        return shortened(mask.text(str.__str__(text)), max_length)
+    return shortened(mask.text(text[: max_length + _SPARE]), max_length, len(text))
 
 
-def json_of(value: object, depth: int = _DEPTH) -> JsonValue:
-    """Return the JSON form of a value; what has none is its `repr`, what looks secret is masked."""
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, str):
-        return mask_secrets(value)
-    if isinstance(value, SecretStr):
+class _JsonForm:
+    """Makes one JSON form; what does not fit into its room is cut, so that no object takes long, however large."""
+
+    __slots__ = ("_mask", "_room")
+
+    def __init__(self, room: int, mask: SecretMask) -> None:
+        self._room, self._mask = room, mask
+
+    def of(self, value: object, depth: int) -> JsonValue:
+        if isinstance(value, str):
+            return self._text(value)
+        self._room -= _ENTRY
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | Integral):
+            number = int(value)
+            self._room -= number.bit_length() // 3
+            return number if abs(number) < _LARGEST_INTEGER else f"[integer of {number.bit_length()} bits]"
+        if isinstance(value, float | Real):
+            real = float(value)
+            self._room -= _ENTRY
+            return real if math.isfinite(real) else str(real)
+        try:
+            return self._of_compound(value, depth - 1) if depth else self._text(repr(value)[:200])
+        except Exception as error:  # noqa: BLE001 - a stranger's object may raise anything when it is read
+            return f"<{type(value).__name__} that raises {type(error).__name__} when it is read>"
+
+    def of_entries(self, entries: Collection[tuple[object, object]], depth: int) -> dict[str, JsonValue]:
+        kept: dict[str, JsonValue] = {}
+        for key, value in entries:
+            if self._room <= 0:
+                kept["…"] = f"[{len(entries) - len(kept)} more]"
+                break
+            name = self._mask.text(str(key)[:_LONGEST_NAME])
+            self._room -= len(name) + _ENTRY
+            kept[name] = MASK if value is not None and self._mask.is_secret(name) else self.of(value, depth)
+        return kept
+
+    def _of_compound(self, value: object, depth: int) -> JsonValue:
+        if isinstance(value, Mapping):
+            return self.of_entries(value.items(), depth)
+        if isinstance(value, BaseModel):
+            return self.of_entries(_shown_fields(value), depth)
+        if is_dataclass(value) and not isinstance(value, type):
+            return self.of_entries([(one.name, getattr(value, one.name)) for one in fields(value)], depth)
+        if isinstance(value, Enum):
+            return self.of(value.value, depth)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return f"[{len(value)} bytes]"
+        if isinstance(value, Sequence | Set):
+            return self._of_list(value, depth)
+        return self._text(_single_text(value))
+
+    def _of_list(self, values: Sequence[object] | Set[object], depth: int) -> list[JsonValue]:
+        kept: list[JsonValue] = []
+        for value in islice(values, len(values)):
+            if self._room <= 0:
+                kept.append(f"… [{len(values) - len(kept)} more]")
+                break
+            kept.append(self.of(value, depth))
+        return kept
+
+    def _text(self, text: str) -> str:
+        form = _masked(text, max(self._room, 0), self._mask)
+        self._room -= len(form) + _ENTRY
+        return form
+
+
+def _single_text(value: object) -> str:
+    """Return the text of an object that has no parts."""
+    if isinstance(value, SecretStr | SecretBytes | Secret):
         return MASK
-    if depth == 0:
-        return shortened(mask_secrets(_repr(value)), 200)
-    return _json_of_compound(value, depth - 1)
-
-
-def _json_of_compound(value: object, depth: int) -> JsonValue:
-    if isinstance(value, BaseModel):
-        return json_of(value.model_dump(), depth)
-    if is_dataclass(value) and not isinstance(value, type):
-        return json_of(asdict(value), depth)
-    if isinstance(value, Mapping):
-        entries = list(value.items())[:_MOST_ENTRIES]
-        return {
-            str(key): MASK if _SECRET_KEY.search(str(key)) and entry is not None else json_of(entry, depth)
-            for key, entry in entries
-        }
-    if isinstance(value, datetime | date):
+    if isinstance(value, datetime | date | time):
         return value.isoformat()
-    if isinstance(value, Path):
+    if isinstance(value, PurePath | UUID | Decimal | timedelta):
         return str(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return f"[{len(value)} bytes]"
-    if isinstance(value, Sequence | Set):
-        return [json_of(entry, depth) for entry in list(value)[:_MOST_ENTRIES]]
-    return shortened(mask_secrets(_repr(value)), 2000)
+    return shortened(repr(value), _LONGEST_REPR)
 
 
-def _repr(value: object) -> str:
+def _shown_fields(model: BaseModel) -> list[tuple[str, object]]:
+    """Return the fields of a model but for those that it leaves out of its own JSON."""
+    declared = type(model).model_fields
+    return [(name, value) for name, value in model if name not in declared or not declared[name].exclude]
+
+
+def _words(error: BaseException) -> str:
     try:
-        return repr(value)
-    except Exception as error:  # noqa: BLE001 - a stranger's `__repr__` may raise anything
-        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+        return str(error)
+    except Exception as raised:  # noqa: BLE001 - a stranger's `__str__` may raise anything
+        return f"<words that raise {type(raised).__name__}>"

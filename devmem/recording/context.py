@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
-from uuid import uuid4
 
 from devmem.model.interactions import Participant, ParticipantType
+from devmem.recording.ids import unique_id
 
 if TYPE_CHECKING:
     from devmem.recording.recorder import Recorder
@@ -49,11 +49,21 @@ class TraceContext:
     @property
     def parent_id(self) -> str | None:
         """Input record of the innermost recorded call."""
-        return next((frame.record_id for frame in reversed(self.frames) if frame.record_id), None)
+        for frame in reversed(self.frames):
+            if frame.record_id is not None:
+                return frame.record_id
+        return None
 
     def within(self, frame: Frame) -> TraceContext:
         """Return the context inside of a call."""
-        return replace(self, frames=(*self.frames, frame))
+        return TraceContext(
+            conversation=self.conversation,
+            trace=self.trace,
+            recorder=self.recorder,
+            user=self.user,
+            frames=(*self.frames, frame),
+            not_before=self.not_before,
+        )
 
 
 _CURRENT: Final[contextvars.ContextVar[TraceContext | None]] = contextvars.ContextVar("devmem_trace", default=None)
@@ -104,8 +114,8 @@ def trace(
     """
     outer = _CURRENT.get()
     context = TraceContext(
-        conversation=conversation or (outer.conversation if outer else uuid4().hex),
-        trace=trace or uuid4().hex,
+        conversation=conversation or (outer.conversation if outer else unique_id()),
+        trace=trace or unique_id(),
         recorder=recorder or (outer.recorder if outer else None),
         user=user,
         frames=(Frame(callee=Participant(user or "user", ParticipantType.USER), record_id=None),),
@@ -130,7 +140,7 @@ def carry() -> dict[str, object]:
     context = _CURRENT.get()
     if context is None:
         return {}
-    now = context.recorder.event_time() if context.recorder else context.not_before
+    now = context.recorder.stamp()[0] if context.recorder else context.not_before
     return {
         "conversation": context.conversation,
         "trace": context.trace,

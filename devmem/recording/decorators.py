@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from devmem.model.interactions import Participant, ParticipantType
-from devmem.recording.calls import Call
+from devmem.recording.calls import ARGUMENTS, Call
 from devmem.recording.streams import recorded_async_stream, recorded_stream
 
 P = ParamSpec("P")
@@ -45,33 +45,41 @@ class RecordedCall(Call):
             input_field: argument of a decorated function that is the question.
             output_field: key of a decorated function's result that is the answer.
         """
-        super().__init__(callee, content, params=params, call_id=call_id)
+        super().__init__(callee, ARGUMENTS if content is None else content, params=params, call_id=call_id)
         self._input_field, self._output_field = input_field, output_field
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Record every call of a function: sync, async, a generator of either kind, or one that returns a stream."""
-        return cast("Callable[P, R]", self._wrapped(function, inspect.signature(function)))
+        return cast("Callable[P, R]", self._wrapped(function, _named_arguments(function)))
 
-    def _wrapped(self, function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    def _wrapped(self, function: Callable[..., Any], named: NamedArguments) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def asynchronous(*args: object, **kwargs: object) -> object:
-                with self._call(signature, args, kwargs) as call:
-                    result = await function(*args, **kwargs)
-                    call.output(self._answer(result))
-                    return result
+                call = self._call(named(args, kwargs))
+                call.begin()
+                try:
+                    with call.inside():
+                        result = await function(*args, **kwargs)
+                except BaseException as error:
+                    call.finish(error)
+                    raise
+                return self._answered(call, result)
 
             return asynchronous
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            recorded = recorded_stream if inspect.isgeneratorfunction(function) else recorded_async_stream
+
+            @functools.wraps(function)
+            def streaming(*args: object, **kwargs: object) -> object:
+                return recorded(self._call(named(args, kwargs)), function(*args, **kwargs))
+
+            return streaming
 
         @functools.wraps(function)
         def synchronous(*args: object, **kwargs: object) -> object:
-            call = self._call(signature, args, kwargs)
-            if inspect.isgeneratorfunction(function):
-                return recorded_stream(call, function(*args, **kwargs))
-            if inspect.isasyncgenfunction(function):
-                return recorded_async_stream(call, function(*args, **kwargs))
-            return self._called(call, function, args, kwargs)
+            return self._called(self._call(named(args, kwargs)), function, args, kwargs)
 
         return synchronous
 
@@ -85,6 +93,10 @@ class RecordedCall(Call):
         except BaseException as error:
             call.finish(error)
             raise
+        return self._answered(call, result)
+
+    def _answered(self, call: Call, result: object) -> object:
+        """Finish a call whose function returned, or pass the stream on that it returned."""
         if inspect.isgenerator(result):
             return recorded_stream(call, result)
         if inspect.isasyncgen(result):
@@ -93,9 +105,8 @@ class RecordedCall(Call):
         call.finish()
         return result
 
-    def _call(self, signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, object]) -> Call:
-        params = _arguments(signature, args, kwargs)
-        content = params.get(self._input_field) if self._input_field else None
+    def _call(self, params: dict[str, object]) -> Call:
+        content = params.get(self._input_field, ARGUMENTS) if self._input_field else ARGUMENTS
         return Call(self._callee, content, params=params)
 
     def _answer(self, result: object) -> object:
@@ -104,14 +115,37 @@ class RecordedCall(Call):
         return result
 
 
-def _arguments(signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+NamedArguments = Callable[[tuple[object, ...], dict[str, object]], dict[str, object]]
+"""Returns the arguments of a call by their names."""
+_SIMPLE: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_BOUND: Final = ("self", "cls")
+
+
+def _named_arguments(function: Callable[..., Any]) -> NamedArguments:
+    """Return what names the arguments of a function; what a method is called on is no argument.
+
+    Arguments that do not fit are named as far as possible: the call itself raises, in the words that its author
+    expects.
+    """
     try:
-        arguments = dict(signature.bind(*args, **kwargs).arguments)
-    except TypeError:
-        # The call itself raises it, in the words that its author expects.
-        return dict(kwargs)
-    arguments.pop("self", None)
-    return arguments
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Functions written in C may have none.
+        return lambda args, kwargs: {**({"args": list(args)} if args else {}), **kwargs}
+    names, skipped = list(signature.parameters), 0
+    if names and names[0] in _BOUND:
+        names, skipped = names[1:], 1
+    if all(parameter.kind in _SIMPLE for parameter in signature.parameters.values()):
+        return lambda args, kwargs: dict(zip(names, args[skipped:], strict=False)) | kwargs
+
+    def bound(args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+        try:
+            arguments = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return dict(kwargs)
+        return {name: value for name, value in arguments.items() if name in names}
+
+    return bound
 
 
 def record_agent(name: str, content: object = None, **options: Any) -> RecordedCall:  # noqa: ANN401

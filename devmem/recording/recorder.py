@@ -1,4 +1,4 @@
-"""The recorder: it appends records to a journal, and one background thread moves them into the store."""
+"""The recorder: it appends records to a journal, from which one background thread moves them into the store."""
 
 from __future__ import annotations
 
@@ -10,40 +10,29 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from devmem.errors import JournalError
 from devmem.model.interactions import Interaction, ParticipantType
 from devmem.recording import context
-from devmem.recording.journal import AbandonedJournal, Batch, Journal, Record, abandoned_journals
+from devmem.recording.content import Renderer
+from devmem.recording.forwarder import Forwarder, Sink
+from devmem.recording.journal import Journal, has_journals
+from devmem.recording.lines import encode_line
+from devmem.recording.masking import SecretMask
 from devmem.text.backoff import Backoff
 
 ALL_TYPES: Final = frozenset(set(ParticipantType) - {ParticipantType.USER, ParticipantType.UNKNOWN})
 _LOG: Final = logging.getLogger(__name__)
-_BATCH: Final = 500
 _TICK: Final = 1e-6
 """Least difference of the event times of two records of one process, in seconds."""
-_IDLE: Final = 0.5
-"""Seconds after which the writer looks for work without being told."""
 _MOST_HELD: Final = 1000
 """Records that are held in memory while the journal cannot be written."""
-
-
-class Sink(Protocol):
-    """Where recorded interactions end: a `conversation` store, or a test's list."""
-
-    def record(self, interactions: Sequence[Interaction]) -> None:
-        """Store interactions, durably and each once by its id.
-
-        Raises:
-            DevmemError: nothing was stored; it is tried again later.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +47,8 @@ class RecordingOptions:
     """Maximum number of characters of a record's content, and of its arguments."""
     max_journal_bytes: int = 256 << 20
     """Maximum number of bytes that wait for the store; beyond it new records are counted, and not kept."""
+    secret_patterns: tuple[str, ...] = ()
+    """Regular expressions; what they match is masked, beside what looks like a key or a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,26 +56,24 @@ class RecordingStatus:
     """Counts of a recorder: what it took, what waits, what it did not take."""
 
     recorded: int
+    """Records that were appended to the journal."""
     waiting_bytes: int
-    rejected: int
-    """Records that found the journal full, or that it could not take."""
+    """Bytes of the journal that the store has not taken yet."""
+    held: int = 0
+    """Records in memory, because the journal cannot be written at the moment."""
+    rejected: int = 0
+    """Records that were not kept: the journal was full, or could not be written for too long."""
+    refused: int = 0
+    """Records that the store refused while it took others; they are in a file beside the journal."""
     failure: str = ""
     """Why the store did not take the last batch; empty when it did."""
-
-
-@dataclass(slots=True)
-class _Counts:
-    recorded: int = 0
-    rejected: int = 0
-    failure: str = ""
-    held: deque[Record] = field(default_factory=lambda: deque(maxlen=_MOST_HELD))
 
 
 class Recorder:
     """Records interactions; safe to use from several threads.
 
     A record is acknowledged when it is in the journal. A store that is slow or down delays no recorded call and fails
-    none.
+    none. A forked child has a journal of its own, and leaves it to its parent, or to the next process, to send it on.
     """
 
     def __init__(
@@ -100,24 +89,32 @@ class Recorder:
 
         Args:
             sink: where the records end.
-            folder: where the journals are; processes with the same sink share it.
+            folder: where the journals are; processes with the same sink share it. `journal_folder` returns the usual
+                one.
             options: what is recorded; None takes the defaults.
             clock: time in seconds since the epoch.
             backoff: when to try again after the sink failed; None waits 1 to 30 seconds.
+
+        Raises:
+            ValueError: a pattern of the options is no regular expression.
         """
         self.options = options or RecordingOptions()
-        self._sink, self._folder, self._clock = sink, Path(folder), clock
-        self._backoff = backoff or Backoff(first=1.0, longest=30.0)
-        self._state = threading.Lock()
-        self._counts = _Counts()
-        self._sequence = itertools.count(1)
-        self._last_time = 0.0
+        self.renderer = Renderer(self.options.max_content_length, SecretMask(self.options.secret_patterns))
+        self._folder, self._clock, self._last_time = Path(folder), clock, 0.0
+        self._forwarder = Forwarder(sink, self._folder, backoff or Backoff(first=1.0, longest=30.0), self._retry_held)
+        self._closed, self._forked = False, False
+        self._begin()
+        _LIVING.add(self)
+        if has_journals(self._folder):
+            self._forwarder.start()
+
+    def _begin(self) -> None:
+        """Start without a journal, which the first record creates."""
+        self._lock, self._stamping = threading.Lock(), threading.Lock()
         self._journal: Journal | None = None
-        self._pid = os.getpid()
-        self._closed = False
-        self._work, self._idle = threading.Event(), threading.Condition()
-        self._thread: threading.Thread | None = None
-        _close_at_exit(self)
+        self._held: deque[bytes] = deque()
+        self._sequence = itertools.count(1)
+        self._rejected = 0
 
     def trace(
         self, *, conversation: str | None = None, trace: str | None = None, user: str | None = None
@@ -129,53 +126,64 @@ class Recorder:
         """Whether calls of this kind of callee are recorded."""
         return self.options.active and not self._closed and callee in self.options.types
 
-    def event_time(self, not_before: float = 0.0) -> float:
-        """Return the time of the next record: later than every one before it, whatever the clock does."""
-        with self._state:
-            self._last_time = max(self._clock(), self._last_time + _TICK, not_before + _TICK)
-            return self._last_time
+    def stamp(self, not_before: float = 0.0) -> tuple[float, int]:
+        """Return the time and the position of the next record: later than every one before it, whatever the clock does.
 
-    def next_sequence(self) -> int:
-        """Return the position of the next record in this process."""
-        return next(self._sequence)
+        Args:
+            not_before: event time of a record that precedes, in seconds since the epoch.
+        """
+        with self._stamping:
+            self._last_time = max(self._clock(), self._last_time + _TICK, not_before + _TICK)
+            return self._last_time, next(self._sequence)
 
     def append(self, interaction: Interaction) -> bool:
         """Append a record to the journal; it never raises and never waits for the store.
 
         Returns:
-            Whether it is in the journal; False is counted in `status().rejected`, and logged once.
+            Whether it is in the journal. False is logged once: the record is held in memory while the journal cannot be
+            written, or it is counted in `status().rejected`.
         """
-        record = interaction.to_row()
         try:
-            journal = self._open_journal()
-            kept = self._append_held(journal) and journal.append(record)
-            reason = f"{self.options.max_journal_bytes} bytes wait already"
+            line = encode_line(interaction.to_row())
+        except (TypeError, ValueError) as error:
+            self._reject(f"it has no JSON form: {error}")
+            return False
+        try:
+            journal = self._journal or self._open_journal()
+            kept = (not self._held or self._write_held(journal)) and journal.append(line)
         except JournalError as error:
-            self._counts.held.append(record)
-            kept, reason = False, str(error)
-        if kept:
-            self._counts.recorded += 1
-            self._work.set()
-        else:
-            self._reject(reason)
-        return kept
+            if self._closed:
+                self._reject("the recorder is closed")
+            else:
+                self._hold(line, error)
+            return False
+        if not kept:
+            self._reject(f"{self.options.max_journal_bytes} bytes wait already")
+            return False
+        self._forwarder.notify()
+        return True
 
     def status(self) -> RecordingStatus:
         """Report what was recorded and what waits."""
-        journal, counts = self._journal, self._counts
+        journal = self._journal
         return RecordingStatus(
-            recorded=counts.recorded,
+            recorded=journal.appended if journal else 0,
             waiting_bytes=journal.waiting_bytes if journal else 0,
-            rejected=counts.rejected,
-            failure=counts.failure,
+            held=len(self._held),
+            rejected=self._rejected,
+            refused=self._forwarder.refused,
+            failure=self._forwarder.failure,
         )
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Wait until the store has every record; return whether it has, after at most `timeout` seconds."""
-        self._start_writer()
-        self._work.set()
-        with self._idle:
-            return self._idle.wait_for(self._is_drained, timeout)
+        """Wait until the store has every record; return whether it has, after at most `timeout` seconds.
+
+        A forked child does not send its records itself: there it returns whether there are none.
+        """
+        self._retry_held()
+        if self._forked:
+            return self._journal is None and not self._held
+        return self._forwarder.flush(timeout) and not self._held
 
     def close(self, timeout: float = 30.0) -> bool:
         """Flush and stop; return whether the store took everything.
@@ -184,13 +192,13 @@ class Recorder:
         """
         if self._closed:
             return True
-        drained = self.flush(timeout) if self._journal is not None else True
+        drained = self.flush(timeout)
         self._closed = True
-        self._work.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-        if self._journal is not None and self._pid == os.getpid():
+        # A thread that is still in the store may be about to acknowledge: the journal stays as it is then.
+        if self._forwarder.stop(timeout) and self._journal is not None:
             self._journal.close()
+        if self._held:
+            _LOG.error("%d interactions could not be written to %s and are lost", len(self._held), self._folder)
         return drained
 
     def __enter__(self) -> Self:
@@ -202,92 +210,74 @@ class Recorder:
         self.close()
 
     def _open_journal(self) -> Journal:
-        """Return the journal of this process; a forked child opens one of its own."""
-        if self._journal is not None and self._pid == os.getpid():
-            return self._journal
-        with self._state:
-            if self._journal is None or self._pid != os.getpid():
-                self._pid, self._thread = os.getpid(), None
+        with self._lock:
+            if self._closed:
+                raise JournalError(self._folder, "no journal can be created: the recorder is closed")
+            if self._journal is None:
                 self._journal = Journal(self._folder, max_bytes=self.options.max_journal_bytes)
-            journal = self._journal
-        self._start_writer()
-        return journal
+                if not self._forked:
+                    self._forwarder.journal = self._journal
+                    self._forwarder.start()
+            return self._journal
 
-    def _append_held(self, journal: Journal) -> bool:
+    def begin_in_child(self) -> None:
+        """Begin again in a forked child: journal, locks and connections of the store are the parent's."""
+        if self._journal is not None:
+            self._journal.close_in_child()
+        self._forked = True
+        self._begin()
+
+    def _hold(self, line: bytes, error: JournalError) -> None:
+        with self._lock:
+            full = len(self._held) >= _MOST_HELD
+            if not full:
+                self._held.append(line)
+                if len(self._held) == 1:
+                    _LOG.error("interactions are held in memory: %s", error)
+        if full:
+            self._reject(str(error))
+
+    def _retry_held(self) -> None:
+        """Append what is held, if that is possible again."""
+        if not self._held:
+            return
+        try:
+            self._write_held(self._journal or self._open_journal())
+        except JournalError as error:
+            _LOG.debug("interactions are still held in memory: %s", error)
+
+    def _write_held(self, journal: Journal) -> bool:
         """Append what could not be appended before, in its order; return whether nothing is held any more."""
-        while self._counts.held:
-            if not journal.append(self._counts.held[0]):
-                return False
-            self._counts.held.popleft()
-            self._counts.rejected -= 1
-            self._counts.recorded += 1
+        with self._lock:
+            while self._held:
+                if not journal.append(self._held[0]):
+                    return False
+                self._held.popleft()
+        self._forwarder.notify()
         return True
 
     def _reject(self, reason: str) -> None:
-        if self._counts.rejected == 0:
+        with self._lock:
+            self._rejected += 1
+            first = self._rejected == 1
+        if first:
             _LOG.error("an interaction is not recorded: %s; further ones are counted", reason)
-        self._counts.rejected += 1
-
-    def _is_drained(self) -> bool:
-        return self._journal is None or (self._journal.waiting_bytes == 0 and not self._counts.failure)
-
-    def _start_writer(self) -> None:
-        with self._state:
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._write, name="devmem-recorder", daemon=True)
-                self._thread.start()
-
-    def _write(self) -> None:
-        self._recover()
-        while not self._closed:
-            self._work.wait(_IDLE)
-            self._work.clear()
-            if self._journal is not None and self._send_all(self._journal):
-                with self._idle:
-                    self._idle.notify_all()
-
-    def _recover(self) -> None:
-        try:
-            for journal in abandoned_journals(self._folder):
-                self._send_all(journal)
-        except OSError as error:
-            _LOG.warning("%s: journals of earlier processes cannot be read: %s", self._folder, error)
-
-    def _send_all(self, journal: Journal | AbandonedJournal) -> bool:
-        """Move all that waits into the store; return whether it took everything."""
-        while (batch := journal.next_batch(_BATCH)) is not None:
-            if not self._backoff.admits() or not self._send(batch):
-                return False
-            journal.acknowledge(batch.end)
-        return True
-
-    def _send(self, batch: Batch) -> bool:
-        try:
-            self._sink.record(list(_read(batch.records)))
-        except Exception as error:  # noqa: BLE001 - a sink may be a stranger's; what it did not take is sent again
-            if not self._counts.failure:
-                _LOG.warning("recorded interactions wait in %s: %s", self._folder, error)
-            self._counts.failure = f"{type(error).__name__}: {error}"
-            self._backoff.failed()
-            return False
-        self._counts.failure = ""
-        self._backoff.worked()
-        return True
 
 
-def _read(records: Iterable[Record]) -> Iterator[Interaction]:
-    for raw in records:
-        yield Interaction.from_row(raw)
-        # Release the interpreter's lock, or a call that is being recorded waits for it for a whole time slice.
-        time.sleep(0)
+_LIVING: Final[weakref.WeakSet[Recorder]] = weakref.WeakSet()
 
 
-def _close_at_exit(recorder: Recorder) -> None:
-    """Flush a recorder at the end of the process, for a moment: what is left is sent by the next one."""
-    reference = weakref.ref(recorder)
+def _close_all() -> None:
+    """Flush the recorders at the end of the process, for a moment; what is left is sent by the next one."""
+    for recorder in list(_LIVING):
+        recorder.close(timeout=2.0)
 
-    def close() -> None:
-        if (living := reference()) is not None:
-            living.close(timeout=2.0)
 
-    atexit.register(close)
+def _begin_all_in_child() -> None:
+    for recorder in list(_LIVING):
+        recorder.begin_in_child()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all_in_child)

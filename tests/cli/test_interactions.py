@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from devmem import load_workflow, open_stores
-from devmem.recording import Recorder, record_agent, record_tool
+from devmem.recording import Recorder, journal_folder, record_agent, record_tool
 from devmem_stores.conversation import ConversationMemory
 
 from .conftest import Devmem
@@ -56,3 +56,25 @@ def test_what_is_not_there_and_a_store_that_records_nothing(devmem: Devmem, tmp_
     file = record(tmp_path)
     assert "nothing is recorded of trace 'other'" in devmem("trace", file, "global", "other", code=2).stderr
     assert "keeps no interactions" in devmem("log", file, "board", "c1", code=2).stderr
+
+
+def test_what_waits_for_a_store_is_shown_with_the_stores(devmem: Devmem, tmp_path: Path) -> None:
+    file = record(tmp_path)
+    assert "wait" not in devmem("stores", file).stderr
+
+    class Down:
+        def record(self, interactions: object) -> None:
+            raise RuntimeError("down")
+
+    folder = journal_folder(tmp_path / "global.db")
+    recorder = Recorder(Down(), folder)
+    with recorder.trace(conversation="c2"), record_tool("t", "x"):
+        pass
+    recorder.close(timeout=0.1)
+    (folder / "refused.jsonl").write_text("{}\n", encoding="utf-8")
+    shown = " ".join(devmem("stores", file).stderr.split())
+    assert "recorded interactions that wait; the next recorder" in shown
+    assert "records that the store refused (1)" in shown
+    (store, _) = json.loads(devmem("stores", file, "--json").stdout)
+    assert store["journals"]["waiting_bytes"] > 100
+    assert store["journals"]["abandoned"] == 1

@@ -240,3 +240,52 @@ def test_knowledge_and_the_output_field(recorder: Recorder, sink: ListSink) -> N
     with recorder, recorder.trace(user="ann"):
         assert look_up("tea")["raw"] == "..."
     assert sink.told() == ["ann input wiki: tea", "wiki output ann: about tea"]
+
+
+def test_a_callback_inside_of_its_wrapper_records_the_call_once_with_its_true_caller(
+    recorder: Recorder, sink: ListSink
+) -> None:
+    with recorder, recorder.trace(user="ann"), record_llm("model", "q", call_id="run-1") as wrapper:
+        with record_llm("model", "q", call_id="run-1") as callback:
+            callback.output("from the callback")
+        wrapper.output("a")
+    assert sink.told() == ["ann input model: q", "model output ann: a"]
+    assert sink.in_order()[0].parent_id is None
+
+
+def test_arguments_are_named_and_an_argument_none_is_an_input(recorder: Recorder, sink: ListSink) -> None:
+    class Tools:
+        @record_tool("look", input_field="what")
+        def look(self, what: object, *rest: object, deep: bool = False, **more: object) -> None: ...
+
+    @record_tool("plain", input_field="what")
+    def plain(what: object, other: int = 1) -> None: ...
+
+    with recorder, recorder.trace():
+        Tools().look(None, 2, 3, deep=True, extra="x")
+        plain(None, other=2)
+        with pytest.raises(TypeError, match="missing"):
+            plain()  # type: ignore[call-arg]
+        record_tool("length")(len)([1, 2])
+    inputs = [one for one in sink.in_order() if one.kind is InteractionKind.INPUT]
+    assert [one.content for one in inputs[:2]] == ["null", "null"]
+    assert inputs[0].params == {"what": None, "rest": [2, 3], "deep": True, "more": {"extra": "x"}}
+    assert inputs[1].params == {"what": None, "other": 2}
+    assert [one.content for one in sink.in_order()][-1] == "2"
+
+
+def test_coroutines_that_return_streams_are_recorded_whole(recorder: Recorder, sink: ListSink) -> None:
+    async def letters() -> AsyncIterator[str]:
+        yield "x"
+        yield "y"
+
+    @record_llm("model")
+    async def ask_model() -> AsyncIterator[str]:
+        return letters()
+
+    async def main() -> list[str]:
+        return [part async for part in await ask_model()]
+
+    with recorder, recorder.trace(user="ann"):
+        assert asyncio.run(main()) == ["x", "y"]
+    assert sink.told()[-1] == "model output ann: xy"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from devmem.cli.describe import size_text
-from devmem.cli.failures import EXIT_PARTLY
+from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, load, location_of, make, open_files, why_empty
 from devmem.config import Workflow
 from devmem.errors import DevmemError
+from devmem.recording.waiting import REFUSED, journal_folder, waiting_records
 from devmem.runtime import DEFAULT_SESSION
 
 _TYPE_COLUMNS = ("type", "provided by", "summary")
@@ -30,7 +32,8 @@ def stores(
     """List the store types, or a workflow's stores.
 
     Of each store it shows the number of items, its size, embedding model and location. Items that wait for their
-    embedding are found by their words. No file is created.
+    embedding are found by their words; recorded interactions that wait in a journal are not in the store yet. No file
+    is created.
 
     Examples:
         devmem stores configs/demo/team.yaml --session demo
@@ -48,6 +51,8 @@ def stores(
     else:
         shown = [[_shown(column, row) for column in columns] for row in rows]
         terminal.table(columns, shown, numbers=("items", "waiting", "size"))
+        for note in (note for row in rows for note in _notes(row)):
+            terminal.report("warning", note)
     if any(row["error"] for row in rows):
         raise typer.Exit(EXIT_PARTLY)
 
@@ -70,6 +75,7 @@ def _store(terminal: Terminal, workflow: Workflow, name: str, store_type: str, s
     row: dict[str, Any] = {"store": name, "type": store_type, **dict.fromkeys((*_STORE_COLUMNS[2:], "error"))}
     try:
         store = make(workflow, name, session)
+        row |= {"journals": _journals(location_of(store))}
         if why_empty(store):
             return row | {"items": 0, "waiting": 0, "size": 0, "location": location_of(store) or "this process"}
         try:
@@ -86,6 +92,36 @@ def _store(terminal: Terminal, workflow: Workflow, name: str, store_type: str, s
         "embedding": info.embedding,
         "location": info.location,
     }
+
+
+def _journals(location: str | None) -> dict[str, Any] | None:
+    """Return what is recorded and waits beside a store's file; None when nothing does."""
+    if location is None or "://" in location:
+        return None
+    try:
+        waiting = waiting_records(journal_folder(location))
+    except OSError as error:
+        raise CommandError(f"{journal_folder(location)} cannot be read: {error.strerror or error}") from error
+    if not waiting.waiting_bytes and not waiting.refused:
+        return None
+    return {
+        "folder": str(waiting.folder),
+        "waiting_bytes": waiting.waiting_bytes,
+        "abandoned": waiting.abandoned,
+        "refused": waiting.refused,
+    }
+
+
+def _notes(row: dict[str, Any]) -> Iterator[str]:
+    journals = row.get("journals")
+    if journals is None:
+        return
+    where = f"memory store {row['store']!r}: {journals['folder']} has"
+    if journals["waiting_bytes"]:
+        size = size_text(journals["waiting_bytes"])
+        yield f"{where} {size} of recorded interactions that wait; the next recorder of this store sends them"
+    if journals["refused"]:
+        yield f"{where} records that the store refused ({journals['refused']:,}), in {REFUSED}"
 
 
 def _shown(column: str, row: dict[str, Any]) -> str:

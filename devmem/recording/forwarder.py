@@ -1,0 +1,187 @@
+"""The thread that moves records from journals into the store, in their order, and again where the store failed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from devmem.model.interactions import Interaction
+from devmem.recording.journal import AbandonedJournal, Journal, abandoned_journals
+from devmem.recording.lines import Batch, Record
+from devmem.recording.waiting import REFUSED
+from devmem.text.atomic_write import create_private
+from devmem.text.backoff import Backoff
+
+_LOG: Final = logging.getLogger(__name__)
+_BATCH: Final = 500
+_LINGER: Final = 0.05
+"""Seconds that records are collected for before they are sent, so that a store commits many of them at once."""
+_LOOK_AROUND: Final = 5.0
+"""Seconds after which journals that were left behind are looked for again."""
+_SHARE: Final = 8
+"""Records that are read before other threads get the interpreter, for which they would wait a whole time slice."""
+_FAILURES_BEFORE_SINGLY: Final = 2
+"""Failures of a batch after which its records are sent one by one."""
+
+
+class Sink(Protocol):
+    """Where recorded interactions end: a `conversation` store, or a test's list."""
+
+    def record(self, interactions: Sequence[Interaction]) -> None:
+        """Store interactions, durably and each once by its id.
+
+        Raises:
+            DevmemError: nothing was stored; it is tried again later.
+        """
+        ...
+
+
+class Forwarder:
+    """Sends what is in the journal of this process, and in those that were left behind."""
+
+    def __init__(self, sink: Sink, folder: Path, backoff: Backoff, before_each: Callable[[], None]) -> None:
+        """Prepare the thread, which `start` starts.
+
+        Args:
+            sink: where the records end.
+            folder: where the journals are.
+            backoff: when to try again after the sink failed.
+            before_each: is called before each look at the journal.
+        """
+        self._sink, self._folder, self._backoff, self._before_each = sink, folder, backoff, before_each
+        self._thread: threading.Thread | None = None
+        self._starting, self._idle = threading.Lock(), threading.Condition()
+        self._work, self._hurry, self._stopping = threading.Event(), threading.Event(), threading.Event()
+        self._looked = False
+        self._failures = 0
+        self.journal: Journal | None = None
+        """The journal of this process."""
+        self.failure = ""
+        """Why the store did not take the last batch; empty when it did."""
+        self.refused = 0
+        """Number of records that the store refused while it took others."""
+
+    def start(self) -> None:
+        """Start sending; journals that were left behind come first."""
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="devmem-recorder", daemon=True)
+                self._thread.start()
+
+    def notify(self) -> None:
+        """Report that the journal has new records."""
+        if not self._work.is_set():
+            self._work.set()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until the store has every record; return whether it has, after at most `timeout` seconds."""
+        self.start()
+        self._hurry.set()
+        self._work.set()
+        with self._idle:
+            return self._idle.wait_for(self._is_drained, timeout)
+
+    def stop(self, timeout: float) -> bool:
+        """Stop the thread; return whether it has ended, after at most `timeout` seconds."""
+        for event in (self._stopping, self._hurry, self._work):
+            event.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        return self._thread is None or not self._thread.is_alive()
+
+    def _is_drained(self) -> bool:
+        return self._looked and not self.failure and (self.journal is None or self.journal.waiting_bytes == 0)
+
+    def _run(self) -> None:
+        self._send_abandoned()
+        self._looked = True
+        while not self._stopping.is_set():
+            if not self._work.wait(min(self._backoff.left, _LOOK_AROUND) if self.failure else _LOOK_AROUND):
+                self._send_abandoned()
+            self._hurry.wait(_LINGER)
+            self._work.clear()
+            self._before_each()
+            if self.journal is None or self._send_all(self.journal):
+                self._hurry.clear()
+                with self._idle:
+                    self._idle.notify_all()
+
+    def _send_abandoned(self) -> None:
+        try:
+            for journal in abandoned_journals(self._folder):
+                self._send_all(journal)
+        except OSError as error:
+            _LOG.warning("%s: journals of earlier processes cannot be read: %s", self._folder, error)
+
+    def _send_all(self, journal: Journal | AbandonedJournal) -> bool:
+        """Move all that waits into the store; return whether it took everything."""
+        while not self._stopping.is_set() and (batch := journal.next_batch(_BATCH)) is not None:
+            if not self._backoff.admits() or not self._send(batch):
+                return False
+            journal.acknowledge(batch.end)
+            if len(batch.records) < _BATCH and not self._hurry.is_set():
+                # What was recorded meanwhile is collected first.
+                break
+        return journal.waiting_bytes == 0
+
+    def _send(self, batch: Batch) -> bool:
+        """Send a batch; return whether the store has it, but for what it refused."""
+        records = list(self._readable(batch.records))
+        singly = self._failures >= _FAILURES_BEFORE_SINGLY and len(records) > 1
+        error = self._send_singly(records) if singly else self._failure_of(records)
+        if error is not None:
+            if not self.failure:
+                _LOG.warning("recorded interactions wait in %s: %s", self._folder, error)
+            self.failure = f"{type(error).__name__}: {error}"
+            self._failures += 1
+            self._backoff.failed()
+            return False
+        self.failure, self._failures = "", 0
+        self._backoff.worked()
+        return True
+
+    def _readable(self, records: Sequence[Record]) -> Iterator[Interaction]:
+        for at, record in enumerate(records, start=1):
+            try:
+                yield Interaction.from_row(record)
+            except ValueError as error:
+                _LOG.error("%s: the record %.200r cannot be read and was left out: %s", self._folder, record, error)
+            if at % _SHARE == 0:
+                time.sleep(0)
+
+    def _send_singly(self, records: Sequence[Interaction]) -> Exception | None:
+        """Send records one by one, so that one which the store refuses does not hold up the others.
+
+        Returns:
+            the failure, where the store took none; what it refused while it took others is put into a file.
+        """
+        failed = [(record, error) for record in records if (error := self._failure_of([record])) is not None]
+        if len(failed) == len(records):
+            return failed[0][1]
+        try:
+            for record, error in failed:
+                self._refuse(record, error)
+        except OSError as error:
+            return error
+        return None
+
+    def _refuse(self, record: Interaction, error: Exception) -> None:
+        path = self._folder / REFUSED
+        line = json.dumps({**record.to_json(), "refused": f"{type(error).__name__}: {error}"})
+        with open(path, "a", encoding="ascii", opener=create_private) as file:
+            file.write(f"{line}\n")
+        self.refused += 1
+        _LOG.error("the store refuses the record %s, which is in %s now: %s", record.id, path, error)
+
+    def _failure_of(self, records: Sequence[Interaction]) -> Exception | None:
+        try:
+            if records:
+                self._sink.record(records)
+        except Exception as error:  # noqa: BLE001 - a sink may be a stranger's; what it did not take is sent again
+            return error
+        return None
