@@ -14,7 +14,7 @@ _KEY: Final = re.compile(r"(?i)api[-_]?key|passw(?:or)?d|secret|authorization|ac
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a kind of secrets looks like.
+    """Shape of a kind of secrets.
 
     Texts are searched on every recorded call, and looking for a character or a literal takes a hundredth and a tenth of
     the time that matching a pattern takes.

@@ -1,4 +1,4 @@
-"""What waits beside a store: records that were acknowledged and that it does not have yet."""
+"""Records that wait beside a store: they were acknowledged, and it does not have them yet."""
 
 from __future__ import annotations
 
