@@ -153,7 +153,7 @@ class StoreTypeLoadError(StoreTypeError):
 
 
 class PluginLoadError(StoreTypeError):
-    """A module that `plugins:` names cannot be imported; it may register store types, rerankers or both."""
+    """A module that `plugins:` names cannot be imported; it may register types, rerankers and embedding providers."""
 
     def __init__(self, module: str, reason: str) -> None:
         self.module, self.reason = module, reason

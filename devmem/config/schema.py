@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from devmem.config.agent import AgentConfig
 from devmem.config.base import ConfigModel
 from devmem.config.docstrings import field_description
+from devmem.config.embedding import EmbeddingConfig
 from devmem.config.layout import ROOT_ONLY
 from devmem.config.misplaced_keys import misplaced, refuse_misplaced_keys
 from devmem.config.node_types import NODE_TYPES
@@ -38,11 +39,13 @@ def workflow_schema(store_types: StoreTypes) -> Schema:
     """Return the JSON Schema (2020-12) of workflow documents, ours and DevAll's, with every installed store type."""
     stores = variants(StoreDeclaration, store_types)
     agents = variants(NodeConfig, store_types)
-    definitions = _Definitions([WorkflowDocument, *(one.model for one in (*stores, *agents) if one.model)])
+    configs = [one.model for one in (*stores, *agents) if one.model]
+    definitions = _Definitions([WorkflowDocument, EmbeddingConfig, *configs])
     _add_aliases(AgentConfig, definitions.of(AgentConfig))
     _route(definitions, StoreDeclaration, stores)
     _route(definitions, NodeConfig, agents)
     _list_types(definitions.of(StoreDeclaration), stores)
+    _list_providers(definitions, store_types.embedding_providers())
     definitions.make_lenient()
     _suggest_node_types(definitions.of(NodeConfig))
     refuse_misplaced_keys(definitions.of(NodeConfig), definitions.of(AgentConfig))
@@ -150,6 +153,10 @@ def _list_types(schema: Schema, types: Sequence[Variant]) -> None:
         return
     options = [{"const": one.value, "description": one.summary} for one in types]
     schema["properties"]["type"] = {**_outside(schema["properties"]["type"]), "oneOf": options}
+
+
+def _list_providers(definitions: _Definitions, names: Sequence[str]) -> None:
+    definitions.of(EmbeddingConfig)["properties"]["provider"]["enum"] = list(names)
 
 
 def _suggest_node_types(schema: Schema) -> None:

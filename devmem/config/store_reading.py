@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devmem.config.base import ConfigModel
+from devmem.config.base import ConfigModel, mentions
 from devmem.config.document import Path
 from devmem.config.elements import Elements, note_name
-from devmem.config.placeholders import Placeholders
+from devmem.config.embedding import EmbeddingConfig
+from devmem.config.placeholders import Placeholders, has_placeholder
 from devmem.config.report import Report
 from devmem.config.retrieval import RetrievalConfig
 from devmem.config.rules import Rule
@@ -45,12 +46,10 @@ class StoreReader:
             return None
         note_name(self._report, declared, value.get("name"), (*path, "name"), "store name")
         model = self._config_model(value, path)
-        settings = value.get("config")
-        config = (
-            self._validator.validate(model, {} if settings is None else settings, (*path, "config")) if model else None
-        )
-        if config is not None:
-            self._check_reranker(config, (*path, "config"))
+        settings = {} if value.get("config") is None else value["config"]
+        config = self._validator.validate(model, settings, (*path, "config")) if model else None
+        if model is not None and isinstance(settings, Mapping):
+            self._check_plugins(model, settings, (*path, "config"))
         header = {**value, "config": config if config is not None else ConfigModel()}
         store = self._validator.validate(StoreDeclaration, header, path)
         return store if config is not None else None
@@ -73,15 +72,32 @@ class StoreReader:
             self._report.error(where, str(error))
             return None
 
-    def _check_reranker(self, config: ConfigModel, path: Path) -> None:
-        """Refuse a reranker that nobody offers."""
-        for key, block in config:
-            if not isinstance(block, RetrievalConfig):
-                continue
-            name, where = block.reranker.type, (*path, key, "reranker", "type")
-            known = self._store_types.rerankers()
-            if where in self._placeholders.missing:
-                self._report.error(where, unset_message(self._placeholders.missing[where]), Rule.UNSET_VARIABLE)
-            elif name not in known:
-                hint = f"unknown reranker {quoted(name)}{did_you_mean(name, known)} Possible: {choices(known)}."
-                self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)
+    def _check_plugins(self, model: type[ConfigModel], settings: Mapping[Any, Any], path: Path) -> None:
+        """Refuse rerankers and embedding providers that nobody offers."""
+        for key, field in model.model_fields.items():
+            if mentions(field.annotation, EmbeddingConfig):
+                known = self._store_types.embedding_providers()
+                self._check_name("embedding provider", settings, (key, "provider"), known, path)
+            elif mentions(field.annotation, RetrievalConfig):
+                self._check_name("reranker", settings, (key, "reranker", "type"), self._store_types.rerankers(), path)
+
+    def _check_name(
+        self, kind: str, settings: Mapping[Any, Any], keys: Sequence[str], known: Sequence[str], path: Path
+    ) -> None:
+        name: object = settings
+        for key in keys:
+            name = name.get(key) if isinstance(name, Mapping) else None
+        if not isinstance(name, str):
+            return  # it is left out, or the validator says what is wrong with it
+        where = (*path, *keys)
+        if where in self._placeholders.missing:
+            self._report.error(where, unset_message(self._placeholders.missing[where]), Rule.UNSET_VARIABLE)
+        elif name not in known:
+            written = self._report.document.nearest(where)
+            if isinstance(written, str) and has_placeholder(written):
+                # The value may be a secret that stands in the wrong place.
+                shown = f"unknown {kind} in {quoted(written)}."
+            else:
+                shown = f"unknown {kind} {quoted(name)}{did_you_mean(name, known)}"
+            hint = f"{shown} Possible: {choices(known)}."
+            self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)

@@ -1,4 +1,4 @@
-"""The installed store types and rerankers, as far as configuration needs them."""
+"""The installed store types, rerankers and embedding providers, as far as configuration needs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from devmem.config.base import ConfigModel
 
 
 class StoreTypes(Protocol):
-    """The store types and rerankers that a workflow may name; the registry, which lives on a higher floor, is one."""
+    """The store types, rerankers and embedding providers that a workflow may name.
+
+    The registry, which lives on a higher floor, is one.
+    """
 
     def names(self) -> Sequence[str]:
         """Return the names of all known types; nothing is imported for it."""
@@ -31,8 +34,12 @@ class StoreTypes(Protocol):
         """Return what a `reranker:` block may give as its `type`; nothing is imported for it."""
         ...
 
+    def embedding_providers(self) -> Sequence[str]:
+        """Return what an `embedding:` block may give as its `provider`; nothing is imported for it."""
+        ...
+
     def load_plugin(self, module: str) -> None:
-        """Import a module named under `plugins:`, so that the types and rerankers it registers are known.
+        """Import a module named under `plugins:`, so that what it registers is known.
 
         Raises:
             StoreTypeError: the module cannot be imported.

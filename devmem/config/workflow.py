@@ -92,7 +92,7 @@ class WorkflowDocument(ConfigModel):
     vars: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Values for placeholders such as `${NAME}`, which win over the environment's."""
     plugins: tuple[str, ...] = ()
-    """Python modules to import first, because they register store types or rerankers."""
+    """Python modules to import first, because they register store types, rerankers or embedding providers."""
     memory: tuple[StoreDeclaration, ...] = ()
     """Stores that agents can attach."""
     memory_options: MemoryOptions = Field(default_factory=MemoryOptions)

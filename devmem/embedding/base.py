@@ -39,3 +39,17 @@ class Embedder(Protocol):
             EmbeddingError: it will never embed these texts.
         """
         ...
+
+
+@runtime_checkable
+class AsymmetricEmbedder(Protocol):
+    """An embedder of a model that embeds questions in another way than what is searched."""
+
+    def for_queries(self) -> Embedder:
+        """Return the embedder of questions, of the same identity; it shares the loaded model."""
+        ...
+
+
+def query_embedder(embedder: Embedder) -> Embedder:
+    """Return what embeds the questions for texts that `embedder` embeds: itself, unless the model tells them apart."""
+    return embedder.for_queries() if isinstance(embedder, AsymmetricEmbedder) else embedder

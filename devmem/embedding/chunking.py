@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from devmem.config.embedding import ChunkStrategy, EmbeddingParams
-from devmem.embedding.base import Embedder, ModelIdentity
+from devmem.embedding.base import Embedder, ModelIdentity, query_embedder
 from devmem.embedding.rows import unit_rows
 from devmem.embedding.tokens import TokenEmbedder, TokenEmbedding
 from devmem.errors import EmbeddingError
@@ -41,6 +41,11 @@ class ChunkingEmbedder:
         if length != _USUAL_LENGTH:
             return ModelIdentity(name=f"{inner.name}:cut={length}", dimension=inner.dimension)
         return inner
+
+    def for_queries(self) -> ChunkingEmbedder:
+        """Return the embedder of questions, which treats long ones in the same way."""
+        queries = query_embedder(self._provider)
+        return self if queries is self._provider else with_chunking(queries, self._params)
 
     def embed(self, texts: Sequence[str]) -> Vector:
         """Embed the texts in one call of the provider, the pieces of the long ones among them.
@@ -103,6 +108,13 @@ class TokenChunkingEmbedder(ChunkingEmbedder):
         for number, vector in zip(in_pieces, self.embed([texts[number] for number in in_pieces]), strict=True):
             made[number] = replace(made[number], vector=vector)
         return made
+
+
+def with_chunking(provider: Embedder, params: EmbeddingParams) -> ChunkingEmbedder:
+    """Wrap a provider, with its token vectors where it has them."""
+    if isinstance(provider, TokenEmbedder):
+        return TokenChunkingEmbedder(provider, params)
+    return ChunkingEmbedder(provider, params)
 
 
 def _well_formed(text: str) -> str:

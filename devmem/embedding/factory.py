@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from threading import RLock
-from typing import Final
 
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.embedding.base import Embedder
-from devmem.embedding.chunking import ChunkingEmbedder, TokenChunkingEmbedder
-from devmem.embedding.tokens import TokenEmbedder
-
-_PROVIDERS: Final = {
-    "minilm": "devmem.embedding.minilm",
-    "local": "devmem.embedding.local",
-    "openai": "devmem.embedding.openai_service",
-}
-"""Modules whose `Provider` is made from an `EmbeddingConfig`; imported when a configuration names them.
-
-A provider is an `Embedder` that gets at least one text and no blank ones; `ChunkingEmbedder` wraps it.
-"""
+from devmem.embedding.chunking import with_chunking
+from devmem.embedding.registry import make_provider
 
 _lock = RLock()
 _embedders: dict[EmbeddingConfig, Embedder] = {}
@@ -38,31 +26,20 @@ def open_embedder(config: EmbeddingConfig, *, shared: bool = True) -> Embedder:
         shared: False makes a new instance that is not shared, for tests.
 
     Raises:
-        EmbeddingError: the configuration cannot work, whatever is installed.
+        EmbeddingError: nobody offers the provider, or the configuration cannot work, whatever is installed.
     """
     if not shared:
-        return _before(_make_provider(config), config.params)
+        return with_chunking(make_provider(config), config.params)
     with _lock:
         plain = _without_chunking(config)
-        provider = _once(_providers, plain, lambda: _make_provider(plain))
-        return _once(_embedders, config, lambda: _before(provider, config.params))
-
-
-def _before(provider: Embedder, params: EmbeddingParams) -> Embedder:
-    if isinstance(provider, TokenEmbedder):
-        return TokenChunkingEmbedder(provider, params)
-    return ChunkingEmbedder(provider, params)
+        provider = _once(_providers, plain, lambda: make_provider(plain))
+        return _once(_embedders, config, lambda: with_chunking(provider, config.params))
 
 
 def _once(table: dict[EmbeddingConfig, Embedder], config: EmbeddingConfig, make: Callable[[], Embedder]) -> Embedder:
     if config not in table:
         table[config] = make()
     return table[config]
-
-
-def _make_provider(config: EmbeddingConfig) -> Embedder:
-    provider: Embedder = import_module(_PROVIDERS[config.provider]).Provider(config)
-    return provider
 
 
 def _without_chunking(config: EmbeddingConfig) -> EmbeddingConfig:

@@ -152,17 +152,20 @@ def _name_of(path: str) -> str:
 
 
 def _usual_embedding(path: str, recorded: str | None) -> EmbeddingConfig | None:
-    """Return minilm where it is installed and the file's vectors are not another model's."""
-    usual = EmbeddingConfig(provider="minilm")
-    if recorded not in (None, open_embedder(usual).identity.name):
-        _LOG.warning(
-            "%s is searched by its words alone: its vectors were made by %s; name that model with `embedding=`, "
-            "or open the store through its workflow.",
-            _name_of(path),
-            recorded,
-        )
-        return None
-    return usual if minilm_is_installed() else None
+    """Return the bundled model that made the file's vectors; minilm for a file without, where it is installed."""
+    for provider in ("minilm", "e5"):
+        usual = EmbeddingConfig(provider=provider)
+        if recorded == open_embedder(usual).identity.name:
+            return usual if provider != "minilm" or minilm_is_installed() else None
+    if recorded is None:
+        return EmbeddingConfig(provider="minilm") if minilm_is_installed() else None
+    _LOG.warning(
+        "%s is searched by its words alone: its vectors were made by %s; name that model with `embedding=`, "
+        "or open the store through its workflow.",
+        _name_of(path),
+        recorded,
+    )
+    return None
 
 
 @cache

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final, TypeVar, overload
 
 from devmem.config import ConfigModel
+from devmem.embedding import embedding_provider_names
 from devmem.errors import PluginLoadError, StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
 from devmem.registry.types import StoreFactory, StoreType
 from devmem.reranking import reranker_names
@@ -97,6 +98,10 @@ class StoreRegistry:
         """List what a `reranker:` block may name, in alphabetical order; nothing is imported."""
         return reranker_names()
 
+    def embedding_providers(self) -> Sequence[str]:
+        """List what an `embedding:` block may name, in alphabetical order; nothing is imported."""
+        return embedding_provider_names()
+
     def owner(self, name: str) -> str:
         """Return who claims a name, without importing it; empty when nobody does."""
         with self._lock:
@@ -105,7 +110,7 @@ class StoreRegistry:
             return " and ".join(_owner(claim) for claim in self._entry_points().get(name, []))
 
     def load_plugin(self, module: str) -> None:
-        """Import a module that registers store types or rerankers.
+        """Import a module that registers store types, rerankers or embedding providers.
 
         Raises:
             PluginLoadError: it cannot be imported.

@@ -21,6 +21,7 @@ from devmem.stores.embedding_queue import EmbeddingQueue
 from devmem.stores.lazy_collection import LazyCollection
 from devmem.stores.memory import MemoryBase, Progress
 from devmem.stores.query import MemoryQuery
+from devmem.stores.readability import Readability
 from devmem.stores.setup import StoreSetup
 from devmem.stores.unlabelled_check import UnlabelledCheck
 
@@ -56,13 +57,18 @@ class CollectionMemory(MemoryBase):
         self._use_model(setup.embedder(self._options.embedding) if self._options.embedding else None)
 
     def _use_model(self, embedder: Embedder | None) -> None:
-        retrieval, embedding = self._options.retrieval, self._options.embedding
-        queue = EmbeddingQueue(embedder, self.setup.monotonic, tokens=retrieval.late_interaction) if embedder else None
+        retrieval, queue = self._options.retrieval, None
+        if embedder is not None:
+            queue = EmbeddingQueue(
+                embedder,
+                self.setup.monotonic,
+                tokens=retrieval.late_interaction,
+                readability=Readability(self.name),
+            )
         self._embedder = embedder
         self._check = UnlabelledCheck(self.name, embedder, self.setup.monotonic)
         self._searcher = CollectionSearcher(retrieval, embedder=embedder, rerank_stage=self._rerank_stage)
-        english_only = embedding is not None and embedding.provider == "minilm"
-        self._writer = CollectionWriter(self.name, queue, english_only=english_only)
+        self._writer = CollectionWriter(self.name, queue)
 
     # Supplied by a store type.
 

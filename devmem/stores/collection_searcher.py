@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from devmem.collections import Collection, SearchQuery, Weights
 from devmem.config import RetrievalConfig
@@ -12,9 +11,7 @@ from devmem.model.results import SearchReport
 from devmem.ranking import Ranking
 from devmem.reranking.stage import RerankStage, ranking_of
 from devmem.stores.query import MemoryQuery
-
-_READABLE: Final = 0.5
-"""A query of which the model knows a smaller share of the words is searched by its words alone."""
+from devmem.stores.readability import READABLE
 
 
 class CollectionSearcher:
@@ -43,7 +40,7 @@ class CollectionSearcher:
     ) -> SearchQuery:
         """Return the collection's query; the text is embedded, unless the query has its embedding already."""
         tokens = query.embedding.tokens_by(self._embedder) if self._embedder else None
-        unreadable = tokens is not None and tokens.known < _READABLE
+        unreadable = tokens is not None and tokens.known < READABLE
         return SearchQuery(
             text=query.text,
             vector=query.embedding.by(self._embedder) if self._embedder and not unreadable else None,

@@ -14,7 +14,6 @@ from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.stores.embedding_queue import EmbeddingQueue
 from devmem.stores.memory import Progress
-from devmem.text.analysis import mostly_unspaced
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -22,16 +21,14 @@ _LOG: Final = logging.getLogger(__name__)
 class CollectionWriter:
     """Writes items with their embeddings; a provider that is down costs no write."""
 
-    def __init__(self, store: str, queue: EmbeddingQueue | None, *, english_only: bool) -> None:
+    def __init__(self, store: str, queue: EmbeddingQueue | None) -> None:
         """Prepare the writes of a store.
 
         Args:
             store: the store's name, for messages.
             queue: embeds the items; None stores them without embeddings.
-            english_only: whether the embedding model reads English only.
         """
         self._store, self._queue = store, queue
-        self._warns_of_language = english_only
 
     def write(
         self,
@@ -44,7 +41,6 @@ class CollectionWriter:
         """Store items; those that `embeddings` does not have, by id, are embedded, and what waited before them."""
         prepared = [_prepared(item, (embeddings or {}).get(item.id)) for item in items]
         if self._queue is not None:
-            self._warn_of_language(items)
             self._queue.catch_up(collection)
             prepared = self._queue.embed(prepared)
         return collection.add(prepared, unique=unique)
@@ -72,16 +68,6 @@ class CollectionWriter:
             else item
             for item in items
         ]
-
-    def _warn_of_language(self, items: Sequence[MemoryItem]) -> None:
-        """Warn once that the model cannot read what is stored."""
-        if self._warns_of_language and any(mostly_unspaced(item.content_summary) for item in items):
-            self._warns_of_language = False
-            _LOG.warning(
-                "memory store %r: minilm reads English only; texts in Chinese, Japanese, Korean or Thai are found by "
-                "their words. An `openai` or `local` multilingual model finds them by meaning too.",
-                self._store,
-            )
 
 
 def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:

@@ -11,6 +11,7 @@ from devmem.embedding import Embedder
 from devmem.errors import EmbeddingError
 from devmem.model.items import MemoryItem
 from devmem.stores.item_embeddings import embed_items
+from devmem.stores.readability import Readability
 from devmem.text.backoff import Backoff
 
 _LOG = logging.getLogger(__name__)
@@ -20,9 +21,23 @@ _BATCH = 64
 class EmbeddingQueue:
     """Embeds new items, and those that wait."""
 
-    def __init__(self, embedder: Embedder, clock: Callable[[], float], *, tokens: bool = True) -> None:
-        """Take the embedder and a monotonic clock in seconds; `tokens` asks for token vectors too."""
-        self._embedder, self._tokens = embedder, tokens
+    def __init__(
+        self,
+        embedder: Embedder,
+        clock: Callable[[], float],
+        *,
+        tokens: bool = True,
+        readability: Readability | None = None,
+    ) -> None:
+        """Prepare a queue.
+
+        Args:
+            embedder: the model.
+            clock: monotonic, in seconds.
+            tokens: whether to embed tokens too.
+            readability: is told how much of each text the model knows.
+        """
+        self._embedder, self._tokens, self._readability = embedder, tokens, readability
         self._lock = threading.Lock()
         self._backoff = Backoff(clock=clock)
         self._may_wait = True
@@ -41,7 +56,9 @@ class EmbeddingQueue:
             self._may_wait = True
             return prepared
         try:
-            embedded = embed_items(self._embedder, [prepared[at] for at in todo], tokens=self._tokens)
+            embedded = embed_items(
+                self._embedder, [prepared[at] for at in todo], tokens=self._tokens, known=self._note_known
+            )
         except EmbeddingError as error:
             self._failed(error, len(todo))
             return prepared
@@ -76,6 +93,10 @@ class EmbeddingQueue:
             if progress:
                 progress(caught_up)
         return caught_up, True
+
+    def _note_known(self, share: float) -> None:
+        if self._readability is not None:
+            self._readability.note(self._embedder.identity.name, share)
 
     def _failed(self, error: EmbeddingError, count: int) -> None:
         _LOG.warning("%d item(s) wait for their embedding and are found by their text until then: %s", count, error)

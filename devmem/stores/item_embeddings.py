@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,11 @@ from devmem.model.items import MemoryItem, Vector
 
 
 def embed_items(
-    embedder: Embedder, items: Sequence[MemoryItem | PreparedItem], *, tokens: bool = True
+    embedder: Embedder,
+    items: Sequence[MemoryItem | PreparedItem],
+    *,
+    tokens: bool = True,
+    known: Callable[[float], None] | None = None,
 ) -> list[PreparedItem]:
     """Embed the passages of items in one call of the model; return the items with their embeddings, in their order.
 
@@ -22,12 +26,13 @@ def embed_items(
         embedder: the model.
         items: items with a text; those that have embeddings get new ones.
         tokens: whether to embed their tokens too, where the model does that.
+        known: called with the share of its words that the model knows, for each passage whose tokens are embedded.
 
     Raises:
         EmbeddingError: the model failed; nothing was embedded.
     """
     prepared = [PreparedItem.of(item) for item in items]
-    made = _encoded(embedder, [text for item in prepared for text in _texts(item)], tokens=tokens)
+    made = _encoded(embedder, [text for item in prepared for text in _texts(item)], tokens, known)
     ends = list(itertools.accumulate(len(item.passages) for item in prepared))
     spans = zip([0, *ends], ends, strict=False)
     return [
@@ -41,9 +46,14 @@ def _texts(prepared: PreparedItem) -> Sequence[str]:
     return prepared.passages if any(prepared.passages) else [prepared.item.content_summary]
 
 
-def _encoded(embedder: Embedder, texts: Sequence[str], *, tokens: bool) -> list[tuple[Vector, TokenCodes | None]]:
+def _encoded(
+    embedder: Embedder, texts: Sequence[str], tokens: bool, known: Callable[[float], None] | None
+) -> list[tuple[Vector, TokenCodes | None]]:
     if tokens and isinstance(embedder, TokenEmbedder):
-        return [(made.vector, token_codes(made)) for made in embedder.embed_tokens(texts)]
+        embedded = embedder.embed_tokens(texts)
+        for one in embedded if known else ():
+            known(one.known)  # type: ignore[misc]
+        return [(made.vector, token_codes(made)) for made in embedded]
     return [(vector, None) for vector in embedder.embed(texts)]
 
 

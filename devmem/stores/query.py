@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from devmem.collections import Filter
-from devmem.embedding import Embedder, TokenEmbedder, TokenEmbedding
+from devmem.embedding import Embedder, TokenEmbedder, TokenEmbedding, query_embedder
 from devmem.errors import EmbeddingError
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryContentSnapshot, Vector
@@ -58,11 +58,12 @@ class QueryEmbedding:
         return self._tokens.get(embedder.identity.name)
 
     def _embed(self, name: str, embedder: Embedder) -> None:
-        if isinstance(embedder, TokenEmbedder):
-            (self._tokens[name],) = embedder.embed_tokens([self.text])
+        queries = query_embedder(embedder)
+        if isinstance(queries, TokenEmbedder):
+            (self._tokens[name],) = queries.embed_tokens([self.text])
             self._vectors[name] = self._tokens[name].vector
         else:
-            self._vectors[name] = embedder.embed([self.text])[0]
+            self._vectors[name] = queries.embed([self.text])[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

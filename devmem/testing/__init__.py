@@ -1,6 +1,6 @@
-"""For those who write stores and collections: doubles to test with, and the suites that ours have to pass too.
+"""For those who write stores, collections and embedding providers: doubles to test with, and the suites of ours.
 
-The doubles need nothing but devmem. `CollectionSuite` and `StoreSuite` need pytest and are imported on first use.
+The doubles need nothing but devmem. The suites need pytest and are imported on first use.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from devmem.testing.embedders import FailingEmbedder, HashEmbedder, HashTokenEmb
 
 if TYPE_CHECKING:
     from devmem.testing.collections import CollectionSuite, OpenCollection
+    from devmem.testing.providers import EmbeddingProviderSuite
     from devmem.testing.stores import OpenStore, StoreSuite
 
 __all__ = [
     "CollectionSuite",
+    "EmbeddingProviderSuite",
     "FailingChat",
     "FailingEmbedder",
     "HashEmbedder",
@@ -31,6 +33,7 @@ __all__ = [
 
 _SUITES: Final = {
     "CollectionSuite": "devmem.testing.collections",
+    "EmbeddingProviderSuite": "devmem.testing.providers",
     "OpenCollection": "devmem.testing.collections",
     "OpenStore": "devmem.testing.stores",
     "StoreSuite": "devmem.testing.stores",

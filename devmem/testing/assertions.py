@@ -15,6 +15,7 @@ except ImportError as error:
 _SUITES: Final = (
     "devmem.testing.collections",
     "devmem.testing.collection_suite",
+    "devmem.testing.providers",
     "devmem.testing.stores",
     "devmem.testing.store_suite",
 )

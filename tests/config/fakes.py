@@ -111,6 +111,9 @@ class FakeTypes:
     def rerankers(self) -> Sequence[str]:
         return ["late_interaction", "none", "acme", *(["acme_plugin"] if self.plugins else [])]
 
+    def embedding_providers(self) -> Sequence[str]:
+        return ["local", "minilm", "openai", *(["acme_model"] if self.plugins else [])]
+
     def load_plugin(self, module: str) -> None:
         if module != "acme.stores":
             raise StoreTypeError(f"no module {module}")

@@ -157,7 +157,7 @@ def test_stores(refuse: Refuse, text: str, line: str) -> None:
         ("embedding: {params: {max_length: 1}}", "embedding.params.max_length: expected a number at least 16, found"),
         (
             "embedding: {provider: opnai}",
-            "embedding.provider: expected one of minilm, local, openai, found the text 'op",
+            "embedding.provider: unknown embedding provider 'opnai'; did you mean 'openai'? Possible: local, minilm",
         ),
     ],
 )

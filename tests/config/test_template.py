@@ -27,7 +27,7 @@ def test_the_format_of_every_kind_of_field(store_types: FakeTypes) -> None:
     assert notes["strict"] == "<bool> | false"
     assert notes["weights"] == {"<key>": "<value> | required"}
     assert notes["tags"] == "<string | list[str]> | []"
-    assert notes["embedding"]["provider"] == "<string> | [minilm, local, openai]"
+    assert notes["embedding"]["provider"] == "<string> | [local, minilm, openai]"
     assert notes["embedding"]["params"]["timeout"] == "<float> | 30.0"
     sources = store["config"]["<variant[config]=files>"]["file_sources"]
     assert sources == [

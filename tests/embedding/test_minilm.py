@@ -11,8 +11,8 @@ import pytest
 
 from devmem.config.embedding import EmbeddingConfig
 from devmem.embedding import Embedder, open_embedder
-from devmem.embedding.minilm.blas import _controller, limited_blas
-from devmem.embedding.minilm.gelu import gelu
+from devmem.embedding.bert.blas import _controller, limited_blas
+from devmem.embedding.bert.gelu import gelu
 from devmem.errors import EmbeddingError, MissingExtraError
 
 from .conftest import OpenMiniLM
@@ -87,7 +87,7 @@ def test_its_own_names_are_accepted(name: str) -> None:
 @pytest.fixture
 def without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    monkeypatch.delitem(sys.modules, "devmem.embedding.minilm.onnx_backend", raising=False)
+    monkeypatch.delitem(sys.modules, "devmem.embedding.bert.onnx_backend", raising=False)
 
 
 @pytest.mark.usefixtures("without_onnxruntime")

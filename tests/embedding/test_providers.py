@@ -1,0 +1,152 @@
+"""Embedding providers: ours pass the suite, plugins are found, and what cannot be opened says why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pytest
+
+from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
+from devmem.embedding import (
+    Embedder,
+    ModelIdentity,
+    embedding_provider_names,
+    open_embedder,
+    query_embedder,
+    register_embedding_provider,
+)
+from devmem.embedding.registry import make_provider
+from devmem.errors import EmbeddingError
+from devmem.model.items import Vector
+from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
+
+
+class TestMiniLM(EmbeddingProviderSuite):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return open_embedder(EmbeddingConfig(provider="minilm"))
+
+
+class TestE5(EmbeddingProviderSuite):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return open_embedder(EmbeddingConfig(provider="e5"))
+
+
+class TestHash(EmbeddingProviderSuite):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return HashTokenEmbedder()
+
+
+class Asymmetric(HashEmbedder):
+    """Puts a word before questions."""
+
+    def for_queries(self) -> Embedder:
+        return Questions()
+
+
+class Questions(HashEmbedder):
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return super().embed([f"question {text}" for text in texts])
+
+
+def acme(config: EmbeddingConfig) -> Embedder:
+    return HashEmbedder(name=f"acme:{config.params.settings.get('size')}")
+
+
+def another(_config: EmbeddingConfig) -> Embedder:
+    return HashEmbedder()
+
+
+def asymmetric(_config: EmbeddingConfig) -> Embedder:
+    return Asymmetric()
+
+
+def no_embedder(_config: EmbeddingConfig) -> object:
+    return object()
+
+
+def point(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name, f"{__name__}:{value}", "devmem.embeddings")
+
+
+POINTS = [point("acme", "acme"), point("broken", "no_embedder"), point("missing", "nothing_there")]
+
+
+def opened(provider: str) -> Embedder:
+    return make_provider(EmbeddingConfig(provider=provider), discover=lambda: POINTS)
+
+
+def test_a_package_offers_its_own_with_settings_of_its_own() -> None:
+    config = EmbeddingConfig(provider="acme", params=EmbeddingParams(settings={"size": [1, 2]}))
+    assert make_provider(config, discover=lambda: POINTS).identity.name == "acme:[1, 2]"
+
+
+def test_all_names_are_listed() -> None:
+    register_embedding_provider("test_acme", acme)
+    names = embedding_provider_names(lambda: POINTS)
+    assert {"acme", "broken", "e5", "local", "minilm", "openai", "test_acme"} <= {*names}
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("provider", "message"),
+    [
+        ("minilmm", r"unknown embedding provider 'minilmm'\. Did you mean 'minilm'\?"),
+        ("broken", "'broken' made object, which has no method `embed`"),
+        ("missing", r"'missing' \(.*nothing_there\) cannot be loaded: AttributeError"),
+    ],
+)
+def test_what_cannot_be_opened(provider: str, message: str) -> None:
+    with pytest.raises(EmbeddingError, match=message):
+        opened(provider)
+
+
+def test_two_packages_of_one_name_are_refused() -> None:
+    claims = [point("acme", "acme"), point("acme", "another"), point("acme", "acme")]
+    with pytest.raises(EmbeddingError, match=r"two packages offer an embedding provider 'acme': .*:acme, .*:another"):
+        make_provider(EmbeddingConfig(provider="acme"), discover=lambda: claims)
+
+
+@pytest.mark.parametrize("name", ["e5", "local", "minilm", "openai"])
+def test_a_taken_name_is_refused(name: str) -> None:
+    with pytest.raises(EmbeddingError, match="register yours under another"):
+        register_embedding_provider(name, acme)
+
+
+def test_registering_the_same_again_is_no_clash() -> None:
+    register_embedding_provider("test_acme", acme)
+    register_embedding_provider("test_acme", acme)
+    with pytest.raises(EmbeddingError, match="test_acme"):
+        register_embedding_provider("test_acme", another)
+
+
+def test_equal_settings_share_one_embedder() -> None:
+    register_embedding_provider("test_acme", acme)
+    one, same, other = (
+        open_embedder(EmbeddingConfig(provider="test_acme", params=EmbeddingParams(settings={"size": size})))
+        for size in (1, 1, 2)
+    )
+    assert one is same
+    assert one is not other
+    assert other.identity.name == "acme:2"
+
+
+def test_long_questions_are_cut_as_passages_are() -> None:
+    register_embedding_provider("test_asymmetric", asymmetric)
+    params = EmbeddingParams(max_length=16)
+    embedder = open_embedder(EmbeddingConfig(provider="test_asymmetric", params=params))
+    queries = query_embedder(embedder)
+    assert queries.identity == embedder.identity
+    long, short = "One two. Three four. Five six seven.", "One two. Three f"
+    np.testing.assert_allclose(queries.embed([long]), queries.embed([short]), atol=1e-6)
+    assert not np.allclose(queries.embed([short]), embedder.embed([short]))
+
+
+def test_an_embedder_that_tells_no_questions_apart_embeds_them_itself() -> None:
+    embedder = HashEmbedder()
+    assert query_embedder(embedder) is embedder
+    assert isinstance(query_embedder(open_embedder(EmbeddingConfig())).identity, ModelIdentity)
