@@ -23,6 +23,11 @@ from devmem.model.items import Vector
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 
 
+@pytest.fixture(autouse=True)
+def _registered_for_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmem.embedding.registry._registered", {})
+
+
 class TestMiniLM(EmbeddingProviderSuite):
     @pytest.fixture
     def embedder(self) -> Embedder:
