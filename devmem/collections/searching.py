@@ -64,7 +64,9 @@ class SearchingCollection(ABC):
         now = self._now()
         intact = [hit for hit in hits if hit.item is not MISSING and query.where.admits(hit.item, now)]
         items = self._with_attachments([hit.item for hit in intact])
-        return tuple(replace(hit, item=item) for hit, item in zip(intact, items, strict=True))
+        # Most items have no attachments and are the hits' own.
+        pairs = zip(intact, items, strict=True)
+        return tuple(hit if item is hit.item else replace(hit, item=item) for hit, item in pairs)
 
 
 def _ranks(query: SearchQuery) -> bool:

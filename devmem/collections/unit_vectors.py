@@ -22,10 +22,12 @@ _DAMAGED: Final = 1e-2
 def unit_vectors(vectors: Vector) -> Vector | None:
     """Return vectors, shape (n, dimension), scaled to unit length; None when one of them is zero or not finite."""
     lengths = _lengths(vectors)
+    if np.all(np.abs(lengths - 1) < _UNIT_ERROR):
+        return vectors
     if not np.all(np.isfinite(lengths)) or not np.all(lengths > 0):
         return None
     scale = np.where(np.abs(lengths - 1) < _UNIT_ERROR, 1.0, lengths)
-    return vectors if np.all(scale == 1.0) else (vectors / scale[:, None]).astype(np.float32)
+    return (vectors / scale[:, None]).astype(np.float32)
 
 
 def usable_embeddings(item_id: str, embeddings: PassageEmbeddings | None) -> PassageEmbeddings | None:
@@ -47,4 +49,4 @@ def are_unit(vectors: Vector) -> NDArray[np.bool_]:
 
 def _lengths(vectors: Vector) -> NDArray[np.float64]:
     # In 64 bits, as the square of a large component is infinite in 32.
-    return np.asarray(np.linalg.norm(vectors.astype(np.float64), axis=1))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from numbers import Real
 from typing import Literal
@@ -10,12 +11,14 @@ from typing import Literal
 from devmem.collections import Filter
 from devmem.config import Attachment
 from devmem.errors import AccessError, ScopeError
+from devmem.manager.operations import OperationCounts, OperationHook, OperationKind, attachments_of_items, timed
 from devmem.manager.visibility import visible_to
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.stores.adding import store_items
+from devmem.stores.twins import async_twin
 
 
 class AttachmentHandle:
@@ -23,6 +26,7 @@ class AttachmentHandle:
 
     What it reads is its user's and its agent's, or bound to nobody, and is trusted as the attachment demands. What it
     writes and deletes is its user's and its agent's alone; without a user that is what is bound to nobody.
+    Each call is reported to the manager's `on_operation`, and has an async twin: `asearch`, `aget`, ...
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class AttachmentHandle:
         clock: Callable[[], float],
         one_run: bool,
         caller: Caller,
+        on_operation: OperationHook,
     ) -> None:
         """Make the handle.
 
@@ -44,12 +49,13 @@ class AttachmentHandle:
             clock: time in seconds since the epoch.
             one_run: whether it reaches what has the scope's run alone, if that names one.
             caller: the node that has the handle.
+            on_operation: is called after each call.
 
         Raises:
             ValueError: the scope's user is empty text.
         """
         self._attachment, self._store, self._clock = attachment, store, clock
-        self._scope = scope
+        self._scope, self._on_operation = scope, on_operation
         self._caller = Caller.of(scope).completed_by(caller)
         run = scope.run if one_run else None
         self._own = Filter(
@@ -73,7 +79,10 @@ class AttachmentHandle:
             where=self._reach,
             caller=self._caller,
         )
-        return [hit for hit in checked_hits(self._store.search(asked)) if self._sees(hit.item)]
+        with self._timed("search") as counts:
+            hits = [hit for hit in checked_hits(self._store.search(asked)) if self._sees(hit.item)]
+            counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
+        return hits
 
     def get(self, *ids: str) -> list[MemoryItem]:
         """Return the items within reach that have one of the ids.
@@ -82,7 +91,7 @@ class AttachmentHandle:
             AccessError: the attachment does not read.
         """
         self._require("read")
-        return [item for item in self._store.get(ids) if self._sees(item)]
+        return self._read("get", lambda: self._store.get(ids))
 
     def recent(self, limit: int = 10) -> list[MemoryItem]:
         """Return the items within reach that were stored last, newest first.
@@ -91,7 +100,13 @@ class AttachmentHandle:
             AccessError: the attachment does not read.
         """
         self._require("read")
-        return [item for item in self._store.recent(limit, self._reach) if self._sees(item)]
+        return self._read("recent", lambda: self._store.recent(limit, self._reach))
+
+    def _read(self, kind: OperationKind, read: Callable[[], Sequence[MemoryItem]]) -> list[MemoryItem]:
+        with self._timed(kind) as counts:
+            found = [item for item in read() if self._sees(item)]
+            counts.items, counts.attachments = len(found), attachments_of_items(found)
+        return found
 
     def add(self, *items: MemoryItem) -> list[str]:
         """Store items and return their ids; what an item's scope leaves open is filled in from the handle's.
@@ -103,10 +118,13 @@ class AttachmentHandle:
         """
         self._require("write")
         owned = [replace(item, scope=self._settled(item.scope)) for item in items]
-        for taken in self._store.get([item.id for item in owned]):
-            if not self._owns(taken):
-                raise ScopeError(f"the id {taken.id!r} is taken in another scope")
-        return store_items(self._store, owned)
+        with self._timed("add") as counts:
+            for taken in self._store.get([item.id for item in owned]):
+                if not self._owns(taken):
+                    raise ScopeError(f"the id {taken.id!r} is taken in another scope")
+            ids = store_items(self._store, owned)
+            counts.items, counts.attachments = len(ids), attachments_of_items(owned)
+        return ids
 
     def delete(self, *ids: str) -> int:
         """Delete the items of these ids that the scope owns, and return their number.
@@ -115,8 +133,13 @@ class AttachmentHandle:
             AccessError: the attachment does not write.
         """
         self._require("write")
-        owned = [item.id for item in self._store.get(ids) if self._owns(item)]
-        return self._store.delete(ids=owned, where=self._own) if owned else 0
+        with self._timed("delete") as counts:
+            owned = [item.id for item in self._store.get(ids) if self._owns(item)]
+            counts.items = self._store.delete(ids=owned, where=self._own) if owned else 0
+        return counts.items
+
+    def _timed(self, kind: OperationKind) -> AbstractContextManager[OperationCounts]:
+        return timed(kind, self._attachment.name, None, clock=self._clock, report=self._on_operation)
 
     def _require(self, access: Literal["read", "write"]) -> None:
         if not (self._attachment.read if access == "read" else self._attachment.write):
@@ -140,6 +163,12 @@ class AttachmentHandle:
                 raise ScopeError(f"this attachment writes for {name} {own!r}; an item is bound to {asked!r}")
             parts[name] = asked if own is None else own
         return Scope(**parts)
+
+    asearch = async_twin(search)
+    aget = async_twin(get)
+    arecent = async_twin(recent)
+    aadd = async_twin(add)
+    adelete = async_twin(delete)
 
 
 def checked_hits(hits: Sequence[Hit]) -> list[Hit]:

@@ -75,7 +75,8 @@ class MemoryManager:
             options: budget, language and ranking of what is shown.
             rescue_dir: where `close` puts writes that failed to the end; None takes the folder for temporary files.
             clock: returns the time in seconds since the epoch.
-            on_operation: is called after each search of a store and each write to it; logs it by default.
+            on_operation: is called after each search of a store, each write to it, and each call of a handle from
+                `attachment`; logs it by default.
             run_only: names of stores in which only items of the same run are seen, where a run is named.
             caller: the node and its agent, for stores that tell agents apart; a call may say more.
 
@@ -118,6 +119,7 @@ class MemoryManager:
             clock=self._clock,
             one_run=lasts_one_run,
             caller=self._caller,
+            on_operation=self._on_operation,
         )
 
     def retrieve(

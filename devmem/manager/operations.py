@@ -15,22 +15,24 @@ from devmem.model.stages import Stage
 
 _LOG: Final = logging.getLogger(__name__)
 
-OperationKind: TypeAlias = Literal["retrieve", "update"]
+OperationKind: TypeAlias = Literal["retrieve", "update", "search", "get", "recent", "add", "delete"]
+"""`retrieve` and `update` are a manager's, at a stage; the others are calls of an `AttachmentHandle`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOperation:
-    """One search of a store, or one write to it."""
+    """One call of a store: a search, a write, a look-up or a deletion."""
 
     kind: OperationKind
     store: str
-    stage: Stage
+    stage: Stage | None
+    """Stage of the node's execution; None for a call of an `AttachmentHandle`."""
     started_at: float
     """Seconds since the epoch."""
     seconds: float
     """Duration."""
     items: int = 0
-    """Number of items found, or stored."""
+    """Number of items found, stored or deleted."""
     attachments: int = 0
     """Number of images, files and other blocks that came with them."""
     error: Exception | None = None
@@ -39,7 +41,8 @@ class MemoryOperation:
     def __str__(self) -> str:
         done = f"failed: {self.error}" if self.error is not None else f"{self.items} items"
         more = f", {self.attachments} attachments" if self.attachments else ""
-        return f"{self.kind} {self.store!r} at {self.stage.value}: {done}{more} in {self.seconds * 1000:.1f} ms"
+        at = f" at {self.stage.value}" if self.stage is not None else ""
+        return f"{self.kind} {self.store!r}{at}: {done}{more} in {self.seconds * 1000:.1f} ms"
 
 
 OperationHook: TypeAlias = Callable[[MemoryOperation], None]
@@ -58,7 +61,7 @@ class OperationCounts:
 
 @contextmanager
 def timed(
-    kind: OperationKind, store: str, stage: Stage, *, clock: Callable[[], float], report: OperationHook
+    kind: OperationKind, store: str, stage: Stage | None, *, clock: Callable[[], float], report: OperationHook
 ) -> Iterator[OperationCounts]:
     """Time an operation and report it when it is over, also when it raises an exception."""
     counts, started_at, begin = OperationCounts(), clock(), time.perf_counter()

@@ -20,11 +20,11 @@ from devmem.memory.filters import Values, make_filter
 from devmem.memory.reading import MemoryReader
 from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
-from devmem.memory.twins import async_twin
 from devmem.memory.writing import check_id, replace_item
 from devmem.model.message import Message
 from devmem.stores import CollectionMemory, MemoryBase
 from devmem.stores.adding import store_items
+from devmem.stores.twins import async_twin
 from devmem.transfer import every_item
 
 _LOG: Final = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from devmem.memory.boundary import Boundary, ScopeParts, in_scope
 from devmem.memory.filters import Values, make_filter
 from devmem.memory.records import MemoryRecord, SearchHit, record_of, search_hit_of
 from devmem.memory.times import When, seconds_of
-from devmem.memory.twins import async_twin
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem
 from devmem.stores import MemoryBase, MemoryQuery
+from devmem.stores.twins import async_twin
 from devmem.transfer import every_item
 
 _AT_ONCE: Final = 100

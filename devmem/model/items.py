@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import Enum, StrEnum
 from functools import cache
-from typing import Annotated, Any, Final, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 from uuid import uuid4
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import (
     AliasChoices,
     BeforeValidator,
+    ConfigDict,
     Field,
     JsonValue,
     PlainSerializer,
@@ -81,8 +82,16 @@ class Scope:
 
     def admits(self, other: Scope, *, or_unbound: bool = False) -> bool:
         """Whether `other` has the same value wherever this scope has one; with `or_unbound` none matches as well."""
-        parts = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return all(wanted in (None, found) or (or_unbound and found is None) for wanted, found in parts)
+        for part in _SCOPE_PARTS:
+            # A search asks this of every hit; most scopes have one part, or none.
+            if (wanted := getattr(self, part)) is not None:
+                found = getattr(other, part)
+                if wanted != found and not (or_unbound and found is None):
+                    return False
+        return True
+
+
+_SCOPE_PARTS: Final = tuple(part.name for part in fields(Scope))
 
 
 class SourceKind(StrEnum):
@@ -182,6 +191,8 @@ def content_hash(summary: str, *snapshots: MemoryContentSnapshot | None) -> str:
 class MemoryItem:
     """One unit of memory: what is shown of it, its sources, and whose it is."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     content_summary: str
     """The short text that is shown to an agent; searches see the snapshots as well."""
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -261,6 +272,11 @@ def _adapter() -> TypeAdapter[MemoryItem]:
     return TypeAdapter(Annotated[MemoryItem, BeforeValidator(_tolerate_old)])
 
 
+@cache
+def _own_adapter() -> TypeAdapter[MemoryItem]:
+    return TypeAdapter(MemoryItem)
+
+
 def load_item(raw: Mapping[str, Any]) -> MemoryItem:
     """Return the item of a JSON form, devmem's or DevAll's.
 
@@ -272,6 +288,14 @@ def load_item(raw: Mapping[str, Any]) -> MemoryItem:
 
 def load_item_json(raw: str | bytes) -> MemoryItem:
     """Return the item of a JSON text; raise `pydantic.ValidationError` when it is not one."""
+    try:
+        # A form of our own is read without a Python object in between, in a third of the time.
+        return _own_adapter().validate_json(raw)
+    except ValidationError:
+        return _load_foreign_json(raw)
+
+
+def _load_foreign_json(raw: str | bytes) -> MemoryItem:
     try:
         return _adapter().validate_json(raw)
     except ValidationError:

@@ -26,7 +26,7 @@ _DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _TELLS_WHEN: Final = lazy_pattern(
     rf"""\b(?:yesterday|today|tonight|tomorrow|recently
     |(?:last|next|this)\s(?:night|morning|evening|week|weekend|month|year|spring|summer|fall|autumn|winter|{_DAYS})
-    |(?:\w+\s)?(?:day|week|weekend|month|year)s?\sago
+    |(?:day|week|weekend|month|year)s?\sago
     |(?:since|in|for)\s\d+\b
     |(?:19|20)\d\d
     |{_DAYS}
@@ -37,6 +37,12 @@ _TELLS_WHEN: Final = lazy_pattern(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_HINTS: Final = (
+    *("day", "tonight", "tomorrow", "recently", "last", "next", "this", "ago", "may"),
+    *_MONTHS.split("|"),
+)
+"""One of these, or a digit, is in every ASCII text that `_TELLS_WHEN` matches; looking for them takes a thirtieth."""
+_DIGIT: Final = lazy_pattern(r"[0-9]")
 _ASKS_WHEN: Final = lazy_pattern(
     r"^\W*(?:when|since when|how long|what\s(?:date|day|month|year|time)|which\s(?:date|day|month|year|week))\b"
     r"|\b(?:in|on|at)\s(?:what|which)\s(?:date|day|month|year|week)\b"
@@ -53,9 +59,17 @@ def cues_of(text: str) -> Cue:
     found = Cue.NONE
     if _ENDS_ASKING.search(text[-200:]):
         found |= Cue.ASKS
-    if _TELLS_WHEN.search(text):
+    if _tells_when(text):
         found |= Cue.TELLS_WHEN
     return found
+
+
+def _tells_when(text: str) -> bool:
+    if text.isascii() and not _DIGIT.search(text):
+        lowered = text.lower()
+        if not any(hint in lowered for hint in _HINTS):
+            return False
+    return _TELLS_WHEN.search(text) is not None
 
 
 def asks_when(query: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from devmem import MemoryBase, MemoryItem, Scope
 from devmem.errors import AccessError, ScopeError
-from devmem.manager import AttachmentHandle
+from devmem.manager import AttachmentHandle, MemoryOperation
 from devmem.stores import StoreSetup
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
@@ -128,3 +129,34 @@ def test_a_store_that_is_not_attached_has_no_handle(store: MemoryBase) -> None:
 def test_an_empty_user_is_refused(store: MemoryBase) -> None:
     with pytest.raises(ValueError, match="`user` is empty"):
         _handle(store, Scope(user=" "))
+
+
+def test_every_call_is_reported_with_its_counts(store: MemoryBase) -> None:
+    """Also one that fails; there is no stage."""
+    done: list[MemoryOperation] = []
+    handle = manager_of(store, on_operation=done.append, clock=lambda: 5.0).attachment("notes", ANN)
+    handle.add(_item("new"))
+    handle.search("tea")
+    handle.get("new", "his")
+    handle.recent()
+    handle.delete("new")
+    with pytest.raises(ScopeError):
+        handle.add(_item("his"))
+    assert [(one.kind, one.items) for one in done] == [
+        *[("add", 1), ("search", 3), ("get", 1), ("recent", 4), ("delete", 1), ("add", 0)]
+    ]
+    assert all((one.store, one.stage, one.started_at) == ("notes", None, 5.0) for one in done)
+    assert isinstance(done[-1].error, ScopeError)
+    assert str(done[1]).startswith("search 'notes': 3 items in ")
+
+
+def test_the_async_twins_do_the_same(store: MemoryBase) -> None:
+    async def use(handle: AttachmentHandle) -> list[Any]:
+        added = await handle.aadd(_item("new"))
+        found = [{hit.item.id for hit in await handle.asearch("tea")}, await handle.aget("new"), await handle.arecent()]
+        return [added, *found, await handle.adelete("new")]
+
+    added, found, got, recent, deleted = asyncio.run(use(_handle(store)))
+    assert (added, found, deleted) == (["new"], {"hers", "shared", "new"}, 1)
+    assert [item.id for item in got] == ["new"]
+    assert {item.id for item in recent} == {"hers", "shared", "new"}

@@ -105,3 +105,11 @@ def test_stop_words_are_left_out_in_every_form() -> None:
 )
 def test_scripts_without_spaces_are_recognised(text: str, answer: bool) -> None:
     assert mostly_unspaced(text) is answer
+
+
+@given(
+    text=st.text(st.characters(max_codepoint=127), max_size=60) | st.sampled_from(["getUserName", "I've e-mail. a.b"])
+)
+def test_ascii_text_has_the_terms_that_it_has_within_other_text(text: str) -> None:
+    """ASCII text is taken apart by a faster pattern."""
+    assert [*terms(text), "é"] == terms(f"{text} é")

@@ -34,7 +34,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.search.filters import Filter
 from devmem.search.query import SearchQuery
-from devmem.text.atomic_write import replace_file
+from devmem.text.atomic_write import OWNER_ONLY, replace_file
 
 T = TypeVar("T")
 Stamp = tuple[int, int, int]
@@ -78,7 +78,7 @@ class JsonCollection:
         self._index = index
         self._clock = clock
         self._lock = threading.RLock()
-        self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout)
+        self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout, mode=OWNER_ONLY)
         self._stamp: Stamp | None = None
         self._has_file = False
         """Whether the file was read or written since it was opened."""

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from devmem.collections.transactions import write_transaction
 from devmem.errors import CollectionClosedError, OutboxError, OutboxFullError
-from devmem.text.atomic_write import create_empty
+from devmem.text.atomic_write import OWNER_ONLY, create_empty
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -65,7 +65,7 @@ class Outbox(Generic[T]):
         self._dump, self._load, self._limit = dump, load, limit
         self._lock = threading.Lock()
         self._turn = threading.Lock()
-        self._process_turn = FileLock(f"{file}.lock", thread_local=False) if file else None
+        self._process_turn = FileLock(f"{file}.lock", mode=OWNER_ONLY, thread_local=False) if file else None
         self._opened: sqlite3.Connection | None = None
         self._closed = False
 

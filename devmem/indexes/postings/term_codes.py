@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -34,6 +35,10 @@ def encode_terms(text: str) -> EncodedTerms:
     """Analyse a text for the index."""
     counted = Counter(terms(text))
     length = sum(count for term, count in counted.items() if term not in STOP_WORDS)
-    hashes = np.fromiter((term_hash(term) for term in counted), dtype="<u8", count=len(counted))
-    counts = np.fromiter((min(n, 255) for n in counted.values()), dtype=np.uint8, count=len(counted))
-    return EncodedTerms(hashes=hashes.tobytes(), counts=counts.tobytes(), length=length)
+    hashes = np.array([*map(term_hash, counted)], dtype="<u8")
+    counts = bytes(counted.values()) if max(counted.values(), default=0) < 256 else _clipped(counted.values())
+    return EncodedTerms(hashes=hashes.tobytes(), counts=counts, length=length)
+
+
+def _clipped(counts: Iterable[int]) -> bytes:
+    return bytes(min(count, 255) for count in counts)

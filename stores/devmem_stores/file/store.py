@@ -30,6 +30,7 @@ from devmem.stores import (
     Vector,
     skipped,
 )
+from devmem.text.atomic_write import OWNER_ONLY
 from devmem_stores.file import comparison
 from devmem_stores.file.chunk_items import shown
 from devmem_stores.file.chunking import Chunking
@@ -97,7 +98,7 @@ class FileMemory(CollectionMemory):
             if path is None:
                 yield
                 return
-            lock = FileLock(path)
+            lock = FileLock(path, mode=OWNER_ONLY)
             try:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 lock.acquire()
