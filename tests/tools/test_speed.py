@@ -110,7 +110,7 @@ def test_what_takes_too_long_or_fails_is_said(cache: Path, tmp_path: Path) -> No
         Measured(module="no_such_module").run("build", corpus, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.kit
 def test_both_backends_of_minilm_are_measured() -> None:
     found = dict(compare(1, None))
     assert list(found) == ["numpy", "onnx"]

@@ -13,7 +13,7 @@ from tools.torture.__main__ import FAULTS
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.kit
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_the_short_form(fault: str) -> None:
     command = [sys.executable, "-m", "tools.torture", fault, "--short", "--seed", "7"]

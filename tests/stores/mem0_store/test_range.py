@@ -14,7 +14,7 @@ OLDEST = "2.0.0"
 TESTS = ("test_devall.py", "test_failures.py", "test_outbox.py", "test_items.py", "test_in_process.py")
 
 
-@pytest.mark.slow
+@pytest.mark.kit
 def test_oldest_supported_version(tmp_path: Path) -> None:
     assert f'mem0 = ["mem0ai>={OLDEST},<3"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     folder = tmp_path / "old"
