@@ -49,6 +49,7 @@ class RunPrinter:
         self._writes += writes_of(result)
         if self._each:
             self._report_writes()
+            self._report_trace(result)
         for store, count in result.hidden.items():
             report_left_out(self._terminal, count, store=store)
         failures = [failure for node in result.nodes for failure in node.failures]
@@ -56,6 +57,10 @@ class RunPrinter:
             self._terminal.report("error", str(failure))
         self.failed += bool(failures)
         self.done += 1
+
+    def _report_trace(self, result: RunResult) -> None:
+        if result.trace is not None and not self._as_json:
+            self._terminal.report("note", f"recorded as trace {result.trace}")
 
     def finish(self) -> None:
         """Report what all runs stored, unless each of them did."""

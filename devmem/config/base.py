@@ -28,7 +28,8 @@ class ConfigModel(BaseModel):
     the YAML template are made from them. `json_schema_extra={"advanced": True}` marks a field that most leave alone.
     An optional text, path or secret that is given as empty text counts as not given, and so does an empty block.
 
-    A store type that never takes writes says so with `read_only: ClassVar[bool] = True`.
+    A store type that never takes writes says so with `read_only: ClassVar[bool] = True`, and one that a workflow's
+    `conversation` block may name with `keeps_records`.
     """
 
     model_config = ConfigDict(

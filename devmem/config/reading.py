@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
+from devmem.config.conversation import ConversationRecording, check_recording
 from devmem.config.document import Document
 from devmem.config.elements import elements_of
 from devmem.config.environment import Environment
@@ -14,6 +16,7 @@ from devmem.config.paths_check import warn_about_paths
 from devmem.config.placeholders import Placeholders
 from devmem.config.report import Report
 from devmem.config.review import review
+from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
 from devmem.config.subgraphs import ReadingContext, read_graph
 from devmem.config.validate import Validator
@@ -43,6 +46,7 @@ class Reader:
         plugins = self._read_plugins()
         options = self._read_options()
         graph = read_graph(self._context(base_dir), self._parts)
+        conversation = self._read_conversation(graph.memory)
         warn_about_graph(self._report, self._document.data.get("graph"), ("graph",))
         warn_about_paths(self._report, graph.memory, base_dir)
         unresolved = unresolved_in(self._report, self._placeholders)
@@ -53,6 +57,7 @@ class Reader:
             plugins=plugins,
             memory=graph.memory,
             memory_options=options,
+            conversation=conversation,
             start=graph.start,
             nodes=graph.nodes,
             edges=graph.edges,
@@ -90,6 +95,16 @@ class Reader:
             return MemoryOptions()
         expanded = self._placeholders.expand(part.value, part.path)
         return self._validator.validate(MemoryOptions, expanded, part.path) or MemoryOptions()
+
+    def _read_conversation(self, stores: Sequence[StoreDeclaration]) -> ConversationRecording | None:
+        part = self._parts.get("conversation")
+        if part is None or part.value is None:
+            return None
+        expanded = self._placeholders.expand(part.value, part.path)
+        recording = self._validator.validate(ConversationRecording, expanded, part.path)
+        if recording is not None and not self._report.has_errors:
+            check_recording(self._report, recording, part.path, stores)
+        return recording
 
     def _context(self, base_dir: pathlib.Path) -> ReadingContext:
         origin = self._document.origin

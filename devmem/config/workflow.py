@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
 from devmem.config.agent import AgentConfig
 from devmem.config.base import ConfigModel
 from devmem.config.conditions import Condition, EdgeCondition
+from devmem.config.conversation import ConversationRecording
 from devmem.config.document import Path
 from devmem.config.node_types import LiteralConfig, PassthroughConfig
 from devmem.config.options import MemoryOptions
@@ -97,6 +98,8 @@ class WorkflowDocument(ConfigModel):
     """Stores that agents can attach."""
     memory_options: MemoryOptions = Field(default_factory=MemoryOptions)
     """How recalled items are put before a model."""
+    conversation: ConversationRecording | None = None
+    """Recording of what the agents say to each other."""
     start: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = ()
     """IDs of the nodes that get the workflow's input; none named means those that no edge leads to."""
     nodes: tuple[NodeConfig, ...] = ()

@@ -5,8 +5,9 @@ from devmem.recording.calls import Call
 from devmem.recording.context import TraceContext, carry, continue_trace, current_trace, in_trace, trace
 from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
 from devmem.recording.forwarder import Sink
-from devmem.recording.log import InteractionLog
+from devmem.recording.log import InteractionLog, InteractionStore
 from devmem.recording.recorder import Recorder, RecordingOptions, RecordingStatus
+from devmem.recording.senders import asked_by
 from devmem.recording.waiting import JournalState, WaitingRecords, journal_folder, waiting_records
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Interaction",
     "InteractionKind",
     "InteractionLog",
+    "InteractionStore",
     "JournalState",
     "Participant",
     "ParticipantType",
@@ -24,6 +26,7 @@ __all__ = [
     "Sink",
     "TraceContext",
     "WaitingRecords",
+    "asked_by",
     "carry",
     "continue_trace",
     "current_trace",

@@ -1,10 +1,11 @@
-"""A store whose records can be read by conversation and by trace."""
+"""Stores whose records can be read by conversation and by trace, and that take records."""
 
 from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
 from devmem.model.interactions import Interaction
+from devmem.recording.forwarder import Sink
 
 
 @runtime_checkable
@@ -18,3 +19,8 @@ class InteractionLog(Protocol):
     def trace(self, trace: str) -> list[Interaction]:
         """Return all records of a trace as they happened."""
         ...
+
+
+@runtime_checkable
+class InteractionStore(InteractionLog, Sink, Protocol):
+    """A log that a recorder may write to; an ability of a store type too."""

@@ -17,6 +17,7 @@ from devmem.model.results import Hit, MemoryRetrievalResult, MemoryUpdateResult,
 from devmem.model.stages import Stage
 from devmem.model.trust import TRUST
 from devmem.recall import merge
+from devmem.recording import record_llm
 from devmem.runtime.results import NodeResult
 from devmem.text.frames import frame
 
@@ -133,7 +134,11 @@ class AgentRun:
     def _complete(self, messages: tuple[Message, ...]) -> ChatReply:
         context = self._context
         request = ChatRequest(messages=messages, recalled=context.hits if context else (), params=self.config.params)
-        return self.chat.complete(request)
+        asked = [message.for_chat() for message in messages]
+        with record_llm(self.config.model or self.config.provider, asked) as call:
+            reply = self.chat.complete(request)
+            call.output(reply.text)
+        return reply
 
     def _ask(self, prompt: str, draft: str | None = None) -> ChatReply:
         """Have the model plan, or review a draft; what it says takes the draft's place."""

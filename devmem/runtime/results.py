@@ -48,6 +48,8 @@ class RunResult:
     """Answer of the last agent node that ran."""
     warnings: tuple[str, ...] = ()
     """Nodes and edges that were passed over, and why."""
+    trace: str | None = None
+    """Id of the trace as which the run is recorded; None where it is not."""
     hidden: Mapping[str, int] = field(default_factory=dict)
     """Number of items by store that a run without a user did not see because they are bound to users; stores without
     such items are left out."""

@@ -21,6 +21,7 @@ from devmem.runtime.agent import AgentRun
 from devmem.runtime.graph import Graph
 from devmem.runtime.hidden_items import count_hidden
 from devmem.runtime.passing import pass_on
+from devmem.runtime.recording import RunRecording, recorded_call
 from devmem.runtime.results import NodeResult, RunResult
 from devmem.stores import MemoryBase, PlaceConfig
 
@@ -45,10 +46,11 @@ def configured_chat_models(workflow: Workflow) -> ChatModels:
 
 
 def attached_stores(workflow: Workflow, node: str | None = None) -> list[str]:
-    """Name the stores that the workflow's agents (or one of them) are attached to."""
+    """Name the stores that the workflow's agents (or one of them) are attached to, and the one that records them."""
     nodes = [workflow.node(node)] if node is not None else list(workflow.nodes)
     used = [entry.name for each in nodes if each.config is not None for entry in each.config.memories]
-    return list(dict.fromkeys(used))
+    recording = workflow.conversation
+    return list(dict.fromkeys([*used, *([recording.store] if recording is not None and recording.active else [])]))
 
 
 class WorkflowRunner:
@@ -73,7 +75,7 @@ class WorkflowRunner:
 
         Args:
             workflow: what to run.
-            stores: every store that an agent is attached to, loaded.
+            stores: every store that an agent is attached to, and the one that `conversation` names, loaded.
             chat_models: chooses each node's chat model; None takes what the node's configuration names.
             scope: whom the run is for; each input gets a `run` of its own. Items of its user are recalled beside those
                 bound to nobody; without a user only these are.
@@ -82,7 +84,9 @@ class WorkflowRunner:
             on_operation: is called after each search of a store and each write to it; logs it by default.
 
         Raises:
-            ValueError: the scope's user is empty text, as an unset variable gives.
+            ValueError: the scope's user is empty text, as an unset variable gives; or the store that `conversation`
+                names is not among the stores.
+            TypeError: that store keeps no records.
         """
         if scope is not None and scope.user is not None and not scope.user.strip():
             raise ValueError("the run's user is empty; leave it out where there is none")
@@ -92,6 +96,7 @@ class WorkflowRunner:
         self._stores = stores
         self._scope = scope or Scope()
         self._user: User = ANY if all_users else self._scope.user
+        self._recording = RunRecording(workflow, stores, rescue_dir)
         self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
         self._chats: dict[str, ChatModel] = {}
 
@@ -111,12 +116,16 @@ class WorkflowRunner:
         """
         asked = Message(role=Role.USER, content=text, source="user", blocks=attachments)
         scope = replace(self._scope, run=self._scope.run or uuid4().hex)
-        if node is not None:
-            chosen = self._workflow.node(node)
-            result = self._run_node(chosen, [asked], scope)
-            hidden = count_hidden([chosen], self._stores, self._user)
-            return RunResult(nodes=(result,), output=result.text, warnings=self._not_carried_out(chosen), hidden=hidden)
-        return self._run_all(asked, scope)
+        chosen = None if node is None else self._workflow.node(node)
+        with self._recording.run(scope):
+            result = self._run_all(asked, scope) if chosen is None else self._run_one(chosen, asked, scope)
+        self._recording.settle()
+        return replace(result, trace=scope.trace or scope.run if self._recording.is_on else None)
+
+    def _run_one(self, node: NodeConfig, asked: Message, scope: Scope) -> RunResult:
+        result = self._run_node(node, [asked], scope)
+        hidden = count_hidden([node], self._stores, self._user)
+        return RunResult(nodes=(result,), output=result.text, warnings=self._not_carried_out(node), hidden=hidden)
 
     def _run_all(self, asked: Message, scope: Scope) -> RunResult:
         warnings = [
@@ -146,16 +155,19 @@ class WorkflowRunner:
             return pass_on(node, inputs)
         if node.id not in self._managers:
             raise KeyError(f"the stores of node {node.id!r} were not opened")
-        return AgentRun(
-            node=node.id,
-            config=node.config,
-            inputs=inputs,
-            manager=self._managers[node.id],
-            chat=self._chat(node, node.config),
-            scope=scope,
-            user=self._user,
-            caller=_caller(node, node.config, scope),
-        ).run()
+        with self._recording.call(node.id, inputs) as call:
+            result = AgentRun(
+                node=node.id,
+                config=node.config,
+                inputs=inputs,
+                manager=self._managers[node.id],
+                chat=self._chat(node, node.config),
+                scope=scope,
+                user=self._user,
+                caller=_caller(node, node.config, scope),
+            ).run()
+            call.output(result.text)
+        return result
 
     def _chat(self, node: NodeConfig, config: AgentConfig) -> ChatModel:
         if node.id not in self._chats:
@@ -170,12 +182,13 @@ class WorkflowRunner:
 
     def close(self) -> list[Path]:
         """Try once more to write what failed, and put the rest into files, which are returned."""
+        self._recording.close()
         return [file for manager in self._managers.values() for file in manager.close()]
 
 
 def _caller(node: NodeConfig, config: AgentConfig, scope: Scope) -> Caller:
     """Return a node's agent, and a new call of it."""
-    own = Caller(node=node.id, agent=config.agent or node.id, call=uuid4().hex)
+    own = Caller(node=node.id, agent=config.agent or node.id, call=recorded_call() or uuid4().hex)
     return own.completed_by(Caller.of(scope))
 
 

@@ -8,7 +8,7 @@ from devmem.views.items import JsonObject, hit_json
 
 
 def run_json(text: str, result: RunResult) -> JsonObject:
-    """Return one run: `input`, `answer`, `nodes`, `warnings` and `hidden`.
+    """Return one run: `input`, `answer`, `nodes`, `warnings`, `hidden` and `trace`.
 
     A node has `node`, `answer`, `recalled` (hits, each with its `stages`), `writes` (see `outcome_json`, each with its
     `store` and `stage`) and `failures`.
@@ -19,6 +19,7 @@ def run_json(text: str, result: RunResult) -> JsonObject:
         "nodes": [_node_json(node) for node in result.nodes],
         "warnings": list(result.warnings),
         "hidden": dict(result.hidden),
+        "trace": result.trace,
     }
 
 

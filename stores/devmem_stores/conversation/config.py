@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,9 @@ class ViewConfig(ConfigModel):
 
 class ConversationConfig(CollectionConfig):
     """Configuration of a `conversation` store."""
+
+    keeps_records: ClassVar[bool] = True
+    """Whether a workflow's `conversation` block may name stores of this type."""
 
     memory_path: str | None = "auto"
     """Where the records live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
