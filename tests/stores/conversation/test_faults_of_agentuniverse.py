@@ -64,15 +64,14 @@ ANN = Participant("ann", ParticipantType.USER)
 BOT = Participant("bot", ParticipantType.AGENT)
 
 
+def make_store(folder: Path) -> ConversationMemory:
+    config = ConversationConfig(memory_path="global.db")
+    return ConversationMemory(StoreSetup(name="global", store_type="conversation", config=config, base_dir=folder))
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ConversationMemory]:
-    setup = StoreSetup(
-        name="global",
-        store_type="conversation",
-        config=ConversationConfig(memory_path="global.db"),
-        base_dir=tmp_path,
-    )
-    memory = ConversationMemory(setup)
+    memory = make_store(tmp_path)
     memory.load()
     yield memory
     memory.close()
@@ -310,12 +309,12 @@ def test_a22_a_text_is_one_message(tmp_path: Path) -> None:
         assert [item.text for item in memory.recent()] == ["Hello there"]
 
 
-def test_a23_a_failure_of_the_store_reaches_whoever_reads(store: ConversationMemory, tmp_path: Path) -> None:
-    store.record([record(1)])
-    store.close()
+def test_a23_a_failure_of_the_store_reaches_whoever_reads(tmp_path: Path) -> None:
     (tmp_path / "global.db").write_bytes(b"this is no database, whatever its name says" * 100)
-    with pytest.raises(devmem.DevmemError, match="global.db"):
-        store.load()
+    broken = make_store(tmp_path)
+    with pytest.raises(devmem.DevmemError, match=r"global\.db"):
+        broken.log("c")
+    broken.close()
 
 
 def test_a24_threads_that_begin_together_share_one_journal(store: ConversationMemory, tmp_path: Path) -> None:
