@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated, TypeAlias
+
+import typer
 
 from devmem.cli.failures import CommandError
 from devmem.cli.terminal import Terminal
 from devmem.recording import Interaction, InteractionLog
 from devmem.stores import MemoryBase
+
+Full: TypeAlias = Annotated[bool, typer.Option("--full", help="Show the whole of long contents.")]
 
 
 def log_of(memory: MemoryBase, name: str) -> InteractionLog:

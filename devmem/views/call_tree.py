@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from devmem.model.interactions import Interaction, InteractionKind, in_order
+
+SHOWN: Final = 200
+"""Characters of a content that are shown where nothing else is asked for."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,24 +43,37 @@ def call_tree(records: Iterable[Interaction]) -> list[CallNode]:
     return roots
 
 
-def tree_lines(roots: Iterable[CallNode], indent: str = "") -> Iterator[str]:
-    """Return the lines of a tree of calls."""
+def tree_lines(roots: Iterable[CallNode], indent: str = "", *, length: int | None = SHOWN) -> Iterator[str]:
+    """Return the lines of a tree of calls.
+
+    Args:
+        roots: the outermost calls.
+        indent: begins every line.
+        length: maximum number of characters of a content; None shows all of them.
+    """
     for node in roots:
         took = "" if node.seconds is None else f" ({node.seconds:.3f} s)"
         call, answer = node.call, node.answer
-        yield f"{indent}{call.source.name} -> {call.target.type.value} {call.target.name}{took}: {_line(call.content)}"
-        yield from tree_lines(node.calls, indent + "  ")
+        sides = f"{call.source.name} -> {call.target.type.value} {call.target.name}"
+        yield f"{indent}{sides}{took}: {_line(call.content, length)}"
+        yield from tree_lines(node.calls, indent + "  ", length=length)
         if answer is not None:
             mark = "!" if answer.kind is InteractionKind.ERROR else "="
-            yield f"{indent}  {mark} {_line(answer.content)}"
+            yield f"{indent}  {mark} {_line(answer.content, length)}"
 
 
-def timeline_lines(records: Iterable[Interaction]) -> Iterator[str]:
-    """Return a line a record: when, who to whom, and what."""
+def timeline_lines(records: Iterable[Interaction], *, length: int | None = SHOWN) -> Iterator[str]:
+    """Return a line a record: when, who to whom, and what.
+
+    Args:
+        records: the records, in any order.
+        length: maximum number of characters of a content; None shows all of them.
+    """
     for one in in_order(records):
         when = datetime.fromtimestamp(one.event_time, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        yield f"{when}  {one.source.name} -> {one.target.name}  {one.kind.value}: {_line(one.content)}"
+        yield f"{when}  {one.source.name} -> {one.target.name}  {one.kind.value}: {_line(one.content, length)}"
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())
+def _line(text: str, length: int | None) -> str:
+    line = " ".join(text.split())
+    return line if length is None or len(line) <= length else f"{line[: length - 1]}…"

@@ -78,3 +78,19 @@ def test_what_waits_for_a_store_is_shown_with_the_stores(devmem: Devmem, tmp_pat
     (store, _) = json.loads(devmem("stores", file, "--json").stdout)
     assert store["journals"]["waiting_bytes"] > 100
     assert store["journals"]["abandoned"] == 1
+
+
+def test_long_contents_are_cut_unless_all_of_them_is_asked_for(devmem: Devmem, tmp_path: Path) -> None:
+    file = record(tmp_path)
+    with open_stores(load_workflow(file)) as stores:
+        memory = stores["global"]
+        assert isinstance(memory, ConversationMemory)
+        with (
+            Recorder(memory, tmp_path / "journal") as recorder,
+            recorder.trace(conversation="c2", trace="t2"),
+            record_tool("long", "x" * 1000),
+        ):
+            pass
+    for command, name in (("trace", "t2"), ("log", "c2")):
+        assert max(map(len, devmem(command, file, "global", name).stdout.splitlines())) < 300
+        assert "x" * 1000 in "".join(devmem(command, file, "global", name, "--full").stdout.split())

@@ -1,0 +1,1 @@
+"""A team of agents whose every call is recorded."""
