@@ -20,6 +20,7 @@ WITHOUT_AGENTS = {"stores.yaml"}
 NOT_ALL_CARRIED_OUT = {"devall_article.yaml"}
 """DevAll's settings that devmem reads over are listed."""
 EXAMPLES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.name not in NO_WORKFLOWS)
+RUN = [path for path in EXAMPLES if path.name not in NEED_A_KEY | WITHOUT_AGENTS]
 TOLD = {"chinese.yaml": ("发布会改到五月三日下午两点。", "发布会是什么时候?")}
 USUAL = ("The launch moved to the third of May.", "When is the launch?")
 
