@@ -21,6 +21,7 @@
     ├── AccessError                  an attachment does not allow what it was asked for
     ├── ScopeError                   a handle was asked for what is outside of its scope
     ├── FilterError                  a filter that means nothing, or would mean everything where that is refused
+    ├── VersionConflictError         an item was changed meanwhile by somebody else
     ├── ItemNotFoundError
     ├── NotStoredError
     ├── EmbeddingError
@@ -234,6 +235,16 @@ class FilterError(DevmemError, ValueError):
         self.field = field
         """The field of the filter, as `scope.user` or `metadata['room']`."""
         super().__init__(f"filter: {field}: {message}" if field else f"filter: {message}")
+
+
+class VersionConflictError(DevmemError):
+    """Another version of an item than the expected one is stored; nothing was written."""
+
+    def __init__(self, item_id: str, *, expected: str | None, found: str | None) -> None:
+        self.item_id, self.expected, self.found = item_id, expected, found
+        """The item's id, and the `version_hash` of the expected and of the stored version; None for none."""
+        what = "is not stored any more" if found is None else "is stored already" if expected is None else "was changed"
+        super().__init__(f"item {item_id!r} {what}; read it again, and decide on what is there now")
 
 
 class ItemNotFoundError(DevmemError, LookupError):

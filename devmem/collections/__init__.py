@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from devmem.collections.deletion import check_deletion
     from devmem.collections.json_file.collection import JsonCollection
     from devmem.collections.opening import CollectionOpener, CollectionOptions, open_collection
     from devmem.collections.prepared import PreparedItem
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
     from devmem.collections.sqlite.collection import SqliteCollection
     from devmem.collections.transactions import read_transaction, write_transaction
     from devmem.indexes.passages import passages_of
+    from devmem.model.version_hash import version_hash
     from devmem.ranking import Ranking, Weights
     from devmem.search.conditions import (
         Condition,
         Operator,
+        Scalar,
         above,
         at_least,
         at_most,
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
         one_of,
         starts_with,
     )
-    from devmem.search.filters import Filter
+    from devmem.search.filters import Filter, Order, event_key
     from devmem.search.query import SearchQuery
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
@@ -39,8 +42,10 @@ __all__ = [
     "Filter",
     "JsonCollection",
     "Operator",
+    "Order",
     "PreparedItem",
     "Ranking",
+    "Scalar",
     "SearchQuery",
     "SqliteCollection",
     "Unique",
@@ -49,11 +54,14 @@ __all__ = [
     "at_least",
     "at_most",
     "below",
+    "check_deletion",
     "differs_from",
+    "event_key",
     "one_of",
     "open_collection",
     "passages_of",
     "read_transaction",
     "starts_with",
+    "version_hash",
     "write_transaction",
 ]

@@ -11,7 +11,8 @@ from devmem.collections.prepared import PreparedItem
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
-from devmem.search.filters import Filter
+from devmem.search.conditions import Scalar
+from devmem.search.filters import Filter, Order
 from devmem.search.query import SearchQuery
 from devmem.text.display import without_credentials
 
@@ -57,16 +58,30 @@ class Collection(Protocol):
     Every method raises `CollectionError` (damaged, busy, unwritable, closed) when it cannot do its work.
     """
 
-    def add(self, items: Sequence[MemoryItem | PreparedItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> list[WriteOutcome]:
         """Store the items, all or none of them; they are durable when it returns.
+
+        An item whose id is stored already is a duplicate where nothing of it differs but the time of storing, and
+        supersedes the older version otherwise; embeddings of the same content are kept.
 
         Args:
             items: items to store; `PreparedItem.of` makes one form of both. The own `embedding` of a plain item is that
                 of its first passage. An item without embeddings is stored as waiting for them.
             unique: rule by which an item is the same as one that is stored already.
+            expected: by an item's id, the `version_hash` of the version that it replaces, None for none: the items are
+                stored only if that is what is stored now (compare-and-set).
 
         Returns:
             One outcome for each item, in their order.
+
+        Raises:
+            VersionConflictError: another version than the expected one is stored; nothing was changed.
         """
         ...
 
@@ -93,16 +108,45 @@ class Collection(Protocol):
         """Return the items that are there, in the order of `ids`, embeddings included."""
         ...
 
-    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Return the items that were stored last, newest first."""
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first, after passing over `offset` of them."""
         ...
 
-    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Return every item in the order in which they were stored, embeddings included, reading them in batches."""
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order, embeddings included, reading them in batches; `offset` are passed over."""
+        ...
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have: flags, then numbers, then texts, each in order.
+
+        Args:
+            key: a part of the scope, `source_kind`, `source_name` or `metadata.KEY`; lists and mappings are left out.
+            where: restricts the items.
+            prefix: text that the values begin with; empty for values of any type.
+            limit: maximum number of values; None for all.
+            offset: number of values to pass over.
+
+        Raises:
+            FilterError: items have no such key.
+        """
+        ...
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them, newest first: at most `count`, each to one caller only."""
         ...
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items, none with neither; return the number of deleted items."""
+        """Delete the named or the matching items; return the number of deleted items.
+
+        Raises:
+            FilterError: neither ids nor a filter says what to delete; see `clear`.
+        """
         ...
 
     def clear(self) -> int:

@@ -1,8 +1,8 @@
-"""How a store's vectors are searched, as the `index:` block of a store says it."""
+"""The indexes of a store, as its `index:` block describes them."""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -10,16 +10,22 @@ from devmem.config.base import ConfigModel
 
 LEAST_FOR_APPROXIMATE: Final = 1000
 """Fewer vectors than this give nothing to learn codes from, and are searched exactly in no time."""
+_KEY: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:/ -]*$"
+"""Keys that every database can name in an expression."""
 
 
 class IndexConfig(ConfigModel):
-    """How the nearest vectors are found; the defaults suit every size that was measured, up to a million."""
+    """Indexes of vectors and of metadata; the defaults suit every size that was measured, up to a million."""
 
     search: Literal["auto", "exact", "approximate"] = "auto"
     """`exact` compares with every vector; `approximate` looks at short codes first and compares with the best of them;
     `auto` is exact until there are `approximate_from` vectors."""
     approximate_from: int = Field(default=5_000, ge=LEAST_FOR_APPROXIMATE)
     """Vectors from which `auto` searches approximately; below it an exact search takes about half a millisecond."""
+
+    metadata: tuple[Annotated[str, Field(pattern=_KEY)], ...] = ()
+    """Keys of the items' metadata that have an index of their own: filters on them and lists of their values read no
+    other item."""
 
     def threshold(self) -> int | None:
         """Return the number of vectors from which the search is approximate; None when it never is."""

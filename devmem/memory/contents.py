@@ -14,7 +14,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from devmem.memory.times import When, expiry_of, seconds_of
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, content_hash
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
 from devmem.model.message import Message
 from devmem.model.message_items import holds_message, message_to_item, readable_text
 from devmem.model.message_json import load_message
@@ -99,9 +99,7 @@ def items_of(contents: Sequence[Content], envelope: Envelope, item_id: str | Non
 
 def _item_of(content: Content, envelope: Envelope, item_id: str | None = None) -> MemoryItem | None:
     if isinstance(content, str):
-        item = _item_of_text(content, envelope, item_id or uuid4().hex)
-        # Under a caller's id the same text may come again with other metadata.
-        return item if item_id is None else changed(item)
+        return _item_of_text(content, envelope, item_id or uuid4().hex)
     message = content if isinstance(content, Message) else _read_message(content)
     summary = shorten(readable_text(message), SUMMARY_LENGTH)
     if not summary:
@@ -138,19 +136,13 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
         # What they said is what the new text takes the place of.
         said, answered = _only_blocks(said), _only_blocks(answered)
         said = replace(said or MemoryContentSnapshot(), text=whole) if whole else said
-    return replace(item, content_summary=summary, input_snapshot=said, output_snapshot=answered)
+    return replace(
+        item, content_summary=summary, input_snapshot=said, output_snapshot=answered, content_hash="", embedding=None
+    )
 
 
 def _only_blocks(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
     return replace(snapshot, text="") if snapshot and snapshot.blocks else None
-
-
-def changed(item: MemoryItem) -> MemoryItem:
-    """Return an item that was changed under its id, with the hash by which a store notices that it was."""
-    base = content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
-    rest = [base, dict(item.metadata), item.event_time, item.expires_at, item.trust]
-    digest = hashlib.sha256(json.dumps(rest, sort_keys=True, default=str).encode()).hexdigest()
-    return replace(item, content_hash=digest, embedding=None)
 
 
 def _summary_of(text: str) -> tuple[str, str]:

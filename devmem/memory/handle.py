@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from devmem.collections import Filter
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory.boundary import Boundary, ScopeParts
-from devmem.memory.contents import Content, changed, envelope_of, items_of, listed, with_text
+from devmem.memory.contents import Content, envelope_of, items_of, listed, with_text
 from devmem.memory.filters import Values, make_filter
 from devmem.memory.reading import MemoryReader
 from devmem.memory.records import MemoryRecord, record_of
@@ -155,7 +155,6 @@ class Memory(MemoryReader):
             new = replace(new, event_time=None if time is None else seconds_of(time))
         if expires_at is not ...:
             new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
-        new = changed(new)
         replace_item(self.store, new)
         return record_of(new)
 
@@ -192,7 +191,9 @@ class Memory(MemoryReader):
         exact = bool(ids) and not scope
         matching = self._boundary.filter(filtered) if exact else self._boundary.matching(scope, filtered)
         if not ids and isinstance(self.store, CollectionMemory):
-            return self.store.count_memories(matching) if dry_run else self.store.delete(where=matching)
+            if dry_run:
+                return self.store.count_memories(matching)
+            return self.store.clear() if matching.everything() else self.store.delete(where=matching)
         now = self._clock()
         candidates = self.store.get(_checked_ids(ids)) if ids else every_item(self.store, matching)
         found = [item.id for item in candidates if matching.admits(item, now)]

@@ -17,7 +17,8 @@ def replace_item(store: MemoryBase, item: MemoryItem) -> None:
         CollectionError: it cannot be written.
     """
     (outcome,) = store.add([item])
-    if outcome.status in (WriteStatus.SKIPPED, WriteStatus.DUPLICATE):
+    as_it_was = outcome.status is WriteStatus.DUPLICATE and outcome.item_id == item.id
+    if not outcome and not as_it_was:
         reason = outcome.reason or f"a store of type {store.setup.store_type!r} does not change this of an item"
         raise NotStoredError([reason])
 

@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Final
 
 from pydantic import JsonValue
 
 from devmem.errors import FilterError
 from devmem.model.items import MemoryItem, Scope
-from devmem.search.conditions import Condition, Scalar, same_value
+from devmem.search.conditions import Condition, Scalar, comparable_number, same_value
 
 SCOPE_PARTS: Final = tuple(part.name for part in fields(Scope))
 """Names of the parts of a scope."""
+VALUE_KEYS: Final = (*SCOPE_PARTS, "source_kind", "source_name")
+SEQUENCE_KEY: Final = "sequence"
+"""Metadata key of an item's position, a number, among those of the same event time."""
+_METADATA: Final = "metadata."
+
+
+class Order(StrEnum):
+    """Order in which items are listed."""
+
+    STORED = "stored"
+    """In which they were stored; a new version of an item counts as stored last."""
+    EVENT = "event"
+    """By event time, or creation time where there is none; then by the number in the metadata `sequence`, those
+    without one first; then as stored."""
+
+
+def event_key(item: MemoryItem) -> tuple[float, float]:
+    """Return the key of `Order.EVENT`, which a stable sort of items in the order of storing needs."""
+    time = item.created_at if item.event_time is None else item.event_time
+    sequence = item.metadata.get(SEQUENCE_KEY)
+    if isinstance(sequence, bool) or not isinstance(sequence, int | float):
+        return time, -math.inf
+    return time, comparable_number(sequence)
+
+
+def metadata_key(key: str) -> str | None:
+    """Return the metadata key of a key such as `metadata.room`; None for a scope part, `source_kind` or `source_name`.
+
+    Raises:
+        FilterError: it is neither.
+    """
+    if key.startswith(_METADATA) and key != _METADATA:
+        return key.removeprefix(_METADATA)
+    if key in VALUE_KEYS:
+        return None
+    raise FilterError("key", f"expected one of {', '.join(VALUE_KEYS)} or metadata.KEY, not {key!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,17 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from devmem.collections import Collection, CollectionInfo, Filter, SearchQuery, Unique, Weights, open_collection
+from devmem.collections import (
+    Collection,
+    CollectionInfo,
+    Filter,
+    Order,
+    Scalar,
+    SearchQuery,
+    Unique,
+    Weights,
+    open_collection,
+)
 from devmem.config import ConfigModel
 from devmem.embedding import Embedder, PassageEmbeddings
 from devmem.model.items import MemoryItem
@@ -163,6 +173,7 @@ class CollectionMemory(MemoryBase):
         *,
         unique: Unique | None = None,
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[WriteOutcome]:
         """Embed and store items, and trim the store to its capacity.
 
@@ -170,19 +181,22 @@ class CollectionMemory(MemoryBase):
             items: the items, all stored in one transaction.
             unique: what makes an item a duplicate; None takes the store type's.
             embeddings: embeddings that are known, by the items' ids; the others are made.
+            expected: versions that are to be replaced, by the items' ids; see `Collection.add`.
 
         Raises:
-            CollectionError: nothing was stored.
+            CollectionError, VersionConflictError: nothing was stored.
         """
         self._check.settle(self.collection)
-        outcomes = self._writer.write(self.collection, items, unique=unique or self.unique, embeddings=embeddings)
+        outcomes = self._writer.write(
+            self.collection, items, unique=unique or self.unique, embeddings=embeddings, expected=expected
+        )
         if (keep := self.capacity()) is not None:
             self._writer.trim(self.collection, keep=keep)
         return outcomes
 
-    def with_stored_embeddings(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the items, those that are stored already with their stored embedding, so that it is not made twice."""
-        return self._writer.with_stored_embeddings(self.collection, items)
+    def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
+        """Return the embeddings, by id, of those items that are stored with the same content already."""
+        return self._writer.stored_embeddings(self.collection, items)
 
     def search_by_words(self) -> None:
         """Go on without the embedding model, as where the collection's embeddings are another model's."""
@@ -229,15 +243,24 @@ class CollectionMemory(MemoryBase):
         progress: Progress | None = None,
         *,
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[WriteOutcome]:
         """Store finished items, some hundreds at a time; each keeps its id and is stored once.
 
-        `embeddings` are those that the store's own model made already, by the items' ids.
+        Args:
+            items: the items.
+            progress: is called after each part.
+            embeddings: those that the store's own model made already, by the items' ids.
+            expected: versions that are to be replaced, by the items' ids; see `Collection.add`.
+
+        Raises:
+            VersionConflictError: another version is stored; of the part in which it is nothing was stored.
         """
         outcomes: list[WriteOutcome] = []
         for start in range(0, len(items), _BATCH):
-            part = self.with_stored_embeddings(items[start : start + _BATCH])
-            outcomes += self.store_items(part, unique=Unique.ID, embeddings=embeddings)
+            part = items[start : start + _BATCH]
+            known = {**self.stored_embeddings(part), **(embeddings or {})}
+            outcomes += self.store_items(part, unique=Unique.ID, embeddings=known, expected=_of(part, expected))
             if progress:
                 progress(len(outcomes))
         return outcomes
@@ -246,16 +269,29 @@ class CollectionMemory(MemoryBase):
         """Return the items that are there, in the order of `ids`."""
         return self.collection.get(ids)
 
-    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Return the items stored last, newest first."""
-        return self.collection.recent(limit, where)
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        return self.collection.recent(limit, where, order=order, offset=offset)
 
-    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Return every item that matches, in the order in which they were stored, a few at a time."""
-        return self.collection.scan(where)
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item that matches, in an order, a few at a time."""
+        return self.collection.scan(where, order=order, offset=offset)
 
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items; return how many there were."""
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have of a key such as `user` or `metadata.room`, in order."""
+        return self.collection.values(key, where, prefix=prefix, limit=limit, offset=offset)
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last and return them, newest first: at most `count`, each to one caller only."""
+        return self.collection.pop(count, where)
+
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         return self.collection.delete(ids=ids, where=where)
 
     def clear(self) -> int:
@@ -296,3 +332,8 @@ class CollectionMemory(MemoryBase):
     def close(self) -> None:
         """Release the collection; one that is being opened meanwhile is released too."""
         self._collection.close()
+
+
+def _of(items: Sequence[MemoryItem], expected: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
+    """Return the expected versions of some items; None where none is expected of any."""
+    return {item.id: expected[item.id] for item in items if item.id in expected} if expected else None

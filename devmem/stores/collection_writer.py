@@ -37,13 +37,14 @@ class CollectionWriter:
         *,
         unique: Unique,
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[WriteOutcome]:
         """Store items; those that `embeddings` does not have, by id, are embedded, and what waited before them."""
         prepared = [_prepared(item, (embeddings or {}).get(item.id)) for item in items]
         if self._queue is not None:
             self._queue.catch_up(collection)
             prepared = self._queue.embed(prepared)
-        return collection.add(prepared, unique=unique)
+        return collection.add(prepared, unique=unique, expected=expected)
 
     def trim(self, collection: Collection, *, keep: int) -> None:
         """Delete all but the `keep` newest items; a failure is logged, as the items before it are stored."""
@@ -57,17 +58,13 @@ class CollectionWriter:
         """Embed the items that wait for it, until the provider stops answering; return the number embedded."""
         return self._queue.catch_up(collection, progress) if self._queue is not None else 0
 
-    def with_stored_embeddings(self, collection: Collection, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the items; those that are stored already have their stored embedding, so that it is not made twice."""
+    def stored_embeddings(self, collection: Collection, items: Sequence[MemoryItem]) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings, by id, of those items that are stored with the same content already."""
         if self._queue is None:
-            return list(items)
-        known = {item.id: item for item in collection.get([item.id for item in items])}
-        return [
-            replace(item, embedding=known[item.id].embedding)
-            if item.id in known and known[item.id].content_hash == item.content_hash
-            else item
-            for item in items
-        ]
+            return {}
+        contents = {item.id: item.content_hash for item in items}
+        stored = collection.embeddings(list(contents))
+        return {item_id: found for item_id, found in stored.items() if found.content_hash == contents[item_id]}
 
 
 def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from devmem.collections import CollectionInfo, Filter
+from devmem.collections import CollectionInfo, Filter, Order, check_deletion
 from devmem.config import ConfigModel
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.model.results import Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome, from_store
@@ -67,12 +67,23 @@ class MemoryBase(ABC):
         """Return the items that are there, in the order of `ids`."""
 
     @abstractmethod
-    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Return the items stored last, newest first."""
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first, after passing over `offset` of them."""
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items; return how many there were.
+
+        Raises:
+            FilterError: neither ids nor a filter says what to delete; see `clear`.
+        """
+        check_deletion(ids, where)
+        return self._delete(ids, where)
 
     @abstractmethod
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items; with neither, nothing. Return how many there were."""
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        """Delete the items that have one of the ids, None for any, and match the filter, None for any."""
 
     @abstractmethod
     def clear(self) -> int:

@@ -11,9 +11,11 @@ from devmem.testing.collection_suite.durability import Keeping
 from devmem.testing.collection_suite.embeddings import Embedding
 from devmem.testing.collection_suite.filters import Filtering
 from devmem.testing.collection_suite.fixtures import OpenCollection
+from devmem.testing.collection_suite.listing import Listing
 from devmem.testing.collection_suite.ranking import RankingEvidence
 from devmem.testing.collection_suite.search import Searching
 from devmem.testing.collection_suite.selection import RankingChoice
+from devmem.testing.collection_suite.updates import Updating
 
 __all__ = ["CollectionSuite", "OpenCollection"]
 
@@ -28,6 +30,8 @@ class CollectionSuite(
     Embedding,
     Filtering,
     Comparing,
+    Listing,
+    Updating,
     Content,
     Sharing,
 ):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from devmem.collections import Collection, Filter, JsonCollection, SearchQuery, SqliteCollection, Unique
+from devmem.collections import Collection, Filter, JsonCollection, SearchQuery, SqliteCollection, Unique, version_hash
 from devmem.embedding import PassageEmbeddings
+from devmem.errors import VersionConflictError
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import WriteStatus
 from devmem.testing import HashEmbedder
@@ -45,30 +48,64 @@ class AgainstAList(RuleBasedStateMachine):
 
     def expect(self, item: MemoryItem, unique: Unique) -> WriteStatus:
         """Add it to the list as the contract says."""
-        older = next((one for one in self.items if one.id == item.id), None)
-        if older is not None and older.content_hash == item.content_hash:
+        older = self.stored(item.id)
+        if older is not None and version_hash(older) == version_hash(item):
             return WriteStatus.DUPLICATE
-        twins = (
-            one for one in self.items if one.content_hash == item.content_hash and one.scope.user == item.scope.user
-        )
-        if unique is Unique.CONTENT and any(twins):
+        same = (one for one in self.items if one.content_hash == item.content_hash)
+        if unique is Unique.CONTENT and any(one.scope.user == item.scope.user for one in same if one.id != item.id):
             return WriteStatus.DUPLICATE
+        if older is not None and older.content_hash == item.content_hash and item.embedding is None:
+            item = replace(item, embedding=older.embedding)
         self.items = [one for one in self.items if one.id != item.id] + [item]
         return WriteStatus.SUPERSEDED if older else WriteStatus.STORED
 
+    def stored(self, item_id: str) -> MemoryItem | None:
+        return next((one for one in self.items if one.id == item_id), None)
+
+    @rule(name=IDS, text=TEXTS, seen=IDS | st.none())
+    def compare_and_set(self, name: str, text: str, seen: str | None) -> None:
+        """Expect the version of some item, mostly another one, or none."""
+        there, known = self.stored(name), self.stored(seen) if seen else None
+        wanted = version_hash(known) if known else None
+        item = MemoryItem(id=name, content_summary=text)
+        if wanted != (version_hash(there) if there else None):
+            with pytest.raises(VersionConflictError):
+                self.collection.add([item], expected={name: wanted})
+        else:
+            status = self.expect(item, Unique.ID)
+            assert self.collection.add([item], expected={name: wanted})[0].status is status
+
+    @rule(count=st.integers(0, 3), user=USERS)
+    def pop(self, count: int, user: str | None) -> None:
+        newest = [one for one in self.items[::-1] if user in (None, one.scope.user)][:count]
+        assert self.collection.pop(count, Filter(scope=Scope(user=user))) == newest
+        self.items = [one for one in self.items if one not in newest]
+
+    @rule(user=USERS, limit=st.none() | st.integers(0, 3))
+    def values(self, user: str | None, limit: int | None) -> None:
+        admitted = [one for one in self.items if user in (None, one.scope.user)]
+        numbers = sorted({int(str(one.metadata["number"])) for one in admitted if "number" in one.metadata})
+        where = Filter(scope=Scope(user=user))
+        assert self.collection.values("metadata.number", where, limit=limit) == numbers[:limit]
+        users = sorted({one.scope.user for one in admitted if one.scope.user is not None})
+        assert self.collection.values("user", where, limit=limit) == users[:limit]
+
     @rule(
-        batch=st.lists(st.tuples(IDS, TEXTS, USERS, st.booleans()), min_size=1, max_size=4),
+        batch=st.lists(
+            st.tuples(IDS, TEXTS, USERS, st.booleans(), st.none() | st.integers(0, 2)), min_size=1, max_size=4
+        ),
         unique=st.sampled_from(list(Unique)),
     )
-    def add(self, batch: list[tuple[str, str, str | None, bool]], unique: Unique) -> None:
+    def add(self, batch: list[tuple[str, str, str | None, bool, int | None]], unique: Unique) -> None:
         items = [
             MemoryItem(
                 id=name,
                 content_summary=text,
                 scope=Scope(user=user),
+                metadata={} if number is None else {"number": number},
                 embedding=EMBEDDER.vector(text) if embedded else None,
             )
-            for name, text, user, embedded in batch
+            for name, text, user, embedded, number in batch
         ]
         expected = [self.expect(item, unique) for item in items]
         assert [outcome.status for outcome in self.collection.add(items, unique=unique)] == expected

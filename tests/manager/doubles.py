@@ -16,7 +16,7 @@ from devmem import (
     MemoryWritePayload,
     WriteOutcome,
 )
-from devmem.collections import CollectionInfo
+from devmem.collections import CollectionInfo, Order
 from devmem.config import Attachment
 from devmem.stores import ConfigModel, MemoryQuery, Progress, SearchReport, StoreSetup, WriteStatus
 
@@ -81,10 +81,12 @@ class ScriptedStore(MemoryBase):
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         return [found.item for found in self.hits if found.item.id in ids]
 
-    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        return [found.item for found in self.hits[:limit]]
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        return [found.item for found in self.hits[offset:][:limit]]
 
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         return 0
 
     def clear(self) -> int:

@@ -101,7 +101,7 @@ def _named(store: MemoryBase, ids: Sequence[str], where: Filter) -> list[MemoryI
 
 def _forget(store: MemoryBase, ids: Sequence[str] | None, where: Filter) -> int:
     if not ids:
-        return store.delete(where=where)
+        return store.clear() if where.everything() else store.delete(where=where)
     return store.delete(ids=[item.id for item in _named(store, ids, where)])
 
 

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from filelock import FileLock, Timeout
 
 from devmem.collections.cleaning import clean_up
+from devmem.collections.deletion import check_deletion
 from devmem.collections.json_file.file_format import read_entries
 from devmem.collections.json_file.stored_vectors import StoredVectors
 from devmem.collections.prepared import PreparedItem
@@ -32,7 +33,8 @@ from devmem.errors import (
 )
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
-from devmem.search.filters import Filter
+from devmem.search.conditions import Scalar
+from devmem.search.filters import Filter, Order
 from devmem.search.query import SearchQuery
 from devmem.text.atomic_write import OWNER_ONLY, replace_file
 
@@ -166,10 +168,16 @@ class JsonCollection:
         self._vectors.remember(entries, self._model)
         return _stamp_of(self._path.stat())
 
-    def add(self, items: Sequence[MemoryItem | PreparedItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
         prepared = [PreparedItem.of(item) for item in items]
-        return self._write(lambda memory: memory.add(prepared, unique=unique)) if items else []
+        return self._write(lambda memory: memory.add(prepared, unique=unique, expected=expected)) if items else []
 
     def find(self, query: SearchQuery) -> SearchReport:
         """Return the best items, best first, and how they were found."""
@@ -187,18 +195,31 @@ class JsonCollection:
         """Return the items that are there, in the order of `ids`."""
         return self._read(lambda memory: memory.get(ids))
 
-    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Return the items stored last, newest first."""
-        return self._read(lambda memory: memory.recent(limit, where))
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        return self._read(lambda memory: memory.recent(limit, where, order=order, offset=offset))
 
-    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Return every item in the order in which they were stored."""
-        return self._read(lambda memory: memory.scan(where))
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order."""
+        return self._read(lambda memory: memory.scan(where, order=order, offset=offset))
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have."""
+        return self._read(lambda memory: memory.values(key, where, prefix=prefix, limit=limit, offset=offset))
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them."""
+        return self._write(lambda memory: memory.pop(count, where))
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items."""
-        if ids is None and where is None:
-            return 0
+        check_deletion(ids, where)
         return self._write(lambda memory: memory.delete(ids=ids, where=where))
 
     def clear(self) -> int:

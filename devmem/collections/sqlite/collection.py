@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.deletion import check_deletion
 from devmem.collections.following import Moment
 from devmem.collections.model_check import check_length, check_name
 from devmem.collections.prepared import PreparedItem
@@ -24,11 +25,13 @@ from devmem.collections.searching import SearchingCollection
 from devmem.collections.sqlite import database, model_check, predicates, rows, writes
 from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
 from devmem.collections.sqlite.database import MEMORY
+from devmem.collections.sqlite.distinct import distinct_values
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.info import read_info
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.source import SqliteSource
+from devmem.collections.sqlite.table_indexes import ensure_indexes
 from devmem.collections.transactions import read_transaction
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
@@ -37,7 +40,8 @@ from devmem.indexes.locking import locked
 from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem, Vector
 from devmem.model.results import WriteOutcome
-from devmem.search.filters import Filter
+from devmem.search.conditions import Scalar
+from devmem.search.filters import Filter, Order
 from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import SearchQuery
 
@@ -71,7 +75,7 @@ class SqliteCollection(SearchingCollection):
             model: embedding model; without one the search is by text alone and new items wait for an embedding.
             store_type: store type to record in a new file; a file of another type is refused.
             durability: `full` survives power loss, `normal` the death of the process.
-            index: how vectors are searched; None takes the defaults.
+            index: how vectors are searched, and which metadata are indexed; None takes the defaults.
             busy_timeout: seconds to wait for another process's write.
             clock: current time in seconds since the epoch, for expiry.
 
@@ -83,6 +87,7 @@ class SqliteCollection(SearchingCollection):
         self.location = str(location)
         self._clock, self._closed, self._model = clock, False, model.name if model else None
         self._in_file = self.location != MEMORY
+        self._indexed = frozenset(index.metadata if index else ())
         if self._in_file:
             database.prepare_file(self.location)
         self._attachments = AttachmentFiles(Path(self.location + ".files")) if self._in_file else None
@@ -106,6 +111,7 @@ class SqliteCollection(SearchingCollection):
         writer = connect()
         try:
             database.prepare_schema(writer, self.location, store_type)
+            ensure_indexes(writer, self._indexed)
             self._has_model = claim_file(writer, self.location, model, store_type, self._damaged)
         except BaseException:
             writer.close()
@@ -156,7 +162,13 @@ class SqliteCollection(SearchingCollection):
         if self._closed:
             raise CollectionClosedError(self.location, "the collection was closed.")
 
-    def add(self, items: Sequence[MemoryItem | PreparedItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
         if not items:
             return []
@@ -167,7 +179,10 @@ class SqliteCollection(SearchingCollection):
             writes.purge_expired(connection, self._attachments, self._clock())
             made = (item.embeddings for item in prepared)
             model_check.check_embeddings(connection, self.location, self._model, made)
-            writer = writes.ItemWriter(connection, has_model=self._has_model, attachments=self._attachments)
+            writes.check_versions(connection, self._damaged, expected or {})
+            writer = writes.ItemWriter(
+                connection, self._damaged, has_model=self._has_model, attachments=self._attachments
+            )
             return [writer.add(item, unique) for item in prepared]
 
         return self._write(add)
@@ -180,7 +195,9 @@ class SqliteCollection(SearchingCollection):
             moment = locked(self._statement_lock, lambda: self._follower.follow(connection, now))
             if query.vector is not None:
                 self._check_query(query.vector, moment)
-            source = SqliteSource(connection, moment.indexes, self._tokens, self._statement_lock, self._damaged)
+            source = SqliteSource(
+                connection, moment.indexes, self._tokens, self._statement_lock, self._damaged, self._indexed
+            )
             return run(SearchPipeline(source, query, now))
 
         return self._read_shared(search)
@@ -212,35 +229,92 @@ class SqliteCollection(SearchingCollection):
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
-        found: dict[str, MemoryItem] = {}
-        for start in range(0, len(ids), _AT_ONCE):
-            part = [rows.sql_text(wanted) for wanted in ids[start : start + _AT_ONCE]]
-            selected = self._select(f"WHERE id IN ({', '.join('?' * len(part))})", part)
-            found |= {item.id: item for item in rows.intact_items(selected)}
-        return [found[wanted] for wanted in ids if wanted in found]
+        return list(self._in_order([rows.sql_text(wanted) for wanted in ids]))
 
-    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Return the items stored last, newest first."""
-        condition, values = predicates.where_sql(where or Filter(), self._clock())
-        clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
-        return rows.intact_items(self._select(clause, (*values, max(limit, 0)), where))
-
-    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Return every item in the order in which they were stored."""
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
         wanted = where or Filter()
-        condition, values = predicates.where_sql(wanted, self._clock())
-        clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_AT_ONCE}"
+        if order is not Order.STORED:
+            ids = self._ids(wanted, order, newest_first=True, limit=max(limit, 0), offset=offset)
+            return list(self._in_order(ids, wanted))
+        condition, values = predicates.where_sql(wanted, self._clock(), self._indexed)
+        clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ? OFFSET ?"
+        return rows.intact_items(self._select(clause, (*values, max(limit, 0), max(offset, 0)), wanted))
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order."""
+        wanted = where or Filter()
+        if order is not Order.STORED:
+            # By id, as an item that is changed meanwhile gets another row.
+            yield from self._in_order(self._ids(wanted, order, offset=offset), wanted)
+            return
+        condition, values = predicates.where_sql(wanted, self._clock(), self._indexed)
+        clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_AT_ONCE} OFFSET ?"
         # No lock is held between the parts: a slow reader keeps nobody from writing.
-        last = 0
-        while found := self._select(clause, (last, *values), wanted):
+        last, passed_over = 0, max(offset, 0)
+        while found := self._select(clause, (last, *values, passed_over), wanted):
             yield from rows.intact_items(found)
-            last = found[-1][0]
+            last, passed_over = found[-1][0], 0
+
+    def _ids(
+        self, where: Filter, order: Order, *, newest_first: bool = False, limit: int = -1, offset: int = 0
+    ) -> list[str]:
+        """Return the ids of the items that match, as the table has them, in an order."""
+        condition, values = predicates.where_sql(where, self._clock(), self._indexed)
+        query = (
+            f"SELECT id FROM items WHERE {condition} "
+            f"ORDER BY {predicates.order_sql(order, newest_first=newest_first)} LIMIT ? OFFSET ?"
+        )
+        parameters = (*values, limit, max(offset, 0))
+        return [found for (found,) in self._read(lambda connection: connection.execute(query, parameters).fetchall())]
+
+    def _in_order(self, ids: Sequence[str | None], where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Return the items of some ids, as the table has them, in their order, reading them in batches."""
+        for start in range(0, len(ids), _AT_ONCE):
+            part = ids[start : start + _AT_ONCE]
+            selected = self._select(f"WHERE id IN ({', '.join('?' * len(part))})", part, where)
+            found = {rows.sql_text(item.id): item for item in rows.intact_items(selected)}
+            yield from (found[wanted] for wanted in part if wanted in found)
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have."""
+
+        def read(connection: sqlite3.Connection) -> list[Scalar]:
+            now = self._clock()
+            is_whole = (where is None or where.everything()) and not writes.any_expired(connection, now)
+            condition = None if is_whole else predicates.where_sql(where or Filter(), now, self._indexed)
+            return distinct_values(
+                connection, key, condition, indexed=self._indexed, prefix=prefix, limit=limit, offset=max(offset, 0)
+            )
+
+        return self._read(read)
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them."""
+
+        def pop(connection: sqlite3.Connection) -> list[MemoryItem]:
+            condition, values = predicates.where_sql(where or Filter(), self._clock(), self._indexed)
+            clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
+            found = connection.execute(f"{rows.SELECT_WHOLE} {clause}", (*values, max(count, 0))).fetchall()
+            items = [rows.item_from_row(self._damaged, *columns) for columns in found]
+            for number, *_ in found:
+                writes.delete_rows(connection, self._attachments, "row = ?", [number])
+            return [self._resolved(item) for item in items if item is not None]
+
+        return self._write(pop)
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items."""
-        if ids is None and where is None:
-            return 0
-        return self._write(lambda connection: writes.delete(connection, self._attachments, ids, where, self._clock()))
+        check_deletion(ids, where)
+        now = self._clock()
+        condition = predicates.where_sql(where, now, self._indexed) if where is not None else ("1", [])
+        return self._write(lambda connection: writes.delete(connection, self._attachments, ids, condition))
 
     def clear(self) -> int:
         """Delete everything."""
@@ -257,7 +331,7 @@ class SqliteCollection(SearchingCollection):
             now = self._clock()
             if (where is None or where.everything()) and not writes.any_expired(connection, now):
                 return int(database.read_meta(connection)["count"] or 0)
-            condition, values = predicates.where_sql(where or Filter(), now)
+            condition, values = predicates.where_sql(where or Filter(), now, self._indexed)
             return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])
 
         return self._read(count)

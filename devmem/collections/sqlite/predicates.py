@@ -6,13 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from devmem.collections.sqlite.rows import sql_text
+from devmem.collections.sqlite.table_indexes import EVENT_TIME, metadata_type, metadata_value, of_body
 from devmem.search.conditions import Condition, Operator, Scalar, after_prefix, comparable_number
-from devmem.search.filters import SCOPE_PARTS, Filter
+from devmem.search.filters import SCOPE_PARTS, SEQUENCE_KEY, Filter, Order
 
 Sql: TypeAlias = tuple[str, list[object]]
 """A condition and its parameters."""
 
-EVENT_TIME: Final = "COALESCE(event_time, created_at)"
+_SEQUENCE: Final = (
+    f"CASE WHEN {metadata_type(SEQUENCE_KEY)} IN ('integer', 'real') THEN {metadata_value(SEQUENCE_KEY)} END"
+)
+_ORDERS: Final = {Order.STORED: ("items.row",), Order.EVENT: (EVENT_TIME, _SEQUENCE, "items.row")}
 _SQL_OPERATORS: Final = {Operator.ABOVE: ">", Operator.AT_LEAST: ">=", Operator.BELOW: "<", Operator.AT_MOST: "<="}
 _TYPES: Final = {str: "('text')", bool: "('true', 'false')", float: "('integer', 'real')"}
 """SQLite's names of the JSON types that a value may have: true is not a number there."""
@@ -34,19 +38,9 @@ def metadata_sql(metadata: Mapping[str, Scalar | Condition], indexed: Collection
     return _joined(" AND ", [_metadata_sql(key, wanted, indexed) for key, wanted in metadata.items()])
 
 
-def metadata_value(key: str) -> str:
-    """Return the expression of a metadata value, as an index has it; the key must be one that `is_indexable`."""
-    return _of_body(f"json_extract(body, '$.metadata.\"{key}\"')")
-
-
-def metadata_type(key: str) -> str:
-    """Return the expression of the JSON type of a metadata value, as an index has it; see `metadata_value`."""
-    return _of_body(f"json_type(body, '$.metadata.\"{key}\"')")
-
-
-def _of_body(expression: str) -> str:
-    # A damaged body need not be JSON any more.
-    return f"CASE WHEN json_valid(body) THEN {expression} END"
+def order_sql(order: Order, *, newest_first: bool = False) -> str:
+    """Return the `ORDER BY` terms of an order."""
+    return ", ".join(f"{term} DESC" if newest_first else term for term in _ORDERS[order])
 
 
 def _joined(operator: str, parts: Sequence[Sql]) -> Sql:
@@ -115,7 +109,7 @@ def _metadata_sql(key: str, wanted: Scalar | Condition, indexed: Collection[str]
         f"{'NOT ' if differs else ''}EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
         f"WHERE entry.key = CAST(? AS TEXT) AND {predicate})"
     )
-    return _of_body(found), [_json_text(key), *values]
+    return of_body(found), [json_text(key), *values]
 
 
 def _json_sql(kind: str, value: str, condition: Condition) -> Sql:
@@ -155,9 +149,9 @@ def _marks(values: Sequence[object]) -> str:
 
 def _comparable(value: Scalar) -> bytes | float:
     """Return the value as SQLite reads it from JSON."""
-    return _json_text(value) if isinstance(value, str) else comparable_number(value)
+    return json_text(value) if isinstance(value, str) else comparable_number(value)
 
 
-def _json_text(text: str) -> bytes:
-    """Return the bytes of a text that SQLite reads from JSON, where a lone surrogate has some."""
+def json_text(text: str) -> bytes:
+    """Return the bytes of a text as SQLite reads it from JSON, where a lone surrogate has some."""
     return text.encode("utf-8", "surrogatepass")

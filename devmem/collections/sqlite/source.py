@@ -23,7 +23,8 @@ from devmem.search.conditions import Condition, Scalar
 
 _BATCH: Final = 500
 _SELECTED_BELOW: Final = 5000
-"""Up to this many rows, they are selected by number; beyond, the metadata of all are compared."""
+"""Up to this many rows, they are selected by number; beyond, the metadata of all are compared. With an index on one of
+the keys that pays off earlier."""
 
 
 class SqliteTokenRows:
@@ -68,6 +69,7 @@ class SqliteSource:
         tokens: TokenCache,
         lock: AbstractContextManager[object],
         damaged: DamagedRows,
+        indexed: frozenset[str] = frozenset(),
     ) -> None:
         """Take what shows one moment.
 
@@ -77,7 +79,9 @@ class SqliteSource:
             tokens: the collection's token codes.
             lock: held for each use of the connection, which other searches may share.
             damaged: records the rows that are left out.
+            indexed: metadata keys that have an index.
         """
+        self._indexed = indexed
         self._connection, self._indexes, self._tokens, self._lock = connection, indexes, tokens, lock
         self._damaged = damaged
 
@@ -88,8 +92,8 @@ class SqliteSource:
 
     def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
         """Return those of the rows whose metadata match."""
-        condition, values = metadata_sql(metadata)
-        if len(among) > _SELECTED_BELOW:
+        condition, values = metadata_sql(metadata, self._indexed)
+        if len(among) > (_SELECTED_BELOW if self._indexed.isdisjoint(metadata) else _BATCH):
             query = f"SELECT row FROM items WHERE {condition}"
             found = locked(self._lock, lambda: self._connection.execute(query, values).fetchall())
             return np.intersect1d(np.array([row for (row,) in found], dtype=np.int64), among)

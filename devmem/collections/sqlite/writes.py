@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
@@ -16,9 +17,10 @@ from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.transactions import write_transaction
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
+from devmem.errors import VersionConflictError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
-from devmem.search.filters import Filter
+from devmem.model.version_hash import version_hash
 from devmem.text.analysis import ANALYSIS_VERSION
 
 T = TypeVar("T")
@@ -46,39 +48,78 @@ def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem
         rows.update_terms(connection, passage, row, encoded)
 
 
+def check_versions(connection: sqlite3.Connection, damaged: DamagedRows, expected: Mapping[str, str | None]) -> None:
+    """Compare the stored versions of items with those that are expected, by id.
+
+    Raises:
+        VersionConflictError: one is another, is missing, or should be missing.
+    """
+    for item_id, wanted in expected.items():
+        older = _stored(connection, damaged, item_id)
+        # A damaged item is no version that anybody knows.
+        found = None if older is None else "" if older.item is None else version_hash(older.item)
+        if found != wanted:
+            raise VersionConflictError(item_id, expected=wanted, found=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """The stored version of an item."""
+
+    row: int
+    content_hash: str
+    item: MemoryItem | None
+    """None where it is damaged."""
+
+
+def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) -> _Stored | None:
+    query = "SELECT content_hash, row, CAST(body AS BLOB), body_checksum FROM items WHERE id = ?"
+    found = connection.execute(query, (rows.sql_text(item_id),)).fetchone()
+    if found is None:
+        return None
+    return _Stored(row=found[1], content_hash=found[0], item=rows.item_from_row(damaged, *found[1:]))
+
+
 class ItemWriter:
     """Adds items within one write transaction."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
+        damaged: DamagedRows,
         *,
         has_model: bool,
         attachments: AttachmentFiles | None,
     ) -> None:
-        self._connection, self._has_model, self._attachments = connection, has_model, attachments
+        self._connection, self._damaged = connection, damaged
+        self._has_model, self._attachments = has_model, attachments
 
     def add(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
         """Store an item, unless it is stored already."""
         item = prepared.item
         check_item(item)
-        older = self._connection.execute(
-            "SELECT row, content_hash FROM items WHERE id = ?", (rows.sql_text(item.id),)
-        ).fetchone()
-        if older is not None and older[1] == item.content_hash:
+        older = _stored(self._connection, self._damaged, item.id)
+        if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
         if unique is Unique.CONTENT and (twin := self._twin(item)):
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
         if older is not None:
-            delete_rows(self._connection, self._attachments, "row = ?", [older[0]])
+            prepared = self._with_embeddings_of(older, prepared)
+            delete_rows(self._connection, self._attachments, "row = ?", [older.row])
         waiting = self._insert(prepared)
         return WriteOutcome(
             status=WriteStatus.SUPERSEDED if older else WriteStatus.STORED,
             item_id=item.id,
-            replaced=older[1] if older else None,
+            replaced=older.content_hash if older else None,
             waiting=waiting,
             reason="its embedding is still to be made" if waiting else "",
         )
+
+    def _with_embeddings_of(self, older: _Stored, prepared: PreparedItem) -> PreparedItem:
+        """Return an item with the embeddings of its older version, where it has none and the content is the same."""
+        if prepared.embeddings is not None or older.content_hash != prepared.item.content_hash:
+            return prepared
+        return replace(prepared, embeddings=rows.read_embeddings(self._connection, prepared.item.id))
 
     def _insert(self, prepared: PreparedItem) -> bool:
         """Insert an item and its embeddings; return whether it waits for these."""
@@ -95,8 +136,8 @@ class ItemWriter:
     def _twin(self, item: MemoryItem) -> str | None:
         # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
         found = self._connection.execute(
-            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ?",
-            (item.content_hash, rows.sql_text(item.scope.agent), rows.sql_text(item.scope.user)),
+            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ? AND id IS NOT ?",
+            (item.content_hash, *map(rows.sql_text, (item.scope.agent, item.scope.user, item.id))),
         ).fetchone()
         return found[0] if found else None
 
@@ -135,11 +176,10 @@ def delete(
     connection: sqlite3.Connection,
     attachments: AttachmentFiles | None,
     ids: Sequence[str] | None,
-    where: Filter | None,
-    now: float,
+    where: predicates.Sql,
 ) -> int:
-    """Delete the items with these ids that match the filter; None for either does not restrict. Return their number."""
-    condition, values = predicates.where_sql(where, now) if where is not None else ("1", [])
+    """Delete the items that match a condition; None for ids does not restrict. Return their number."""
+    condition, values = where
     if ids is None:
         return delete_rows(connection, attachments, condition, values)
     named = map(rows.sql_text, ids)

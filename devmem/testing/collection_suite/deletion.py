@@ -3,7 +3,10 @@
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
+import pytest
+
 from devmem.collections import Collection, Filter, SearchQuery
+from devmem.errors import FilterError
 from devmem.model.items import Scope
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
@@ -36,10 +39,12 @@ class Forgetting(Opening):
         assert collection.delete(ids=["a", "b"], where=Filter(scope=Scope(session="s1"))) == 1
         assert ids(list(collection.scan())) == ["b"]
 
-    def test_deleting_without_saying_what_deletes_nothing(self, collection: Collection) -> None:
-        """A call without ids and filter, or with no ids, must not empty the collection."""
+    def test_deleting_without_saying_what_is_refused(self, collection: Collection) -> None:
+        """A call without ids and without a filter that restricts must not empty the collection."""
         collection.add([item("stays", id="1")])
-        assert collection.delete() == 0
+        for where in (None, Filter(), Filter(scope=Scope(agent=None), or_unbound=True), Filter(any_of=(Filter(),))):
+            with pytest.raises(FilterError, match="`clear` deletes everything"):
+                collection.delete(where=where)
         assert collection.delete(ids=[]) == 0
         assert collection.delete(ids=[], where=Filter()) == 0
         assert collection.count() == 1

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devmem.errors import DevmemError
+from devmem.collections import Filter
+from devmem.errors import DevmemError, FilterError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.model.results import MemoryWritePayload, WriteStatus
@@ -145,7 +146,9 @@ class Writing(Opening):
         """By id, by age, and everything; nothing goes by accident."""
         store.add([MemoryItem(id=str(n), content_summary=f"note {n}", created_at=float(n)) for n in range(6)])
         assert [item.id for item in store.recent(2)] == ["5", "4"]
-        assert store.delete() == 0
+        for where in (None, Filter(), Filter(scope=Scope(agent=None))):
+            with pytest.raises(FilterError, match="`clear`"):
+                store.delete(where=where)
         assert store.delete(ids=["2", "nobody"]) == 1
         assert store.trim(stored_before=2.0) == 2
         assert store.trim(keep=2) == 1

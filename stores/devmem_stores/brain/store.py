@@ -170,13 +170,18 @@ class BrainMemory(CollectionMemory):
         least = query.similarity_threshold
         return [item for item in items if item.embedding is None or float(item.embedding @ vector) >= least]
 
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Forget the items stored last, and the summaries made of them; return them, newest first."""
+        found = self.recent(count, where)
+        with self._deleting(found):
+            # Of several callers one deletes an item.
+            return [item for item in found if super(BrainMemory, self)._delete([item.id], None)]
+
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Forget the named or the matching items, and the summaries made of them."""
-        if ids is None and where is None:
-            return 0
         found = self.get(ids) if ids is not None else list(self.collection.scan(where))
         with self._deleting(found):
-            return super().delete(ids=ids, where=where)
+            return super()._delete(ids, where)
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Forget all but the newest items, and those that are too old, and the summaries made of them."""
@@ -229,7 +234,7 @@ class BrainMemory(CollectionMemory):
     def _finish_deletions(self) -> None:
         """Finish the deletions that an earlier process, or an earlier call that failed, began."""
         if recorded := self._local.recorded():
-            super().delete(ids=[deletion.item for deletion in recorded if deletion.item])
+            super()._delete([deletion.item for deletion in recorded if deletion.item], None)
             self._forget(recorded)
             self._local.finish(recorded)
 

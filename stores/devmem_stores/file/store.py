@@ -228,6 +228,7 @@ class FileMemory(CollectionMemory):
         progress: Progress | None = None,
         *,
         embeddings: Mapping[str, PassageEmbeddings] | None = None,  # noqa: ARG002 - nothing is stored
+        expected: Mapping[str, str | None] | None = None,  # noqa: ARG002
     ) -> list[WriteOutcome]:
         """Store nothing: the index holds what the files say."""
         if progress:

@@ -181,9 +181,14 @@ class LongTermMemory(CollectionMemory):
         # What others keep took the places. Asked for only then: to list a scope's items costs more than the search.
         return self.collection.search(replace(asked, limit=wanted, where=Filter(scope=scope)))
 
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Forget the named or the matching items, in the roles' memories too."""
-        return self._followed(super().delete(ids=ids, where=where))
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Forget the items stored last, in the roles' memories too; return them, newest first."""
+        found = super().pop(count, where)
+        self._followed(len(found))
+        return found
+
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        return self._followed(super()._delete(ids, where))
 
     def clear(self) -> int:
         """Forget everything, in the roles' memories too."""

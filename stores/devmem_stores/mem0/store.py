@@ -14,7 +14,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.collections import CollectionInfo
+from devmem.collections import CollectionInfo, Order, event_key
 from devmem.stores import (
     ConfigModel,
     EmbeddingConfig,
@@ -216,16 +216,19 @@ class Mem0Memory(MemoryBase):
         """Return what happened to an item in mem0, as mem0 tells it; empty when there is no such item."""
         return self._records.history(item_id)
 
-    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Return the newest items; mem0 promises no order, so all of them are looked through."""
-        return heapq.nlargest(limit, self.get_all(where), key=lambda item: item.created_at)
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order; mem0 promises none, so all of them are looked through."""
+        key = event_key if order is Order.EVENT else lambda item: (item.created_at, 0.0)
+        first = max(offset, 0)
+        return heapq.nlargest(first + max(limit, 0), self.get_all(where), key=key)[first:]
 
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Forget the named or the matching items."""
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         if ids is not None:
             found = [record.id for record in map(self._records.find, ids) if record is not None]
             return self._records.delete(found)
-        return 0 if where is None else self._records.delete([r.id for r, _ in self._records.items(where, "delete")])
+        return self._records.delete([record.id for record, _ in self._records.items(where, "delete")])
 
     def clear(self) -> int:
         """Forget everything that this store can find, whoever wrote it, in one request for each id."""

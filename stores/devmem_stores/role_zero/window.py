@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from devmem import CollectionError, Filter, MemoryItem, WriteOutcome
-from devmem.collections import CollectionInfo, Unique
+from devmem.collections import CollectionInfo, Order, Unique, event_key
 from devmem.collections.wrappers import DeliveryPolicy, Entry, deliver
 from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingMismatchError
 from devmem.stores import (
@@ -65,17 +66,23 @@ class OutboxMemory(CollectionMemory):
         *,
         unique: Unique | None = None,
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[WriteOutcome]:
-        """Store items, after those that wait in the outbox; where that fails, they wait there too."""
+        """Store items, after those that wait in the outbox; where that fails, they wait there too.
+
+        Items with an expected version never wait: somebody else might change what they replace.
+        """
         failure = self._deliver()
         if failure is None:
             try:
-                return super().store_items(items, unique=unique, embeddings=embeddings)
+                return super().store_items(items, unique=unique, embeddings=embeddings, expected=expected)
             except CollectionError as error:
                 if not self._may_wait(error):
                     raise
                 self._backoff.failed()
                 failure = error
+        if expected:
+            raise failure
         return self._queue_up(items, failure)
 
     def _may_wait(self, error: Exception) -> bool:
@@ -108,14 +115,14 @@ class OutboxMemory(CollectionMemory):
             _LOG.warning("memory store %r: duplicates are recognized on delivery: %s", self.name, error)
             return set()
 
-    def with_stored_embeddings(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the items with their stored embeddings, as far as these can be read."""
+    def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
+        """Return the embeddings of items that are stored already, as far as these can be read."""
         try:
-            return super().with_stored_embeddings(items)
+            return super().stored_embeddings(items)
         except CollectionError as error:
             # A place that cannot be read either is no reason to lose them; storing them reports what is wrong.
             _LOG.debug("memory store %r: embeddings may be made again: %s", self.name, error)
-            return list(items)
+            return {}
 
     def _deliver(self) -> Exception | None:
         """Store what waits in the outbox, oldest first; return what still keeps it from being stored."""
@@ -190,20 +197,29 @@ class OutboxMemory(CollectionMemory):
         )
         return self.rerank(query, SearchReport.of(found))
 
-    def recent(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
-        """Return the items stored last, newest first, those in the outbox included."""
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first; those in the outbox came last."""
+        wanted = max(limit, 0) + max(offset, 0)
         # The outbox first: what is delivered meanwhile is in both lists then, and not in none.
-        waiting = self._waiting.newest(limit, where)
+        waiting = list(self._waiting.newest_first(where))
         there = {item.id for item in waiting}
-        stored = (item for item in super().recent(limit, where) if item.id not in there)
-        return list(islice([*waiting, *stored], max(limit, 0)))
+        found = [*waiting, *(item for item in super().recent(wanted, where, order=order) if item.id not in there)]
+        if order is Order.EVENT:
+            # Stable: of equal ones, the one that came later stays before.
+            found.sort(key=event_key, reverse=True)
+        return found[max(offset, 0) : wanted]
 
-    def scan(self, where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Yield every item that matches, in the order in which they came, those in the outbox last."""
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Yield every item that matches, in an order; those in the outbox came last."""
         waiting = list(self._waiting.newest_first(where))[::-1]
         there = {item.id for item in waiting}
-        yield from (item for item in super().scan(where) if item.id not in there)
-        yield from waiting
+        stored = (item for item in super().scan(where, order=order) if item.id not in there)
+        found = heapq.merge(stored, sorted(waiting, key=event_key), key=event_key)
+        yield from islice(found if order is Order.EVENT else chain(stored, waiting), max(offset, 0), None)
 
     def count_memories(self, where: Filter | None = None) -> int:
         """Count the items that match, those in the outbox included."""
@@ -215,10 +231,14 @@ class OutboxMemory(CollectionMemory):
         found = {item.id: item for item in [*self._waiting.get(ids), *super().get(ids)]}
         return [found[wanted] for wanted in ids if wanted in found]
 
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Forget the named or the matching items."""
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Forget the items that came last and return them, newest first; what waits is delivered first."""
+        self._deliver()
+        return super().pop(count, where)
+
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         with self._nothing_delivered():
-            return self._waiting.delete(ids=ids, where=where) + super().delete(ids=ids, where=where)
+            return self._waiting.delete(ids=ids, where=where) + super()._delete(ids, where)
 
     def clear(self) -> int:
         """Forget everything."""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from devmem import Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem.errors import FilterError
 from devmem.stores import MemoryQuery, Provenance, SourceKind, WriteStatus
 from devmem_stores.mem0 import Mem0Memory
 from devmem_stores.mem0.errors import Mem0ScopeError
@@ -107,7 +108,8 @@ def test_deleting_by_id_by_filter_and_all(make_store: MakeStore, fake: FakeMem0)
     fake.remember("not ours", user_id="bob")
     assert store.delete(ids=[one["id"], "unknown", "00000000-0000-0000-0000-000000000000"]) == 1
     assert store.delete(where=Filter(metadata={"kind": "x"})) == 1
-    assert store.delete() == 0
+    with pytest.raises(FilterError):
+        store.delete()
     assert store.clear() == 1
     assert fake.texts() == ["not ours"]
     assert [seen.query for seen in fake.called("/v1/memories/", "DELETE")[-2:]] == [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -101,11 +101,17 @@ class Flaky(SqliteCollection):
     unreadable = False
     refused = 0
 
-    def add(self, items: Sequence[MemoryItem | PreparedItem], *, unique: Unique = Unique.ID) -> list[WriteOutcome]:
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> list[WriteOutcome]:
         if self.down:
             self.refused += 1
             raise CollectionBusyError(self.location, "another process held the write lock for too long.")
-        return super().add(items, unique=unique)
+        return super().add(items, unique=unique, expected=expected)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         if self.unreadable:
