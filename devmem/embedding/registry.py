@@ -18,6 +18,7 @@ _OURS: Final = {
     "e5": "devmem.embedding.e5",
     "local": "devmem.embedding.local",
     "minilm": "devmem.embedding.minilm",
+    "onnx": "devmem.embedding.onnx_folder",
     "openai": "devmem.embedding.openai_service",
 }
 """Modules whose `Provider` is a factory; imported when a configuration names them."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeAlias, runtime_checkable
+from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from devmem.model.items import Vector
 from devmem.text.analysis import is_content
+
+READABLE: Final = 0.5
+"""A text of which a model knows a smaller share of the words is not readable to it."""
 
 TokenCodes: TypeAlias = NDArray[np.uint8]
 """Signs of token vectors, a bit a component, shape (tokens, ceil(dimension / 8))."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from devmem.config import ConfigModel, EmbeddingConfig, IndexConfig, RetrievalConfig
 
@@ -28,3 +28,9 @@ class CollectionConfig(PlaceConfig):
     """How the nearest vectors are found in a large store."""
     retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig, json_schema_extra={"advanced": True})
     """The signals that rank what is found."""
+
+    @model_validator(mode="after")
+    def _need_an_embedding(self) -> Self:
+        if self.retrieval.tokens is not None and self.embedding is None:
+            raise ValueError("`retrieval: {tokens: ...}` needs an `embedding:` block beside it")
+        return self

@@ -18,7 +18,7 @@ from devmem.collections import (
     open_collection,
 )
 from devmem.config import ConfigModel
-from devmem.embedding import Embedder, PassageEmbeddings
+from devmem.embedding import CombinedEmbedder, Embedder, PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
 from devmem.ranking import Ranking
@@ -64,7 +64,15 @@ class CollectionMemory(MemoryBase):
             self._options.retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
         self._collection = LazyCollection(setup.name)
-        self._use_model(setup.embedder(self._options.embedding) if self._options.embedding else None)
+        self._use_model(self._configured_model())
+
+    def _configured_model(self) -> Embedder | None:
+        """Return the model of the `embedding:` block, with the token vectors of the `retrieval:` block's."""
+        embedding, tokens = self._options.embedding, self._options.retrieval.tokens
+        if embedding is None:
+            return None
+        model = self.setup.embedder(embedding)
+        return model if tokens is None else CombinedEmbedder(model, self.setup.embedder(tokens))
 
     def _use_model(self, embedder: Embedder | None) -> None:
         retrieval, queue = self._options.retrieval, None

@@ -7,11 +7,11 @@ from dataclasses import replace
 from devmem.collections import Collection, SearchQuery, Weights
 from devmem.config import RetrievalConfig
 from devmem.embedding import Embedder
+from devmem.embedding.tokens import READABLE
 from devmem.model.results import SearchReport
 from devmem.ranking import Ranking
 from devmem.reranking.stage import RerankStage, ranking_of
 from devmem.stores.query import MemoryQuery
-from devmem.stores.readability import READABLE
 
 
 class CollectionSearcher:

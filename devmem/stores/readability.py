@@ -6,11 +6,9 @@ import logging
 from typing import Final
 
 from devmem.distribution import install_command
+from devmem.embedding.tokens import READABLE
 
 _LOG: Final = logging.getLogger(__name__)
-
-READABLE: Final = 0.5
-"""A text of which the model knows a smaller share of the words is not readable to it."""
 
 
 class Readability:

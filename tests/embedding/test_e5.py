@@ -12,7 +12,7 @@ import pytest
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.embedding import Embedder, TokenEmbedder, TokenEmbedding, open_embedder, query_embedder
 from devmem.embedding.e5.provider import FILE
-from devmem.embedding.official_files import package_folder
+from devmem.embedding.model_files import package_folder
 from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
 
 TEXTS = [

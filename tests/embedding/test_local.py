@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,8 @@ class FakeTransformer:
             raise OSError("no such device")
         self.made_from = (path, local_files_only)
 
-    def encode(self, texts: list[str], *, batch_size: int, show_progress_bar: bool) -> Vector:
+    def encode(self, texts: list[str], *, batch_size: int, prompt: str, **_options: Any) -> Vector:
+        assert not prompt
         if "too much" in texts:
             raise RuntimeError("out of memory")
         return np.array([[len(text), batch_size] for text in texts], dtype=np.float16)

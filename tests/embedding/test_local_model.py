@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
-from devmem.embedding import Embedder, open_embedder
+from devmem.embedding import Embedder, TokenEmbedder, open_embedder, query_embedder
 from devmem.errors import EmbeddingError
+from devmem.testing import EmbeddingProviderSuite
 from tools.embedding.make_golden_vectors import reference_vectors
 
 from .golden import read_golden
@@ -63,6 +64,32 @@ def test_local_serves_threads(local: Embedder) -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda size: local.embed(["tea " * size]), [1, 20, 3, 80, 2, 9]))
     assert all(rows.shape == (1, 384) for rows in results)
+
+
+class TestSuite(EmbeddingProviderSuite):
+    @pytest.fixture
+    def embedder(self, local: Embedder) -> Embedder:
+        return local
+
+
+def test_tokens_are_those_of_minilm(local: Embedder, minilm: Embedder) -> None:
+    """Words and number of tokens agree; of `local` what all tokens have in common is taken off."""
+    texts = ["Ann moved the launch to June.", "unbelievably long"]
+    assert isinstance(local, TokenEmbedder)
+    assert isinstance(minilm, TokenEmbedder)
+    for ours, theirs in zip(local.embed_tokens(texts), minilm.embed_tokens(texts), strict=True):
+        assert [word.lower() for word in ours.words] == list(theirs.words)
+        assert ours.tokens.shape == theirs.tokens.shape
+
+
+def test_prompts_of_the_folder_stand_before_texts(local: Embedder, model_folder: Path) -> None:
+    params = EmbeddingParams(model_path=model_folder, query_prefix="query: ")
+    asked = open_embedder(EmbeddingConfig(provider="local", params=params), shared=False)
+    np.testing.assert_allclose(query_embedder(asked).embed(["tea"]), local.embed(["query: tea"]), atol=1e-5)
+    assert asked.identity != local.identity
+    queries = query_embedder(asked)
+    assert isinstance(queries, TokenEmbedder)
+    assert queries.embed_tokens(["tea time"])[0].words == ("tea", "time")
 
 
 def test_a_device_that_is_not_there_is_named(model_folder: Path) -> None:

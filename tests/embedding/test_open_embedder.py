@@ -20,6 +20,7 @@ HEAVY = ("onnxruntime", "openai", "torch", "sentence_transformers", "gt_all_mini
 def test_the_public_names() -> None:
     assert devmem.embedding.__all__ == [
         "AsymmetricEmbedder",
+        "CombinedEmbedder",
         "Embedder",
         "EmbeddingProvider",
         "ModelIdentity",

@@ -95,7 +95,7 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr("devmem.embedding.official_files.find_spec", lambda name: None)
+    monkeypatch.setattr("devmem.embedding.model_files.find_spec", lambda name: None)
     places.minilm_is_installed.cache_clear()
     try:
         with caplog.at_level(logging.WARNING):

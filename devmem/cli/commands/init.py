@@ -43,7 +43,7 @@ def init(
         devmem init
         devmem init team.yaml --store brain --model gpt-4o-mini --language multilingual
     """
-    from devmem.embedding.official_files import package_folder
+    from devmem.embedding.model_files import package_folder
     from devmem.memory.places import minilm_is_installed
 
     terminal: Terminal = ctx.obj

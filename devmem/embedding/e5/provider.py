@@ -22,7 +22,7 @@ from devmem.embedding.bert.opening import open_backend
 from devmem.embedding.common_directions import CommonDirections
 from devmem.embedding.e5.q4_file import Q4Model, read_q4
 from devmem.embedding.e5.unigram import Unigram
-from devmem.embedding.official_files import check_digest, mapped, package_folder
+from devmem.embedding.model_files import check_digest, mapped, package_folder
 from devmem.errors import EmbeddingError, ModelNotFoundError
 
 WEIGHTS_SHA256: Final = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"

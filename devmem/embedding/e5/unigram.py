@@ -6,16 +6,14 @@ probable together, which the Viterbi algorithm finds.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from devmem.embedding.e5.q4_file import Vocabulary
-from devmem.text.analysis import mostly_unspaced
+from devmem.embedding.token_words import WordFinder
 
 _SPACE: Final = "\u2581"
 """Stands before a word in the vocabulary."""
-_LETTERS: Final = re.compile(r"\w+")
 _UNKNOWN_PENALTY: Final = 10.0
 """An unknown character is less probable than the rarest piece by this, in natural logarithms, as in SentencePiece."""
 _MEMO_WORDS: Final = 50_000
@@ -73,12 +71,12 @@ class Unigram:
     def _split(self, word: str) -> Iterator[Piece]:
         """Return the most probable pieces of a word; unknown characters that follow one another are one piece."""
         text = _SPACE + word
-        runs = [(found.start() + 1, found.end() + 1, found[0]) for found in _LETTERS.finditer(word)]
+        finder = WordFinder(word)
         before: int | None = None
         for start, end in self._best_cuts(text):
             number = self._ids.get(text[start:end], self._unknown)
             if number != self._unknown or before != self._unknown:
-                yield number, _word_at(text, start, end, runs)
+                yield number, finder.word(max(start - 1, 0), end - 1)
             before = number
 
     def _best_cuts(self, text: str) -> list[tuple[int, int]]:
@@ -100,13 +98,3 @@ class Unigram:
             cuts.append((came_from[end], end))
             end = came_from[end]
         return cuts[::-1]
-
-
-def _word_at(text: str, start: int, end: int, runs: list[tuple[int, int, str]]) -> str:
-    """Return the word of a piece: the run of letters and digits that it is of, or itself."""
-    piece = text[start:end].removeprefix(_SPACE)
-    if not mostly_unspaced(piece):
-        for low, high, run in runs:
-            if low < end and high > start:
-                return run
-    return piece

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from devmem.embedding.official_files import check_digest, package_folder
+from devmem.embedding.model_files import check_digest, package_folder
 from devmem.errors import ModelDamagedError, ModelNotFoundError
 
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

@@ -7,9 +7,10 @@ from devmem.embedding.base import ModelIdentity
 from devmem.embedding.bert.backend import WIDTH
 from devmem.embedding.bert.embedder import BertEmbedder, BertModel, LazyModel
 from devmem.embedding.bert.opening import open_backend
-from devmem.embedding.minilm.files import find_model, read_vocabulary, weights_path
-from devmem.embedding.minilm.safetensors import read_weights
+from devmem.embedding.minilm.files import HELP, WEIGHTS_SHA256, find_model, read_vocabulary, weights_path
 from devmem.embedding.minilm.wordpiece import WordPiece
+from devmem.embedding.model_files import check_digest, mapped
+from devmem.embedding.safetensors import read_tensors
 from devmem.errors import EmbeddingError, ModelNotFoundError
 
 _NAME = "all-MiniLM-L6-v2"
@@ -39,8 +40,11 @@ def _load(params: EmbeddingParams) -> BertModel:
     folder = find_model(params.model_path)
     try:
         tokenizer = WordPiece(read_vocabulary(folder), max_tokens=_MAX_TOKENS)
-        weights = read_weights(weights_path(folder))
+        content = mapped(weights_path(folder))
     except OSError as error:
         raise ModelNotFoundError(f"{folder}: the model's files cannot be read: {error}") from error
+    # The digest is of the mapped bytes themselves, so the checked content is the content that is used.
+    check_digest(weights_path(folder), content, WEIGHTS_SHA256, advice=HELP)
+    weights = read_tensors(content)
     words = weights["embeddings.word_embeddings.weight"]
     return BertModel(tokenizer=tokenizer, backend=open_backend(params, weights, words))

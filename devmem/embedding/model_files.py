@@ -1,13 +1,18 @@
-"""Model files that must be the official ones: located on this machine, mapped into memory, compared by digest."""
+"""Files of models: located on this machine, mapped into memory, told apart and compared by their digests."""
 
 from __future__ import annotations
 
 import hashlib
 import mmap
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from devmem.errors import ModelDamagedError
+
+_SAMPLE: Final = 1 << 16
+"""Number of bytes read from the start, middle and end of a file to tell models apart."""
 
 
 def package_folder(package: str) -> Path | None:
@@ -37,3 +42,13 @@ def check_digest(path: Path, content: bytes | memoryview, official: str, *, advi
         raise ModelDamagedError(
             f"{path}: its content is not the official one: SHA-256 is {found}, should be {official}. {advice}"
         )
+
+
+def sampled(path: Path) -> Iterator[bytes]:
+    """Return a file's size and samples of its content: their digest tells the files of two models apart."""
+    size = path.stat().st_size
+    yield size.to_bytes(8, "little")
+    with path.open("rb") as file:
+        for start in (0, size // 2, max(0, size - _SAMPLE)):
+            file.seek(start)
+            yield file.read(_SAMPLE)
