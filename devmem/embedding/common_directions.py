@@ -1,4 +1,4 @@
-"""What all token vectors of a model have in common, taken off, so that their cosines tell words apart.
+"""The common part of all token vectors of a model, taken off, so that their cosines tell words apart.
 
 In most models the vectors of any two tokens are similar: they share a mean, and a few directions hold most of their
 variance, such as that of the language. Without both, late interaction compares meanings. The method is that of Mu and

@@ -1,4 +1,4 @@
-"""What a model wants before questions and passages, as its folder says it (`config_sentence_transformers.json`)."""
+"""Prompts that a model wants before questions and passages, as its folder names them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class EmbeddingProviderSuite:
 
     @pytest.fixture
     def queries(self, embedder: Embedder) -> Embedder:
-        """What embeds the questions: the embedder itself, unless its model tells them apart."""
+        """The embedder of questions, which is `embedder` itself unless its model tells them apart."""
         return query_embedder(embedder)
 
     def test_a_text_gets_a_row_of_unit_length(self, embedder: Embedder) -> None:

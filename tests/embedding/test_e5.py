@@ -86,7 +86,7 @@ def test_every_language_is_known() -> None:
 
 
 def test_the_same_word_has_similar_tokens_in_two_texts() -> None:
-    """What all tokens share is taken off: without that, the cosine of any two is about 0.9."""
+    """The common part of all tokens is taken off: without that, the cosine of any two is about 0.9."""
     asked = tokens_of(query_embedder(opened()), "什么时候 发布会?")
     told = tokens_of(opened(), "安娜把 发布会 改到了六月。")
     launch = asked.tokens[asked.words.index("发布会")]

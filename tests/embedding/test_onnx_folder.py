@@ -39,7 +39,7 @@ def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def hidden(*words: str) -> np.ndarray[Any, Any]:
-    """What the tiny model makes of some words between [CLS] and [SEP]."""
+    """Token vectors that the tiny model makes of some words between [CLS] and [SEP]."""
     rows = table()[[2, *(4 + WORDS.index(word) for word in words), 3]]
     made: np.ndarray[Any, Any] = rows + 0.2 * rows.mean(axis=0)
     return made

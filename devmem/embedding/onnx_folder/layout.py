@@ -1,4 +1,4 @@
-"""What a model's folder says of it: where its graph is, how tokens become a vector, and how long a text may be."""
+"""Reading a model's folder: where its graph is, how tokens become a vector, and how long a text may be."""
 
 from __future__ import annotations
 

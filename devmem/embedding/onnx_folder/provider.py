@@ -87,7 +87,7 @@ class _Model:
 
     @property
     def common(self) -> CommonDirections | None:
-        """What all token vectors have in common; a model that was trained to compare tokens needs nothing taken off."""
+        """Common part of all token vectors; None for a model that was trained to compare tokens."""
         if self._common is None and not self.layout.late_interaction:
             encodings = self.tokenizer.encode_batch(list(SAMPLE_TEXTS))
             self._common = CommonDirections.of([hidden[1:-1] for hidden in self.run(encodings)])
