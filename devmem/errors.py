@@ -15,6 +15,7 @@
     │   ├── CollectionUnwritableError
     │   ├── CollectionClosedError
     │   ├── CollectionInUseError     the file belongs to another type of store
+    │   ├── CollectionReadOnlyError  an earlier state was asked to change
     │   ├── EmbeddingMismatchError
     │   └── OutboxError              writes that wait cannot be kept or sent now
     │       └── OutboxFullError
@@ -24,6 +25,7 @@
     ├── VersionConflictError         an item was changed meanwhile by somebody else
     ├── ItemNotFoundError
     ├── NotStoredError
+    ├── NoVersionsError              a store that keeps no versions was asked for one
     ├── EmbeddingError
     │   ├── ModelNotFoundError
     │   ├── ModelDamagedError
@@ -43,50 +45,16 @@ An error keeps its facts as attributes and words its own message: what, which, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
 from devmem.distribution import FOREIGN_NAME, NAME, install_command
+from devmem.findings import Finding as Finding
+from devmem.findings import Level as Level
 
 
 class DevmemError(Exception):
     """Base of every error that devmem raises on purpose."""
-
-
-class Level(StrEnum):
-    """Severity of a finding, in the words of SARIF."""
-
-    ERROR = "error"
-    """The workflow cannot be used."""
-    WARNING = "warning"
-    """The workflow can be used, but probably does not do what its author expects."""
-    NOTE = "note"
-    """A suggestion, or something worth knowing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing found while a workflow was checked."""
-
-    message: str
-    """Cause, value found and values possible; no location."""
-    level: Level = Level.ERROR
-    rule: str = ""
-    """Identifier of the check, as `unknown-key`; `devmem.config.Rule` describes each."""
-    path: str = ""
-    """Place in the document, as `memory[1].config.file_sources[0].path`; empty for the whole file."""
-    file: str = ""
-    """The file as the caller named it; empty when the document did not come from one."""
-    line: int | None = None
-    """1-based line, or None when the whole file is meant."""
-
-    def __str__(self) -> str:
-        place = self.file or "<workflow>"
-        if self.line is not None:
-            place += f":{self.line}"
-        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
 
 
 class ConfigError(DevmemError, ValueError):
@@ -189,6 +157,13 @@ class CollectionInUseError(CollectionError):
     """The file holds the items of another type of store."""
 
 
+class CollectionReadOnlyError(CollectionError):
+    """A view of an earlier state of the collection was asked to write; nothing was written."""
+
+    def __init__(self, location: Path | str, state: str) -> None:
+        super().__init__(location, f"{state}, which cannot be changed; write to the collection itself.")
+
+
 class EmbeddingMismatchError(CollectionError):
     """The vectors in the collection were made by another embedding model."""
 
@@ -264,6 +239,16 @@ class NotStoredError(DevmemError):
         beside = f" ({len(self.stored)} others are stored)" if self.stored else ""
         super().__init__(
             f"{len(self.reasons)} of the items not stored: {'; '.join(dict.fromkeys(self.reasons))}{beside}"
+        )
+
+
+class NoVersionsError(DevmemError):
+    """A store was asked for earlier versions, or for a run, and keeps none."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        self.store, self.reason = store, reason
+        super().__init__(
+            f"memory store {store!r} keeps no versions of its items: {reason}. Stores in a SQLite file keep them."
         )
 
 

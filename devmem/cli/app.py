@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "show": "Show the newest items, or whole items by id.",
     "edit": "Change an item and keep its id.",
     "forget": "Forget items by id, scope or filter.",
+    "history": "Show the versions of an item.",
     "flow": "Draw who sent what to whom.",
     "trace": "Show the calls of a trace as a tree.",
     "log": "Show a conversation as a timeline.",

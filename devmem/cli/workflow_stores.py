@@ -18,11 +18,17 @@ from devmem.errors import DevmemError
 from devmem.runtime import DEFAULT_SESSION, make_store, session_folder
 from devmem.runtime.loading import load_workflow
 from devmem.stores import MemoryBase, PlaceConfig
+from devmem.stores.versioned import as_of as store_as_of
+from devmem.transfer.importing import parse_time
 
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
 WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
 StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Store of the workflow.")]
 Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
+AsOf: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TIME", help="The items as they were at a time, such as 2026-06-02T14:30 (UTC)."),
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -91,9 +97,17 @@ def open_files(terminal: Terminal, store: MemoryBase) -> None:
 
 @contextmanager
 def opened(
-    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION, *, save: bool = False
+    terminal: Terminal,
+    workflow: Workflow,
+    name: str,
+    session: str = DEFAULT_SESSION,
+    *,
+    save: bool = False,
+    as_of: str | None = None,
 ) -> Iterator[MemoryBase]:
     """Open one store for a `with` block; `save` saves it at the end, as a command that only reads must not.
+
+    `as_of` is the time of `--as-of`, at which the store is shown.
 
     Raises:
         DevmemError: the store cannot be used.
@@ -101,11 +115,41 @@ def opened(
     store = make(workflow, name, session)
     try:
         open_files(terminal, store)
-        yield store
+        with _at_time(store, as_of) as shown:
+            yield shown
         if save:
             store.save()
     finally:
         store.close()
+
+
+@contextmanager
+def _at_time(store: MemoryBase, as_of: str | None) -> Iterator[MemoryBase]:
+    """Show a store as it was at the time of `--as-of`, or as it is, for a `with` block.
+
+    Raises:
+        CommandError: the time cannot be read.
+        NoVersionsError: the store keeps no versions.
+    """
+    if as_of is None:
+        yield store
+        return
+    try:
+        earlier = store_as_of(store, _seconds(as_of))
+    except ValueError as error:
+        raise CommandError(f"--as-of: {error}") from error
+    try:
+        yield earlier
+    finally:
+        earlier.close()
+
+
+def _seconds(time: str) -> float:
+    """Return a time, also one in seconds since the epoch, as `devmem history --json` prints it."""
+    try:
+        return float(time)
+    except ValueError:
+        return parse_time(time)
 
 
 @contextmanager
@@ -136,14 +180,14 @@ def location_of(store: MemoryBase) -> str | None:
 
 @contextmanager
 def opened_if_written(
-    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION, *, as_of: str | None = None
 ) -> Iterator[MemoryBase | None]:
     """Open one store as `opened` does; None, after a warning with the reason, when nothing was ever written to it."""
     if (reason := why_empty(make(workflow, name, session))) is not None:
         terminal.report("warning", reason)
         yield None
         return
-    with opened(terminal, workflow, name, session) as store:
+    with opened(terminal, workflow, name, session, as_of=as_of) as store:
         yield store
 
 

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from devmem.collections.json_file.collection import JsonCollection
     from devmem.collections.opening import CollectionOpener, CollectionOptions, open_collection
     from devmem.collections.prepared import PreparedItem
-    from devmem.collections.protocol import Collection, CollectionInfo, Durability, Unique
+    from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Collection, CollectionInfo, Durability, Unique
     from devmem.collections.sqlite.collection import SqliteCollection
     from devmem.collections.transactions import read_transaction, write_transaction
+    from devmem.collections.versioned import VersionedCollection
     from devmem.indexes.passages import passages_of
     from devmem.model.version_hash import version_hash
     from devmem.ranking import Ranking, Weights
@@ -33,6 +34,7 @@ else:
     __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
+    "DEFAULT_HISTORY_DAYS",
     "Collection",
     "CollectionInfo",
     "CollectionOpener",
@@ -49,6 +51,7 @@ __all__ = [
     "SearchQuery",
     "SqliteCollection",
     "Unique",
+    "VersionedCollection",
     "Weights",
     "above",
     "at_least",

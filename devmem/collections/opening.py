@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol, TypeAlias
 
-from devmem.collections.protocol import Collection, Durability
+from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Collection, Durability
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity
 from devmem.errors import CollectionError
@@ -47,6 +47,9 @@ class CollectionOptions:
     """Current time in seconds since the epoch."""
     busy_timeout: float = 30.0
     """Seconds to wait for another process's write."""
+    history_days: float | None = DEFAULT_HISTORY_DAYS
+    """Days for which versions are kept after another one took their place; None for good, 0 not at all. A place
+    without versions ignores it."""
 
 
 class CollectionOpener(Protocol):
@@ -70,18 +73,20 @@ def open_collection(
     index: IndexConfig | None = None,
     clock: Callable[[], float] = time.time,
     busy_timeout: float = 30.0,
+    history_days: float | None = DEFAULT_HISTORY_DAYS,
     discover: Discover | None = None,
 ) -> Collection:
     """Open the collection that a location names.
 
     Args:
         location: `memory/store.db`, `memory.json` or `scheme://...`; None is a collection in memory.
-        model: see `CollectionOptions`, as for the next five.
+        model: see `CollectionOptions`, as for the next six.
         store_type: see there.
         durability: see there.
         index: see there.
         clock: see there.
         busy_timeout: see there.
+        history_days: see there.
         discover: returns the entry points to look at; None takes those of the installed packages.
 
     Raises:
@@ -96,6 +101,7 @@ def open_collection(
         index=index,
         clock=clock,
         busy_timeout=busy_timeout,
+        history_days=history_days,
     )
     try:
         return _opener(place, discover or _installed)(place, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from devmem.collections.prepared import PreparedItem
 from devmem.embedding import PassageEmbeddings
@@ -18,6 +18,9 @@ from devmem.text.display import without_credentials
 
 Durability: TypeAlias = Literal["full", "normal"]
 """`full` survives power loss; `normal` may lose the last writes then, but never when only the process ends."""
+
+DEFAULT_HISTORY_DAYS: Final = 30.0
+"""Days for which versions are kept after another one took their place."""
 
 
 class Unique(StrEnum):

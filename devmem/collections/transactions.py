@@ -23,14 +23,19 @@ def read_transaction(connection: sqlite3.Connection, operation: Callable[[], T])
     return _run(connection, "BEGIN", operation)
 
 
-def _run(connection: sqlite3.Connection, begin: str, operation: Callable[[], T]) -> T:
+def rolled_back(connection: sqlite3.Connection, operation: Callable[[], T]) -> T:
+    """Run an operation that reads, and roll back what it created to read by."""
+    return _run(connection, "BEGIN", operation, end="ROLLBACK")
+
+
+def _run(connection: sqlite3.Connection, begin: str, operation: Callable[[], T], *, end: str = "COMMIT") -> T:
     # Not a context manager: Ctrl-C between its `__enter__` and the block, or at the start of its `__exit__`, would
     # leave the transaction open, and with it every other process locked out.
     try:
         _abandon(connection)
         connection.execute(begin)
         result = operation()
-        connection.execute("COMMIT")
+        connection.execute(end)
         return result
     finally:
         _abandon(connection)

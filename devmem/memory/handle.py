@@ -14,17 +14,19 @@ from pydantic import JsonValue
 
 from devmem.collections import Filter
 from devmem.errors import DevmemError, ItemNotFoundError
-from devmem.memory.boundary import Boundary, ScopeParts
+from devmem.memory.boundary import Boundary, ScopeParts, in_scope
 from devmem.memory.contents import Content, envelope_of, items_of, listed, with_text
+from devmem.memory.earlier import EarlierMemory
 from devmem.memory.filters import Values, make_filter
 from devmem.memory.reading import MemoryReader
-from devmem.memory.records import MemoryRecord, record_of
+from devmem.memory.records import MemoryRecord, RecordVersion, record_of, version_of
 from devmem.memory.times import When, expiry_of, seconds_of
 from devmem.memory.writing import check_id, replace_item
 from devmem.model.message import Message
 from devmem.stores import CollectionMemory, MemoryBase
 from devmem.stores.adding import store_items
 from devmem.stores.twins import async_twin
+from devmem.stores.versioned import as_of, versions_of
 from devmem.transfer import every_item
 
 _LOG: Final = logging.getLogger(__name__)
@@ -169,6 +171,8 @@ class Memory(MemoryReader):
     ) -> int:
         """Forget what is named by id, by scope or by a filter; what is named in several ways must be all of them.
 
+        Their earlier versions are forgotten with them, so that `history` and `as_of` do not show them any more.
+
         Args:
             ids: of the records to forget.
             where: a filter for what the other arguments cannot say.
@@ -191,13 +195,34 @@ class Memory(MemoryReader):
         exact = bool(ids) and not scope
         matching = self._boundary.filter(filtered) if exact else self._boundary.matching(scope, filtered)
         if not ids and isinstance(self.store, CollectionMemory):
-            if dry_run:
-                return self.store.count_memories(matching)
-            return self.store.clear() if matching.everything() else self.store.delete(where=matching)
+            return self.store.count_memories(matching) if dry_run else self.store.erase(where=matching)
         now = self._clock()
         candidates = self.store.get(_checked_ids(ids)) if ids else every_item(self.store, matching)
         found = [item.id for item in candidates if matching.admits(item, now)]
-        return len(found) if dry_run or not found else self.store.delete(ids=found, where=matching)
+        return len(found) if dry_run or not found else self.store.erase(ids=found, where=matching)
+
+    def history(self, id: str) -> list[RecordVersion]:  # noqa: A002 - what databases call it
+        """Return the versions of a record that are within reach, oldest first; the current one has no `until`.
+
+        Versions are kept as long as the store's `history` says. What was forgotten with `forget` leaves none.
+
+        Raises:
+            NoVersionsError: the store keeps no versions.
+        """
+        reach = self._boundary.filter()
+        found = versions_of(self.store).history(id)
+        return [version_of(version) for version in found if in_scope(version.item, reach)]
+
+    def as_of(self, when: When) -> EarlierMemory:
+        """Return the memory as it was at a time, to be searched and read; nothing can be written to it.
+
+        The first search makes an index of its own, which `close` releases.
+
+        Raises:
+            NoVersionsError: the store keeps no versions.
+            ValueError: `when` is no point in time.
+        """
+        return EarlierMemory(as_of(self.store, seconds_of(when)), self._boundary)
 
     def close(self) -> None:
         """Finish what waits and release the files; a scoped handle leaves the memory open.
@@ -251,6 +276,7 @@ class Memory(MemoryReader):
     aupdate = async_twin(update)
     aforget = async_twin(forget)
     aclose = async_twin(close)
+    ahistory = async_twin(history)
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,6 +14,7 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.model.message import Message
 from devmem.model.message_items import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit
+from devmem.model.versions import Change, ItemVersion, Operation
 from devmem.text.sentences import shorten
 from devmem.transfer.importing.records import SUMMARY_LENGTH
 
@@ -68,6 +69,39 @@ class SearchHit(MemoryRecord):
     def snippet(self) -> str:
         """Text that an agent is shown: the text, or of a long one its start and the passage that was found."""
         return self.hit.text()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordVersion:
+    """A remembered thing as it was for a time."""
+
+    record: MemoryRecord
+    operation: Operation
+    """The change that made it so."""
+    run: str | None
+    """The run in which it was made so; None outside of runs."""
+    actor: str | None
+    """The node, tool or user that is known to have made it so."""
+    since: datetime
+    """When it was made so; UTC."""
+    until: datetime | None
+    """When another version took its place, or it was forgotten, exclusive; None for the current version."""
+    ended_by: Change | None
+    """The change that ended it."""
+
+
+def version_of(version: ItemVersion) -> RecordVersion:
+    """Return a version of an item as callers see it."""
+    began, ended = version.began, version.ended
+    return RecordVersion(
+        record=record_of(version.item),
+        operation=began.operation,
+        run=began.run,
+        actor=began.actor,
+        since=datetime_of(began.at or 0.0),
+        until=None if ended is None else datetime_of(ended.at or 0.0),
+        ended_by=ended,
+    )
 
 
 def record_of(item: MemoryItem) -> MemoryRecord:

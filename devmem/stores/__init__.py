@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from devmem.model.results import HitGroup, SearchReport, WriteStatus
     from devmem.model.trust import TRUST
     from devmem.recall import by_conversation
-    from devmem.stores.collection_config import CollectionConfig, PlaceConfig
+    from devmem.stores.collection_config import CollectionConfig, History, PlaceConfig
     from devmem.stores.collection_memory import CollectionMemory
     from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
     from devmem.stores.item_embeddings import embed_items
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from devmem.stores.payload_items import AGENT_KEY, item_from, skipped, turns_of
     from devmem.stores.query import MemoryQuery, QueryEmbedding
     from devmem.stores.setup import StoreSetup
+    from devmem.stores.versioned import versions_of, viewed
     from devmem.text.analysis import mostly_unspaced, query_terms
     from devmem.text.backoff import Backoff
     from devmem.text.display import indented, one_line
@@ -44,6 +45,7 @@ __all__ = [
     "Embedder",
     "EmbeddingConfig",
     "EmbeddingParams",
+    "History",
     "HitGroup",
     "IndexConfig",
     "IndexPlan",
@@ -87,4 +89,6 @@ __all__ = [
     "split_sentences",
     "strip_frames",
     "turns_of",
+    "versions_of",
+    "viewed",
 ]

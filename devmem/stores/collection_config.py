@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from devmem.collections import DEFAULT_HISTORY_DAYS
 from devmem.config import ConfigModel, EmbeddingConfig, IndexConfig, RetrievalConfig
+
+History: TypeAlias = Literal["keep", "none"] | Annotated[float, Field(gt=0)]
+"""How long the versions of items are kept: for good, not at all, or for a number of days."""
 
 
 class PlaceConfig(ConfigModel):
@@ -17,6 +21,25 @@ class PlaceConfig(ConfigModel):
     for a file of the session; absent keeps them for this process only."""
     durability: Literal["full", "normal"] = Field(default="full", json_schema_extra={"advanced": True})
     """`full` survives power loss; `normal` is faster and may lose the last writes then, but not when a process dies."""
+    history: History = Field(default=DEFAULT_HISTORY_DAYS, json_schema_extra={"advanced": True})
+    """How long the versions of items that were changed or deleted are kept: a number of days, `keep` for good, `none`
+    not at all. What expires, or goes beyond a store's capacity, leaves no version."""
+
+    @property
+    def history_days(self) -> float | None:
+        """Days for which versions are kept; None for good, 0 not at all."""
+        if self.history == "keep":
+            return None
+        return 0.0 if self.history == "none" else self.history
+
+    @model_validator(mode="after")
+    def _check_history(self) -> Self:
+        if "history" in self.model_fields_set and self.history != "none" and (self.memory_path or "").endswith(".json"):
+            raise ValueError(
+                f"a JSON file such as {self.memory_path} keeps no versions: leave `history` out, or use a path that "
+                "ends with .db"
+            )
+        return self
 
 
 class CollectionConfig(PlaceConfig):

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from devmem.collections import (
     Collection,
-    CollectionInfo,
-    Filter,
-    Order,
-    Scalar,
     SearchQuery,
     Unique,
     Weights,
@@ -24,12 +20,13 @@ from devmem.model.results import HitGroup, MemoryWritePayload, SearchReport, Wri
 from devmem.ranking import Ranking
 from devmem.reranking.stage import open_rerank_stage
 from devmem.stores.collection_config import CollectionConfig, PlaceConfig
+from devmem.stores.collection_items import CollectionItems
 from devmem.stores.collection_searcher import CollectionSearcher
 from devmem.stores.collection_writer import CollectionWriter
 from devmem.stores.conversation_groups import best_conversations, deepened
 from devmem.stores.embedding_queue import EmbeddingQueue
 from devmem.stores.lazy_collection import LazyCollection
-from devmem.stores.memory import MemoryBase, Progress
+from devmem.stores.memory import Progress
 from devmem.stores.query import MemoryQuery
 from devmem.stores.readability import Readability
 from devmem.stores.setup import StoreSetup
@@ -38,7 +35,7 @@ from devmem.stores.unlabelled_check import UnlabelledCheck
 _BATCH: Final = 256
 
 
-class CollectionMemory(MemoryBase):
+class CollectionMemory(CollectionItems):
     """A store whose items live in a collection.
 
     A store type supplies `compose`: what to keep of a payload. It may supply `rank` (an order of its own), `capacity`
@@ -146,7 +143,16 @@ class CollectionMemory(MemoryBase):
             index=self._options.index,
             clock=self.setup.clock,
             busy_timeout=self.busy_timeout,
+            history_days=self._place.history_days,
         )
+
+    def show(self, view: Collection) -> None:
+        """Take a view in the place of the collection; called once, on a new instance of the store.
+
+        Raises:
+            NoVersionsError: what the store knows is not in its collection alone.
+        """
+        self._collection.get(lambda: view)
 
     def search_collection(self, query: MemoryQuery) -> SearchReport:
         """Search by all signals, as the `retrieval:` block says, with the reranker that it names."""
@@ -272,51 +278,6 @@ class CollectionMemory(MemoryBase):
             if progress:
                 progress(len(outcomes))
         return outcomes
-
-    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that are there, in the order of `ids`."""
-        return self.collection.get(ids)
-
-    def recent(
-        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> list[MemoryItem]:
-        """Return the last items of an order, the last one first."""
-        return self.collection.recent(limit, where, order=order, offset=offset)
-
-    def scan(
-        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> Iterator[MemoryItem]:
-        """Return every item that matches, in an order, a few at a time."""
-        return self.collection.scan(where, order=order, offset=offset)
-
-    def values(
-        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
-    ) -> list[Scalar]:
-        """Return the distinct values that items have of a key such as `user` or `metadata.room`, in order."""
-        return self.collection.values(key, where, prefix=prefix, limit=limit, offset=offset)
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
-        """Delete the items stored last and return them, newest first: at most `count`, each to one caller only."""
-        return self.collection.pop(count, where)
-
-    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
-        return self.collection.delete(ids=ids, where=where)
-
-    def clear(self) -> int:
-        """Delete everything; return how many items there were."""
-        return self.collection.clear()
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest items, and those that are too old; return how many there were."""
-        return self.collection.trim(keep=keep, stored_before=stored_before)
-
-    def count_memories(self, where: Filter | None = None) -> int:
-        """Return the number of items that a search could find."""
-        return self.collection.count(where)
-
-    def info(self) -> CollectionInfo:
-        """Report where the items are and how many there are."""
-        return self.collection.info()
 
     def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
         """Embed every item with the configured model; return the number embedded.

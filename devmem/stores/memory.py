@@ -85,6 +85,17 @@ class MemoryBase(ABC):
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete the items that have one of the ids, None for any, and match the filter, None for any."""
 
+    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items for good, with every version that is kept of them.
+
+        A filter that admits everything erases everything. Return how many items there were.
+
+        Raises:
+            FilterError: there are neither ids nor a filter.
+        """
+        is_whole = ids is None and where is not None and where.everything()
+        return self.clear() if is_whole else self.delete(ids=ids, where=where)
+
     @abstractmethod
     def clear(self) -> int:
         """Delete everything; return how many items there were."""

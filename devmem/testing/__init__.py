@@ -13,7 +13,7 @@ from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder, HashTokenEmbedder
 
 if TYPE_CHECKING:
-    from devmem.testing.collections import CollectionSuite, OpenCollection
+    from devmem.testing.collections import CollectionSuite, OpenCollection, VersionSuite
     from devmem.testing.providers import EmbeddingProviderSuite
     from devmem.testing.stores import OpenStore, StoreSuite
 
@@ -29,6 +29,7 @@ __all__ = [
     "OpenStore",
     "ScriptedChat",
     "StoreSuite",
+    "VersionSuite",
 ]
 
 _SUITES: Final = {
@@ -37,6 +38,7 @@ _SUITES: Final = {
     "OpenCollection": "devmem.testing.collections",
     "OpenStore": "devmem.testing.stores",
     "StoreSuite": "devmem.testing.stores",
+    "VersionSuite": "devmem.testing.collections",
 }
 
 

@@ -16,8 +16,9 @@ from devmem.testing.collection_suite.ranking import RankingEvidence
 from devmem.testing.collection_suite.search import Searching
 from devmem.testing.collection_suite.selection import RankingChoice
 from devmem.testing.collection_suite.updates import Updating
+from devmem.testing.collection_suite.versions import Versioning
 
-__all__ = ["CollectionSuite", "OpenCollection"]
+__all__ = ["CollectionSuite", "OpenCollection", "VersionSuite"]
 
 
 class CollectionSuite(
@@ -44,4 +45,11 @@ class CollectionSuite(
             @pytest.fixture
             def open_collection(self, tmp_path: Path) -> OpenCollection:
                 return partial(MyCollection, tmp_path / "items")
+    """
+
+
+class VersionSuite(Versioning):
+    """The contract of a collection that keeps versions, beside that of `CollectionSuite`; used in the same way.
+
+    What it opens has to keep versions for at least an hour.
     """

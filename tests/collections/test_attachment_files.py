@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def collection(path: Path, clock: ManualClock) -> Iterator[SqliteCollection]:
-    opened = SqliteCollection(path, clock=clock, busy_timeout=0.05)
+    opened = SqliteCollection(path, clock=clock, busy_timeout=0.05, history_days=0)
     yield opened
     opened.close()
 
@@ -138,7 +139,7 @@ def test_a_store_that_was_renamed(collection: SqliteCollection, path: Path) -> N
     moved = path.with_name('a "new" name.db')
     path.rename(moved)
     Path(f"{path}.files").rename(f"{moved}.files")
-    again = SqliteCollection(moved)
+    again = SqliteCollection(moved, history_days=0)
     ref = attachment(again.get(["one"])[0])
     assert Path(ref.local_path or "").read_bytes() == bytes(3 * INLINE_LIMIT)
     again.clear()
@@ -151,3 +152,28 @@ def test_a_path_of_the_callers_own_is_left_alone(collection: SqliteCollection) -
     block = SnapshotBlock(block=MessageBlock(type="image", attachment=ref))
     collection.add([MemoryItem(id="1", content_summary="x", output_snapshot=MemoryContentSnapshot(blocks=(block,)))])
     assert attachment(collection.get(["1"])[0]) == ref
+
+
+def test_a_file_stays_as_long_as_a_version_names_it(path: Path, clock: ManualClock) -> None:
+    """An earlier state has its attachments; the last version takes the file with it."""
+    with closing(SqliteCollection(path, clock=clock)) as collection:
+        collection.add([pictured("one")])
+        then = clock()
+        clock.advance(60)
+        collection.add([MemoryItem(id="one", content_summary="without a picture")])
+        with closing(collection.as_of(then)) as earlier:
+            (old,) = earlier.scan()
+        assert Path(attachment(old).local_path or "").read_bytes() == bytes(3 * INLINE_LIMIT)
+        assert attachment(collection.history("one")[0].item).local_path == attachment(old).local_path
+        clock.advance(40 * 86_400)
+        collection.add([MemoryItem(content_summary="another")])
+        assert files(path) == []
+
+
+def test_erasing_takes_the_file(collection: SqliteCollection, path: Path) -> None:
+    with closing(SqliteCollection(path)) as kept:
+        kept.add([pictured("one")])
+        kept.clear()
+        assert len(files(path)) == 1
+        kept.erase(ids=["one"])
+        assert files(path) == []

@@ -16,6 +16,7 @@ import pytest
 
 from devmem.collections import Filter, SearchQuery, SqliteCollection
 from devmem.collections.sqlite.database import APPLICATION_ID
+from devmem.collections.sqlite.examination import examine
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionDamagedError
 from devmem.indexes.postings import encode_terms
@@ -219,11 +220,77 @@ def test_a_failure_in_the_middle_leaves_the_old_file(store: Path, opened: Opened
     assert content(store) == before
 
 
+TRIGGER_OF_FORMAT_3 = """
+CREATE TRIGGER count_down AFTER DELETE ON items BEGIN
+    UPDATE meta SET value = value - 1 WHERE key = 'count';
+    DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM passages WHERE row = old.row;
+    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+END;
+"""
+
+
+def make_format_3(path: Path) -> None:
+    """Take away from a file what format 4 added: versions and runs."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for trigger in ("count_down", "drop_passages", "drop_version"):
+            connection.execute(f"DROP TRIGGER {trigger}")
+        for table in ("versions", "runs"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP INDEX items_by_change_run")
+        for column in ("operation", "change_run", "recorded_from"):
+            connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
+        connection.execute("DELETE FROM meta WHERE key = 'recorded'")
+        connection.executescript(TRIGGER_OF_FORMAT_3)
+        connection.execute("PRAGMA user_version = 3")
+
+
+def test_a_file_without_versions_gets_them(tmp_path: Path, embedder: HashEmbedder) -> None:
+    """Its items count as recorded when they were made; from then on it is as any other."""
+    path, items = tmp_path / "store.db", old_items()
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add(items)
+    made = max(item.created_at for item in items)
+    make_format_3(path)
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        check_items(collection, items)
+        with closing(collection.as_of(made)) as earlier:
+            assert list(earlier.scan()) == items
+        with closing(collection.as_of(made - 3600)) as earlier:
+            assert earlier.count() == 0
+        collection.add([replace(items[0], content_summary="changed", content_hash="")])
+        collection.delete(ids=["1"])
+        assert [version.item.content_summary for version in collection.history("0")] == [
+            items[0].content_summary,
+            "changed",
+        ]
+        with closing(collection.as_of(made)) as earlier:
+            assert list(earlier.scan()) == items
+        assert not examine(path).orphans
+
+
+@pytest.mark.parametrize("at", range(0, 12, 3))
+def test_killed_while_versions_are_added_it_is_still_the_old_file(
+    tmp_path: Path, start_script: Start, workers: Path, at: int
+) -> None:
+    path, items = tmp_path / "store.db", old_items()
+    with closing(SqliteCollection(path)) as collection:
+        collection.add(items)
+    make_format_3(path)
+    before = content(path)
+    assert start_script(workers / "upgrade_3_and_die.py", path, at).wait(timeout=60) == -signal.SIGKILL
+    assert content(path) == before
+    with closing(SqliteCollection(path)) as collection:
+        check_items(collection, items)
+
+
 def test_a_file_without_checksums_gets_them(tmp_path: Path, embedder: HashEmbedder) -> None:
     path = tmp_path / "store.db"
     items = [replace(item, embedding=embedder.vector(item.content_summary)) for item in old_items()]
     with closing(SqliteCollection(path, model=embedder.identity)) as collection:
         collection.add(items)
+    make_format_3(path)
     with closing(sqlite3.connect(path)) as connection, connection:
         for table, column in (("items", "body_checksum"), ("items", "columns_checksum")):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")

@@ -13,7 +13,7 @@ from devmem.cli.filter_options import Selection, selecting
 from devmem.cli.item_selection import Ids, Newest, Output, check_anything_there, deliver, pick
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import Session, opened
+from devmem.cli.workflow_stores import AsOf, Session, opened
 from devmem.runtime import DEFAULT_SESSION
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 
@@ -41,6 +41,7 @@ def export(
     ids: Ids = None,
     newest: Newest = None,
     session: Session = DEFAULT_SESSION,
+    as_of: AsOf = None,
     *,
     selection: Selection,
 ) -> None:
@@ -57,7 +58,7 @@ def export(
     place = find_place(terminal, memory, store)
     check_anything_there(place.workflow, place.store, session)
     lost: list[str] = []
-    with opened(terminal, place.workflow, place.store, session) as source:
+    with opened(terminal, place.workflow, place.store, session, as_of=as_of) as source:
         snapshot = snapshot_of(source, pick(source, ids, newest, selection.where), lost.append)
         as_markdown = _format(snapshot_format, output) is SnapshotFormat.MARKDOWN
         deliver(terminal, markdown_parts(snapshot) if as_markdown else json_parts(snapshot), output)

@@ -44,7 +44,8 @@ def forget(
     """Forget items by id, scope or filter.
 
     An item is forgotten if it matches every option. Items of users are left out unless `--user`, `--all-users` or
-    `--id` names them. The command lists some of the items and asks before it forgets them.
+    `--id` names them. The command lists some of the items and asks before it forgets them, and their earlier versions
+    with them.
 
     Examples:
         devmem forget notes.db --id 5f2c
@@ -101,8 +102,8 @@ def _named(store: MemoryBase, ids: Sequence[str], where: Filter) -> list[MemoryI
 
 def _forget(store: MemoryBase, ids: Sequence[str] | None, where: Filter) -> int:
     if not ids:
-        return store.clear() if where.everything() else store.delete(where=where)
-    return store.delete(ids=[item.id for item in _named(store, ids, where)])
+        return store.erase(where=where)
+    return store.erase(ids=[item.id for item in _named(store, ids, where)])
 
 
 def _ask(terminal: Terminal, store: str, count: int, listed: Sequence[MemoryItem]) -> None:

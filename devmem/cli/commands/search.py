@@ -11,7 +11,8 @@ from devmem.cli.inputs import well_formed
 from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.search_output import show_groups, show_hits, show_report
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened_if_written
+from devmem.cli.workflow_stores import AsJson, AsOf, Session, opened_if_written
+from devmem.collections import Filter
 from devmem.model.caller import Caller
 from devmem.model.results import HitGroup, SearchReport
 from devmem.runtime import DEFAULT_SESSION
@@ -41,6 +42,7 @@ def search(
     grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
+    as_of: AsOf = None,
     *,
     selection: Selection,
 ) -> None:
@@ -60,21 +62,21 @@ def search(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY")
-    query = MemoryQuery(
-        text=well_formed(place.words[0]),
-        top_k=top_k,
-        similarity_threshold=threshold,
-        where=selection.visible,
-        caller=Caller.of(selection.visible.scope),
-    )
-    with opened_if_written(terminal, place.workflow, place.store, session) as store:
+    query = _query(place.words[0], top_k, threshold, selection.visible)
+    with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as store:
         if grouped:
-            groups = store.search_conversations(query) if store else []
-            _show_groups(terminal, groups, explain=explain, as_json=as_json)
+            _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
         else:
             _show(terminal, _search(store, query, explain=explain), explain=explain, as_json=as_json)
         if store is not None:
             report_hidden(terminal, store, selection.visible)
+
+
+def _query(text: str, top_k: int, threshold: float, where: Filter) -> MemoryQuery:
+    asked = well_formed(text)
+    return MemoryQuery(
+        text=asked, top_k=top_k, similarity_threshold=threshold, where=where, caller=Caller.of(where.scope)
+    )
 
 
 def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> SearchReport:

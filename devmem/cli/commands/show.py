@@ -13,7 +13,7 @@ from devmem.cli.filter_options import Selection, selecting
 from devmem.cli.item_selection import check_all_there
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened_if_written
+from devmem.cli.workflow_stores import AsJson, AsOf, Session, opened_if_written
 from devmem.model.items import MemoryItem, Scope
 from devmem.runtime import DEFAULT_SESSION
 from devmem.views import item_json
@@ -49,6 +49,7 @@ def show(
         list[str] | None, typer.Option("--id", metavar="ID", help="Show this item whole; may be repeated.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 10,
+    as_of: AsOf = None,
     details: Annotated[
         bool, typer.Option("--details", help="Show all metadata of each item, not only its text.")
     ] = False,
@@ -61,13 +62,14 @@ def show(
 
     Examples:
         devmem show notes.db
+        devmem show notes.db --as-of 2026-06-02T14:30
         devmem show configs/demo/team.yaml notes --session demo --limit 3
     """
     terminal: Terminal = ctx.obj
     place = find_place(terminal, memory, store)
     has_model = False
     items: list[MemoryItem] = []
-    with opened_if_written(terminal, place.workflow, place.store, session) as opened:
+    with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as opened:
         if opened is not None:
             items = opened.get(ids) if ids else opened.recent(limit, selection.where)
             has_model = opened.info().embedding is not None

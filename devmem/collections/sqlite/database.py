@@ -15,7 +15,7 @@ from uuid import uuid4
 from devmem.collections.cleaning import clean_up
 from devmem.collections.protocol import Durability
 from devmem.collections.sqlite.integrity import define_functions
-from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2
+from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2, upgrade_from_3
 from devmem.collections.sqlite.schema import SCHEMA_VERSION, create_tables
 from devmem.collections.transactions import read_transaction, write_transaction
 from devmem.errors import (
@@ -173,8 +173,10 @@ def _create_schema(connection: sqlite3.Connection, location: str, store_type: st
         return
     if version == 1:
         upgrade_from_1(connection, location)
-    elif version == 2:
-        upgrade_from_2(connection)
+    elif version in (2, 3):
+        if version == 2:
+            upgrade_from_2(connection)
+        upgrade_from_3(connection)
     else:
         create_tables(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

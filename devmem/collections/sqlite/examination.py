@@ -26,11 +26,11 @@ _MAX_MESSAGES: Final = 20
 """Maximum number of SQLite's own messages that are kept."""
 _LENGTH_TOLERANCE: Final = 0.01
 _ORPHANS: Final = {
-    "passages without an item": "passages WHERE row NOT IN (SELECT row FROM items)",
+    "passages without an item": "passages WHERE row NOT IN ({rows})",
     "vectors without a passage": "vectors WHERE passage NOT IN (SELECT passage FROM passages)",
     "token codes without a passage": "tokens WHERE passage NOT IN (SELECT passage FROM passages)",
 }
-"""Rows that belong to nothing, by what they are."""
+"""Rows that belong to nothing, by what they are; `rows` selects the items and their versions."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +81,7 @@ def examine(path: Path) -> Examination:
             _count(found, connection, table, table)
         _count(found, connection, "waiting", "items WHERE waiting")
         for name, rows in _ORPHANS.items():
-            if number := _number(found, connection, rows):
+            if number := _number(found, connection, rows.format(rows=rows_of_versions(connection))):
                 found.orphans[name] = number
         for _ in read_items(connection, found.unreadable):
             pass
@@ -191,6 +191,12 @@ def _rows(connection: sqlite3.Connection) -> Iterator[int]:
 
 def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def rows_of_versions(connection: sqlite3.Connection) -> str:
+    """Return the query of the row numbers of items and, in a file whose format has them, of their versions."""
+    current = "SELECT row FROM items"
+    return f"{current} UNION ALL SELECT row FROM versions" if _columns(connection, "versions") else current
 
 
 def _bad_vectors(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:

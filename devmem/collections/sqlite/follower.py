@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -46,10 +46,17 @@ _NEW_ITEMS: Final = (
 )
 _NEW_PASSAGES: Final = (
     f"SELECT {PASSAGE_CHECKSUM} = checksum, passage, row, term_hashes, term_counts, term_length FROM passages "
-    "WHERE passage > ? ORDER BY passage"
+    "WHERE passage > ? AND EXISTS (SELECT 1 FROM items WHERE items.row = passages.row) ORDER BY passage"
 )
 _VECTORS: Final = f"SELECT {VECTOR_CHECKSUM} = checksum, passage, vector FROM vectors WHERE passage"
+_OF_VISIBLE_ITEMS: Final = (
+    "EXISTS (SELECT 1 FROM passages WHERE passages.passage = vectors.passage "
+    "AND EXISTS (SELECT 1 FROM items WHERE items.row = passages.row))"
+)
+"""Leaves out the vectors of versions that ended."""
 
+Recorded = tuple[int, int, str]
+"""Number of a change, the row that changed, and the kind: `deleted`, `embedded`, `erased` or `hidden`."""
 Meta = Mapping[str, str | int | None]
 
 
@@ -137,7 +144,7 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             self.indexes.add_passages([passage for passage, *_ in found], [row for _, row, *_ in found], terms)
             self._applied.passage = batch[-1][1]
         # The vectors of passages that still wait for them are announced in `changes`.
-        cursor = connection.execute(f"{_VECTORS} > ? ORDER BY passage", (first,))
+        cursor = connection.execute(f"{_VECTORS} > ? AND {_OF_VISIBLE_ITEMS} ORDER BY passage", (first,))
         while vectors := cursor.fetchmany(_BATCH):
             self._add_vectors(vectors)
 
@@ -154,15 +161,20 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         changes = connection.execute(query, (self._applied.change,)).fetchall()
         if not changes:
             return
-        self.indexes.remove(_rows_of(changes, "deleted"))
-        passages = self.indexes.passages_without_vector(_rows_of(changes, "embedded")).tolist()
+        self.indexes.remove(sorted_rows(self._gone(connection, changes)))
+        embedded = sorted_rows(row for _, row, kind in changes if kind == "embedded")
+        passages = self.indexes.passages_without_vector(embedded).tolist()
         for start in range(0, len(passages), _BATCH):
             part = passages[start : start + _BATCH]
             marks = ", ".join("?" * len(part))
-            query = f"{_VECTORS} IN ({marks}) ORDER BY passage"
+            query = f"{_VECTORS} IN ({marks}) AND {_OF_VISIBLE_ITEMS} ORDER BY passage"
             if found := connection.execute(query, part).fetchall():
                 self._add_vectors(found)
         self._applied.change = changes[-1][0]
+
+    def _gone(self, connection: sqlite3.Connection, changes: Sequence[Recorded]) -> set[int]:  # noqa: ARG002 - of a view
+        """Return the rows that are no longer there after some changes."""
+        return {row for _, row, kind in changes if kind == "deleted"}
 
     def _add_vectors(self, selected: list[tuple[bool, int, bytes]]) -> None:
         found = self._damaged.without("vectors", selected)
@@ -212,5 +224,6 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         return unsaved >= _SNAPSHOT_AFTER and unsaved >= self._in_snapshot // 10
 
 
-def _rows_of(changes: list[tuple[int, int, str]], kind: str) -> Rows:
-    return np.array(sorted({row for _, row, its_kind in changes if its_kind == kind}), dtype=np.int64)
+def sorted_rows(rows: Iterable[int]) -> Rows:
+    """Return row numbers in ascending order, each once."""
+    return np.array(sorted(set(rows)), dtype=np.int64)

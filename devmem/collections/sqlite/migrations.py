@@ -74,6 +74,17 @@ def upgrade_from_2(connection: sqlite3.Connection) -> None:
     connection.execute(f"UPDATE tokens SET checksum = COALESCE({CODES_CHECKSUM}, -1)")
 
 
+def upgrade_from_3(connection: sqlite3.Connection) -> None:
+    """Add the tables of versions and runs to a file of format 3, within the caller's write transaction.
+
+    Its items have no recorded time; they count as recorded when they were made.
+    """
+    for column in ("operation TEXT", "change_run TEXT", "recorded_from INTEGER"):
+        connection.execute(f"ALTER TABLE items ADD COLUMN {column}")
+    connection.execute("DROP TRIGGER count_down")
+    create_tables(connection)
+
+
 def _read(location: str, name: str, body: str) -> MemoryItem:
     try:
         return load_item_json(body)

@@ -27,4 +27,5 @@ def open_sqlite(location: str, options: CollectionOptions) -> SqliteCollection:
         index=options.index,
         clock=options.clock,
         busy_timeout=options.busy_timeout,
+        history_days=options.history_days,
     )

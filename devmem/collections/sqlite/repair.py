@@ -8,7 +8,7 @@ from typing import Final
 
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.sqlite.database import translate_errors
-from devmem.collections.sqlite.examination import Examination
+from devmem.collections.sqlite.examination import Examination, rows_of_versions
 from devmem.collections.sqlite.rows import insert_item
 from devmem.errors import CollectionDamagedError
 from devmem.model.items import load_item_json
@@ -56,7 +56,7 @@ def repair(examined: Examination) -> list[str]:
 def _delete_orphans(connection: sqlite3.Connection, examined: Examination) -> list[str]:
     if not examined.orphans:
         return []
-    connection.execute("DELETE FROM passages WHERE row NOT IN (SELECT row FROM items)")
+    connection.execute(f"DELETE FROM passages WHERE row NOT IN ({rows_of_versions(connection)})")
     for table in ("vectors", "tokens"):
         connection.execute(f"DELETE FROM {table} WHERE passage NOT IN (SELECT passage FROM passages)")
     return [f"{count:,} {kind} were deleted" for kind, count in examined.orphans.items()]

@@ -19,8 +19,11 @@ from devmem.indexes.postings import EncodedTerms
 from devmem.model.items import MemoryItem, dump_item_json, load_item_json
 from devmem.text.utf8 import encodable
 
-_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"
-_INSERT_ITEM: Final = f"INSERT INTO items({_COLUMNS}) VALUES ({', '.join('?' * 23)})"
+ITEM_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"
+"""Columns that items and versions have in common."""
+_INSERT_ITEM: Final = (
+    f"INSERT INTO items({ITEM_COLUMNS}, operation, change_run, recorded_from) VALUES ({', '.join('?' * 26)})"
+)
 _INSERT_PASSAGE: Final = (
     "INSERT INTO passages(row, term_hashes, term_counts, term_length, checksum) VALUES (?, ?, ?, ?, ?)"
 )
@@ -29,6 +32,9 @@ SELECT_WHOLE: Final = (
     "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
 )
 """Selects the arguments of `item_from_row`."""
+Origin: TypeAlias = tuple[str | None, str | None, int | None]
+"""Operation, run and recorded time (microseconds since the epoch) of a change."""
+
 Selected: TypeAlias = tuple[int, MemoryItem | None]
 """A row number and its item; None for one that is damaged or does not match."""
 
@@ -45,6 +51,7 @@ def insert_item(
     waiting: bool,
     row: int | None = None,
     body: MemoryItem | None = None,
+    origin: Origin = (None, None, None),
 ) -> list[int]:
     """Insert an item and the terms of its passages; return the passages' numbers.
 
@@ -54,12 +61,13 @@ def insert_item(
         waiting: whether its embeddings are still to be made.
         row: row number in a file of an older format; None takes the next one.
         body: the item with its large attachments as references; None stores it as it is.
+        origin: the change that begins this version.
     """
     item = prepared.item
     stored = dump_item_json(body or item)
     columns = item_columns(prepared, sql_text)
     sums = checksum(stored), checksum(*columns)
-    values = (row, *columns, int(waiting), stored.decode(), *sums)
+    values = (row, *columns, int(waiting), stored.decode(), *sums, *origin)
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
     return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
 

@@ -1,4 +1,10 @@
-"""The tables of a collection's file."""
+"""The tables of a collection's file.
+
+`items` holds the current version of each item, and nothing that reads current items reads another table for them.
+`versions` holds those that ended, and those of pending runs, which have no `recorded_until`. A version keeps its row
+number, and with it its passages, vectors and token codes, when it moves from `items` to `versions`. Recorded times are
+microseconds since the epoch and differ between any two transactions.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -28,13 +34,53 @@ CREATE TABLE IF NOT EXISTS items(
     waiting INTEGER NOT NULL,
     body TEXT NOT NULL,
     body_checksum INTEGER NOT NULL,
-    columns_checksum INTEGER NOT NULL
+    columns_checksum INTEGER NOT NULL,
+    operation TEXT,
+    change_run TEXT,
+    recorded_from INTEGER
 );
 CREATE INDEX IF NOT EXISTS items_by_content ON items(content_hash);
 CREATE INDEX IF NOT EXISTS items_by_scope ON items(user, agent, conversation);
 CREATE INDEX IF NOT EXISTS items_by_session ON items(session) WHERE session IS NOT NULL;
 CREATE INDEX IF NOT EXISTS items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS items_waiting ON items(row) WHERE waiting;
+CREATE INDEX IF NOT EXISTS items_by_change_run ON items(change_run) WHERE change_run IS NOT NULL;
+CREATE TABLE IF NOT EXISTS versions(
+    row INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    event_time REAL,
+    expires_at REAL,
+    trust REAL NOT NULL,
+    importance REAL,
+    agent TEXT, user TEXT, session TEXT, conversation TEXT, trace TEXT, run TEXT,
+    source_kind TEXT NOT NULL,
+    source_name TEXT NOT NULL,
+    speaker TEXT,
+    cues INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    waiting INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    body_checksum INTEGER NOT NULL,
+    columns_checksum INTEGER NOT NULL,
+    operation TEXT NOT NULL,
+    change_run TEXT,
+    recorded_from INTEGER,
+    recorded_until INTEGER,
+    end_operation TEXT,
+    end_run TEXT,
+    base INTEGER
+);
+CREATE INDEX IF NOT EXISTS versions_by_id ON versions(id);
+CREATE INDEX IF NOT EXISTS versions_by_end ON versions(recorded_until);
+CREATE INDEX IF NOT EXISTS versions_by_change_run ON versions(change_run) WHERE change_run IS NOT NULL;
+CREATE INDEX IF NOT EXISTS versions_by_end_run ON versions(end_run) WHERE end_run IS NOT NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS versions_pending ON versions(change_run, id) WHERE recorded_until IS NULL;
+CREATE INDEX IF NOT EXISTS versions_expiring ON versions(expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS runs(
+    run TEXT PRIMARY KEY, state TEXT NOT NULL, actor TEXT, started_at INTEGER NOT NULL, ended_at INTEGER
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS passages(
     passage INTEGER PRIMARY KEY AUTOINCREMENT,
     row INTEGER NOT NULL,
@@ -56,10 +102,19 @@ CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
 END;
 CREATE TRIGGER IF NOT EXISTS count_down AFTER DELETE ON items BEGIN
     UPDATE meta SET value = value - 1 WHERE key = 'count';
+    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+END;
+CREATE TRIGGER IF NOT EXISTS drop_passages AFTER DELETE ON items
+WHEN NOT EXISTS (SELECT 1 FROM versions WHERE row = old.row) BEGIN
     DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
     DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
     DELETE FROM passages WHERE row = old.row;
-    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+END;
+CREATE TRIGGER IF NOT EXISTS drop_version AFTER DELETE ON versions BEGIN
+    DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM passages WHERE row = old.row;
+    INSERT INTO changes(row, kind) VALUES (old.row, 'erased');
 END;
 """
 

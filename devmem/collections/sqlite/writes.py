@@ -13,7 +13,9 @@ from devmem.collections.item_columns import check_item
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.collections.sqlite import database, predicates, rows
+from devmem.collections.sqlite.history import Ending, HistoryLimit
 from devmem.collections.sqlite.integrity import DamagedRows
+from devmem.collections.sqlite.recorder import CurrentRecorder, Recorder, prune_changes, remove_versions
 from devmem.collections.transactions import write_transaction
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
@@ -21,21 +23,22 @@ from devmem.errors import VersionConflictError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
+from devmem.model.versions import Operation
 from devmem.text.analysis import ANALYSIS_VERSION
 
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 _SELECT_BODIES: Final = "SELECT row, CAST(body AS BLOB), body_checksum FROM items"
-_CHANGES_KEPT: Final = 20_000
-"""A cache that missed more changes than about this number is rebuilt."""
+FORGOTTEN: Final = Ending(operation=Operation.FORGET)
 
 
 def refresh_terms(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
     """Analyse every text again when another version of the analysis made the terms."""
     if database.read_meta(connection)["analysis"] == ANALYSIS_VERSION:
         return
-    for row, *rest in connection.execute(_SELECT_BODIES).fetchall():
+    every = f"{_SELECT_BODIES} UNION ALL {_SELECT_BODIES.replace('items', 'versions')}"
+    for row, *rest in connection.execute(every).fetchall():
         if (item := rows.item_from_row(damaged, row, *rest)) is not None:
             _refresh_passages(connection, row, item)
     database.set_meta(connection, "analysis", ANALYSIS_VERSION)
@@ -83,16 +86,9 @@ def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) 
 class ItemWriter:
     """Adds items within one write transaction."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        damaged: DamagedRows,
-        *,
-        has_model: bool,
-        attachments: AttachmentFiles | None,
-    ) -> None:
-        self._connection, self._damaged = connection, damaged
-        self._has_model, self._attachments = has_model, attachments
+    def __init__(self, recorder: Recorder, damaged: DamagedRows, *, has_model: bool) -> None:
+        self._recorder, self._damaged, self._has_model = recorder, damaged, has_model
+        self._connection, self._attachments = recorder.connection, recorder.attachments
 
     def add(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
         """Store an item, unless it is stored already."""
@@ -105,8 +101,8 @@ class ItemWriter:
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
         if older is not None:
             prepared = self._with_embeddings_of(older, prepared)
-            delete_rows(self._connection, self._attachments, "row = ?", [older.row])
-        waiting = self._insert(prepared)
+            self._recorder.end("row = ?", [older.row], Ending(operation=Operation.UPDATE, run=item.scope.run))
+        waiting = self._insert(prepared, Operation.ADD if older is None else Operation.UPDATE)
         return WriteOutcome(
             status=WriteStatus.SUPERSEDED if older else WriteStatus.STORED,
             item_id=item.id,
@@ -121,14 +117,14 @@ class ItemWriter:
             return prepared
         return replace(prepared, embeddings=rows.read_embeddings(self._connection, prepared.item.id))
 
-    def _insert(self, prepared: PreparedItem) -> bool:
+    def _insert(self, prepared: PreparedItem, operation: Operation) -> bool:
         """Insert an item and its embeddings; return whether it waits for these."""
         item = prepared.item
         body = self._attachments.externalize(item) if self._attachments else item
         # Without a model the item is marked too: one may be added to the workflow later.
         embeddings = usable_embeddings(item.id, prepared.embeddings)
         without_vector = embeddings is None and bool(item.content_summary.strip())
-        passages = rows.insert_item(self._connection, prepared, waiting=without_vector, body=body)
+        passages = self._recorder.insert(prepared, body, waiting=without_vector, operation=operation)
         if embeddings is not None:
             rows.insert_embeddings(self._connection, passages, embeddings)
         return without_vector and self._has_model
@@ -169,78 +165,52 @@ def _remove_released(connection: sqlite3.Connection, attachments: AttachmentFile
 
 
 def _is_named(connection: sqlite3.Connection, name: str) -> bool:
-    return connection.execute("SELECT 1 FROM items WHERE instr(body, ?) LIMIT 1", (name,)).fetchone() is not None
+    query = "SELECT 1 FROM {} WHERE instr(body, ?) LIMIT 1"
+    tables = ("items", "versions")
+    return any(connection.execute(query.format(table), (name,)).fetchone() is not None for table in tables)
 
 
-def delete(
+def delete(recorder: Recorder, ids: Sequence[str] | None, where: predicates.Sql) -> int:
+    """Delete the items that match a condition; None for ids does not restrict. Return their number."""
+    condition, values = where
+    if ids is None:
+        return recorder.end(condition, values, FORGOTTEN)
+    named = map(rows.sql_text, ids)
+    return sum(recorder.end(f"id = ? AND {condition}", [one, *values], FORGOTTEN) for one in named)
+
+
+def erase(
     connection: sqlite3.Connection,
     attachments: AttachmentFiles | None,
     ids: Sequence[str] | None,
     where: predicates.Sql,
+    now: float,
 ) -> int:
-    """Delete the items that match a condition; None for ids does not restrict. Return their number."""
+    """Delete items as `delete` does, and for good the versions that match with all others of items that are gone.
+
+    Return the number of items.
+    """
+    # As versions, the items that match lead to their older versions, which need not match.
+    recorder = CurrentRecorder(connection, attachments, limit=HistoryLimit(days=None), now=now)
+    deleted = delete(recorder, ids, where)
     condition, values = where
+    gone = f"id IN (SELECT id FROM versions WHERE {condition}) AND id NOT IN (SELECT id FROM items)"
     if ids is None:
-        return delete_rows(connection, attachments, condition, values)
-    named = map(rows.sql_text, ids)
-    return sum(delete_rows(connection, attachments, f"id = ? AND {condition}", [one, *values]) for one in named)
-
-
-def delete_rows(
-    connection: sqlite3.Connection,
-    attachments: AttachmentFiles | None,
-    condition: str,
-    values: Sequence[object],
-) -> int:
-    """Delete the rows that match a condition and release their attachments; return the number of rows."""
-    if attachments is not None:
-        query = f"SELECT CAST(body AS BLOB) FROM items WHERE ({condition}) AND instr(body, ?)"
-        for (body,) in connection.execute(query, (*values, ".files/")).fetchall():
-            attachments.release(body.decode(errors="replace"))
-    deleted = connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
-    if deleted:
-        _prune_changes(connection)
+        remove_versions(connection, attachments, f"({condition}) OR ({gone})", [*values, *values])
+    for one in map(rows.sql_text, ids or ()):
+        condition_of_id = f"id = ? AND (({condition}) OR ({gone}))"
+        remove_versions(connection, attachments, condition_of_id, [one, *values, *values])
     return deleted
 
 
-def _prune_changes(connection: sqlite3.Connection) -> None:
-    # As two aggregates of one SELECT, SQLite would read the whole table.
-    newest, oldest = connection.execute(
-        "SELECT (SELECT max(number) FROM changes), (SELECT min(number) FROM changes)"
-    ).fetchone()
-    if newest is None or newest - oldest <= _CHANGES_KEPT:
-        return
-    floor = newest - _CHANGES_KEPT // 2
-    connection.execute("DELETE FROM changes WHERE number <= ?", (floor,))
-    database.set_meta(connection, "changes_floor", floor)
-
-
-def any_expired(connection: sqlite3.Connection, now: float) -> bool:
-    """Whether an item is past its `expires_at` at `now` (seconds since the epoch)."""
-    return connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None
-
-
-def purge_expired(connection: sqlite3.Connection, attachments: AttachmentFiles | None, now: float) -> None:
-    """Delete the items that are past their `expires_at`."""
-    if any_expired(connection, now):
-        delete_rows(connection, attachments, "expires_at <= ?", [now])
-
-
-def trim(
-    connection: sqlite3.Connection,
-    attachments: AttachmentFiles | None,
-    keep: int | None,
-    stored_before: float | None,
-) -> int:
-    """Delete all but the newest `keep` items, and those stored before a time; return their number."""
+def trim(recorder: Recorder, keep: int | None, stored_before: float | None) -> int:
+    """Delete all but the newest `keep` items, and those stored before a time, for good; return their number."""
     deleted = 0
     if stored_before is not None:
-        deleted += delete_rows(connection, attachments, "created_at < ?", [stored_before])
-    if keep is not None:
-        surplus = int(database.read_meta(connection)["count"] or 0) - keep
-        if surplus > 0:
-            oldest = "row IN (SELECT row FROM items ORDER BY row LIMIT ?)"
-            deleted += delete_rows(connection, attachments, oldest, [surplus])
+        deleted += recorder.remove("created_at < ?", [stored_before])
+    if keep is not None and (surplus := recorder.count() - keep) > 0:
+        oldest = "row IN (SELECT row FROM items ORDER BY row LIMIT ?)"
+        deleted += recorder.remove(oldest, [surplus])
     return deleted
 
 
@@ -261,7 +231,7 @@ def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, Pass
         connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", row)
         done += 1
     if done:
-        _prune_changes(connection)
+        prune_changes(connection)
     return done
 
 

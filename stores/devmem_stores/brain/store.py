@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import Unique
+from devmem.collections import Collection, Unique
+from devmem.errors import NoVersionsError
 from devmem.llm import Summarizer, TextModel, split_texts
 from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, SearchReport, StoreSetup
 from devmem_stores.brain import metagpt_helpers
@@ -94,6 +95,10 @@ class BrainMemory(CollectionMemory):
     def brain_of(self, scope: Scope) -> Brain:
         """Return the conversation that a scope names: its user, and its conversation or else its session."""
         return Brain(ChatKey.of(scope), self._services)
+
+    def show(self, view: Collection) -> None:  # noqa: ARG002 - whatever it shows
+        """Refuse: the states of conversations, which are beside the items, have no versions."""
+        raise NoVersionsError(self.name, "the states of its conversations are kept beside its items, without versions")
 
     def load(self) -> None:
         """Open the items, and finish what an earlier process left unfinished; Redis may be down."""

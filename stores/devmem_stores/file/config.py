@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from devmem.stores import CollectionConfig, ConfigModel
+from devmem.stores import CollectionConfig, ConfigModel, History
 
 
 def _as_list(value: object) -> object:
@@ -76,6 +76,9 @@ class FileConfig(CollectionConfig):
     this process only. DevAll's `x.json` is read once, and the index is kept in `x.db` beside it."""
     memory_path: str | None = None
     """Where the index lives when `index_path` is absent."""
+    history: History = Field(default="none", json_schema_extra={"advanced": True})
+    """How long the versions of chunks that were changed or deleted are kept: a number of days, `keep` for good, `none`
+    not at all, as the files have a history of their own."""
     file_sources: Annotated[list[FileSource], BeforeValidator(_as_list)] = Field(min_length=1)
     """The files to index; one that is in several sources is indexed once."""
     chunk_size: int = Field(default=500, ge=32)

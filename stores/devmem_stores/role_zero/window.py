@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from devmem import CollectionError, Filter, MemoryItem, WriteOutcome
-from devmem.collections import CollectionInfo, Order, Unique, event_key
+from devmem.collections import Collection, CollectionInfo, Order, Unique, event_key
 from devmem.collections.wrappers import DeliveryPolicy, Entry, deliver
 from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingMismatchError
 from devmem.stores import (
@@ -49,6 +49,13 @@ class OutboxMemory(CollectionMemory):
         if self._outbox is not None:
             # A write need not wait for long where it can be queued.
             self.busy_timeout = _BUSY_SECONDS
+
+    def show(self, view: Collection) -> None:
+        """Take a view in the place of the collection; what waits in the outbox waits for the collection itself."""
+        super().show(view)
+        if self._outbox is not None:
+            self._outbox.close()
+        self._outbox, self._waiting = None, WaitingItems(None, self.setup.clock)
 
     def _outbox_file(self) -> Path | None:
         if self.setup.location(self.config.memory_path) is None:

@@ -1,0 +1,127 @@
+"""Versions of items in the database: recording when one ends, listing them, and removing them for good."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from devmem.collections.sqlite import database, rows
+from devmem.collections.sqlite.integrity import DamagedRows
+from devmem.model.items import MemoryItem
+from devmem.model.versions import Change, ItemVersion, Operation
+
+MICROSECONDS: Final = 1_000_000
+"""Units of a recorded time in a second."""
+_DAY: Final = 86_400.0
+SWEPT_AT_ONCE: Final = 200
+"""Maximum number of versions that one write removes because they are too old."""
+RECORDED_FROM: Final = f"COALESCE(recorded_from, CAST(created_at * {MICROSECONDS} AS INTEGER))"
+"""Items of a file of format 3 have no recorded time; when they were made is the best that is known."""
+_CHANGE: Final = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, {RECORDED_FROM}"
+_KEEP: Final = (
+    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, "
+    "recorded_until, end_operation, end_run) "
+    f"SELECT {rows.ITEM_COLUMNS}, {_CHANGE}, ?, ?, ? FROM items WHERE "
+)
+_READ: Final = f"SELECT row, CAST(body AS BLOB), body_checksum, {_CHANGE}"
+_HISTORY: Final = (
+    f"{_READ}, recorded_until, end_operation, end_run FROM versions WHERE id = ?1 AND recorded_until IS NOT NULL "
+    f"UNION ALL {_READ}, NULL, NULL, NULL FROM items WHERE id = ?1 ORDER BY 6, row"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLimit:
+    """How long versions are kept after another one took their place."""
+
+    days: float | None
+    """None keeps them for good, 0 keeps none."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether any are kept."""
+        return self.days is None or self.days > 0
+
+    def oldest(self, now: float) -> int | None:
+        """Return the recorded time before which versions must have ended to be removed; None removes none.
+
+        `now` is in seconds since the epoch.
+        """
+        return None if self.days is None else recorded(now - self.days * _DAY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The change that ends versions, without when it happens."""
+
+    operation: Operation
+    run: str | None = None
+
+
+def recorded(seconds: float) -> int:
+    """Return a time in seconds since the epoch as the database records it."""
+    return round(seconds * MICROSECONDS)
+
+
+def seconds(time: int) -> float:
+    """Return a recorded time in seconds since the epoch."""
+    return time / MICROSECONDS
+
+
+def tick(connection: sqlite3.Connection, now: float) -> int:
+    """Return the recorded time of the connection's write transaction, later than that of every one before.
+
+    `now` is in seconds since the epoch; where the clock was set back, the last recorded time counts on.
+    """
+    found = connection.execute("SELECT value FROM meta WHERE key = 'recorded'").fetchone()
+    time = max(recorded(now), 0 if found is None else int(found[0]) + 1)
+    database.set_meta(connection, "recorded", time)
+    return time
+
+
+def keep(connection: sqlite3.Connection, condition: str, values: Sequence[object], ending: Ending, at: int) -> None:
+    """Copy the current items that match a condition to the versions; the caller deletes them afterwards."""
+    connection.execute(_KEEP + condition, (at, ending.operation.value, rows.sql_text(ending.run), *values))
+
+
+def any_expired(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether an item is past its `expires_at` at `now` (seconds since the epoch)."""
+    return connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None
+
+
+def read_history(connection: sqlite3.Connection, item_id: str, damaged: DamagedRows) -> list[ItemVersion]:
+    """Return the committed versions of an item, oldest first; damaged ones are left out."""
+    found = connection.execute(_HISTORY, (rows.sql_text(item_id),)).fetchall()
+    actors = _actors(connection, {run for each in found for run in (each[4], each[8]) if run is not None})
+    return list(_versions(found, actors, damaged))
+
+
+def _actors(connection: sqlite3.Connection, runs: set[str]) -> dict[str, str | None]:
+    query = "SELECT run, actor FROM runs WHERE run = ?"
+    return dict(row for run in runs for row in connection.execute(query, (run,)))
+
+
+def _versions(
+    found: Sequence[tuple[Any, ...]], actors: Mapping[str, str | None], damaged: DamagedRows
+) -> Iterator[ItemVersion]:
+    for row, body, checksum, operation, run, at, until, end_operation, end_run in found:
+        item = rows.item_from_row(damaged, row, body, checksum)
+        if item is None:
+            continue
+        began = _change(operation, at, run, actors, _author(item))
+        yield ItemVersion(
+            item=item, began=began, ended=None if until is None else _change(end_operation, until, end_run, actors)
+        )
+
+
+def _author(item: MemoryItem) -> str | None:
+    return item.provenance.name or item.scope.agent
+
+
+def _change(
+    operation: str, at: int, run: str | None, actors: Mapping[str, str | None], author: str | None = None
+) -> Change:
+    actor = (None if run is None else actors.get(run)) or author
+    return Change(operation=Operation(operation), at=seconds(at), run=run, actor=actor)

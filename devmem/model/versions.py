@@ -1,0 +1,93 @@
+"""Versions of an item, and runs whose changes are kept or dropped together: plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from devmem.model.items import MemoryItem
+
+
+class Operation(StrEnum):
+    """Change of an item that begins or ends a version."""
+
+    ADD = "add"
+    UPDATE = "update"
+    """Another version of the same id took its place."""
+    SUPERSEDE = "supersede"
+    """An item of another id took its place."""
+    FORGET = "forget"
+    """It was deleted."""
+    RESTORE = "restore"
+    """An older version became the current one again, because the run that replaced it was reverted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Who changed an item, how and when."""
+
+    operation: Operation
+    at: float | None
+    """When it was committed: seconds since the epoch; None while its run is pending."""
+    run: str | None = None
+    actor: str | None = None
+    """The node, tool or user that is known to have made the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemVersion:
+    """One version of an item: its content from one change until the next, a half-open interval."""
+
+    item: MemoryItem
+    began: Change
+    ended: Change | None = None
+    """The change that ended it; None for the current version."""
+
+
+class RunState(StrEnum):
+    """State of a run."""
+
+    PENDING = "pending"
+    """Its changes are seen by the run alone; so they stay when its process dies."""
+    COMMITTED = "committed"
+    DISCARDED = "discarded"
+    REVERTED = "reverted"
+    """It was committed, and its changes were taken back by changes that follow them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """A run that changed a collection, or is about to."""
+
+    run: str
+    state: RunState
+    actor: str | None = None
+    started_at: float
+    """Seconds since the epoch."""
+    ended_at: float | None = None
+    """When it was committed, discarded or reverted: seconds since the epoch; None while it is pending."""
+    changes: int = 0
+    """Number of items that it changed, or would change on commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemDifference:
+    """An item that differs between two states of a collection."""
+
+    before: MemoryItem | None
+    """None when it was not there."""
+    after: MemoryItem | None
+    """None when it is not there any more."""
+
+    @property
+    def item_id(self) -> str:
+        """Id of the item."""
+        item = self.after or self.before
+        return "" if item is None else item.id
+
+    @property
+    def operation(self) -> Operation:
+        """The change that leads from one state to the other."""
+        if self.before is None:
+            return Operation.ADD
+        return Operation.FORGET if self.after is None else Operation.UPDATE

@@ -1,0 +1,55 @@
+"""`devmem history` and `--as-of`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+import devmem as library
+
+from .conftest import Devmem
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> tuple[Path, str]:
+    """A memory whose item changed, and a time before that."""
+    path = tmp_path / "notes.db"
+    with library.open(path, embedding=None) as memory:
+        memory.add("The launch is on May 5th.", id="launch")
+        then = f"{time.time():.6f}"
+        memory.update("launch", "The launch is on June 2nd.")
+        memory.add("Another note.", id="other")
+        memory.store.delete(ids=["other"])
+    return path, then
+
+
+def test_history_shows_every_version(notes: tuple[Path, str], devmem: Devmem) -> None:
+    told = devmem("history", notes[0], "launch").stdout.splitlines()
+    assert [line.rpartition("  ")[2] for line in told[1:]] == [
+        "The launch is on May 5th.",
+        "The launch is on June 2nd.",
+    ]
+    versions = json.loads(devmem("history", notes[0], "launch", "--json").stdout)
+    assert [version["began"]["operation"] for version in versions] == ["add", "update"]
+    assert versions[0]["ended"]["at"] == versions[1]["began"]["at"]
+    assert "forget" in devmem("history", notes[0], "other").stdout
+    assert "no version of an item 'nobody'" in devmem("history", notes[0], "nobody", code=2).stderr
+
+
+def test_an_earlier_state_is_searched_shown_and_exported(notes: tuple[Path, str], devmem: Devmem) -> None:
+    path, then = notes
+    for command in (["search", path, "launch"], ["show", path], ["export", path]):
+        now, earlier = devmem(*command).stdout, devmem(*command, "--as-of", then).stdout
+        assert "June 2nd" in now
+        assert "May 5th" not in now
+        assert "May 5th" in earlier
+        assert "June 2nd" not in earlier
+    assert "--as-of" in devmem("show", path, "--as-of", "whenever", code=2).stderr
+
+
+def test_what_is_forgotten_leaves_no_version(notes: tuple[Path, str], devmem: Devmem) -> None:
+    devmem("forget", notes[0], "--id", "launch", "--yes")
+    assert "no version" in devmem("history", notes[0], "launch", code=2).stderr
