@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from devmem.config.store import StoreDeclaration
     from devmem.config.store_types import StoreTypes
     from devmem.config.template import design_template
+    from devmem.config.view import ViewConfig
     from devmem.config.workflow import Edge, NodeConfig, Subgraph, Workflow
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
@@ -54,6 +55,7 @@ __all__ = [
     "StoreTypes",
     "Subgraph",
     "Unresolved",
+    "ViewConfig",
     "Workflow",
     "WorkflowCheck",
     "check_workflow",

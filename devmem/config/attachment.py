@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from devmem.config.base import ConfigModel
+from devmem.config.view import ViewConfig
 from devmem.model.stages import ALIASES, Stage
 
 _STAGE_SCHEMA: dict[str, Any] = {"type": "string", "enum": [*(stage.value for stage in Stage), *ALIASES]}
@@ -58,6 +59,8 @@ class Attachment(ConfigModel):
     min_trust: float = Field(default=0.0, ge=0.0, le=1.0)
     """Least trust, from 0 to 1, that a recalled item must have; what users say has 1, agents 0.8, files 0.6, tools
     0.4."""
+    view: ViewConfig | None = Field(default=None, json_schema_extra={"advanced": True})
+    """Part of a store of type `conversation` that this agent reads; absent takes the store's own `view`."""
     read: bool = True
     """Search the store for this agent."""
     write: bool = True

@@ -78,6 +78,7 @@ class AttachmentHandle:
             similarity_threshold=self._attachment.similarity_threshold,
             where=self._reach,
             caller=self._caller,
+            view=self._attachment.view,
         )
         with self._timed("search") as counts:
             hits = [hit for hit in checked_hits(self._store.search(asked)) if self._sees(hit.item)]

@@ -197,7 +197,9 @@ class MemoryManager:
             if run is not None and attachment.name in self._run_only:
                 where = replace(where, scope=replace(where.scope, run=run))
             threshold = attachment.similarity_threshold
-            asked = replace(query, top_k=attachment.top_k, similarity_threshold=threshold, where=where)
+            asked = replace(
+                query, top_k=attachment.top_k, similarity_threshold=threshold, where=where, view=attachment.view
+            )
             return checked_hits(store.search(asked))
 
         with self._timed("retrieve", attachment.name, stage) as counts:

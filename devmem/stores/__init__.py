@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.config import ChatConfig, ConfigModel, EmbeddingConfig, EmbeddingParams, IndexConfig
+    from devmem.config import ChatConfig, ConfigModel, EmbeddingConfig, EmbeddingParams, IndexConfig, ViewConfig
     from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
     from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
     from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
@@ -66,6 +66,7 @@ __all__ = [
     "SourceKind",
     "StoreSetup",
     "Vector",
+    "ViewConfig",
     "WriteStatus",
     "by_conversation",
     "content_hash",

@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from devmem.collections import Filter
+from devmem.config import ViewConfig
 from devmem.embedding import Embedder, TokenEmbedder, TokenEmbedding, query_embedder
 from devmem.errors import EmbeddingError
 from devmem.model.caller import Caller
@@ -80,6 +81,8 @@ class MemoryQuery:
     """The agent's system prompt."""
     caller: Caller = field(default_factory=Caller)
     """The agent that asks."""
+    view: ViewConfig | None = None
+    """Part of a global memory that is read; None takes the store's own, and other stores have none."""
     snapshot: MemoryContentSnapshot | None = None
     """The query with its multimodal blocks."""
     where: Filter = field(default_factory=Filter)

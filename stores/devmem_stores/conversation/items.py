@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
-from devmem.recording import Interaction, ParticipantType
+from devmem.recording import Interaction, InteractionKind, ParticipantType
 from devmem.stores import Provenance, SourceKind, shorten
 
-KEY: Final = "interaction"
-"""Metadata key of the record's JSON form without its content, which the item's snapshot holds."""
+RECORD_KEY: Final = "interaction"
+"""Metadata key that marks a record. The keys of its JSON form, but its content, stand beside it, so that filters on
+`source`, `target`, `type` and the others work."""
+_CONTENT: Final = "content"
+"""Key of the JSON form that the item's snapshot holds."""
 _KINDS: Final[Mapping[ParticipantType, SourceKind]] = {
     ParticipantType.USER: SourceKind.USER,
     ParticipantType.TOOL: SourceKind.TOOL,
@@ -25,30 +28,32 @@ def interaction_to_item(interaction: Interaction, *, stored_at: float, summary_l
         stored_at: now, in seconds since the epoch.
         summary_length: maximum number of characters that are shown of it.
     """
-    form = interaction.to_json()
-    del form["content"]
+    form = {key: value for key, value in interaction.to_json().items() if key != _CONTENT}
     source = interaction.source
+    is_summary = interaction.kind is InteractionKind.SUMMARY
+    kind = SourceKind.SUMMARY if is_summary else _KINDS.get(source.type, SourceKind.NODE)
     return MemoryItem(
         id=interaction.id,
         content_summary=shorten(interaction.content, summary_length),
-        metadata={KEY: form, "speaker": source.name},
+        metadata={RECORD_KEY: True, **form, "speaker": source.name},
         created_at=stored_at,
         event_time=interaction.event_time,
         output_snapshot=MemoryContentSnapshot(text=interaction.content),
-        scope=Scope(user=interaction.user, conversation=interaction.conversation, trace=interaction.trace),
-        provenance=Provenance(kind=_KINDS.get(source.type, SourceKind.NODE), name=source.name),
+        scope=Scope(
+            user=interaction.user, conversation=interaction.conversation or None, trace=interaction.trace or None
+        ),
+        provenance=Provenance(kind=kind, name=source.name),
     )
 
 
 def item_to_interaction(item: MemoryItem) -> Interaction | None:
     """Return the record that an item keeps; None for an item that is none."""
-    form = item.metadata.get(KEY)
-    if not isinstance(form, Mapping):
+    if item.metadata.get(RECORD_KEY) is not True:
         return None
     snapshot = item.output_snapshot or item.input_snapshot
     text = snapshot.text if snapshot else item.content_summary
     try:
-        return Interaction.from_json({**form, "content": text})
-    except (KeyError, ValueError):
+        return Interaction.from_json({**item.metadata, _CONTENT: text})
+    except (KeyError, TypeError, ValueError):
         # Imported from elsewhere, or edited: it is an item like any other, and no record.
         return None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.stores import indented
 
 Language = Literal["en", "zh"]
 _TYPES: Final[Mapping[Language, Mapping[ParticipantType, str]]] = {
@@ -32,7 +33,7 @@ _ASKED: Final = frozenset({ParticipantType.USER, ParticipantType.AGENT, Particip
 
 
 def sentence(record: Interaction, *, me: str | None = None, language: Language = "en") -> str:
-    """Return a record as a sentence.
+    """Return a record as a sentence; only its beginning is at the left edge, so that no text forges another one.
 
     Args:
         record: the record.
@@ -45,7 +46,7 @@ def sentence(record: Interaction, *, me: str | None = None, language: Language =
         form = text["asked" if record.target.type in _ASKED else record.target.type.value]
     else:
         form = text[record.kind.value]
-    said = form.format(source=source, target=target, content=record.content)
+    said = form.format(source=source, target=target, content=indented(record.content))
     return said[:1].upper() + said[1:]
 
 

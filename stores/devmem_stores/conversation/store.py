@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar
 from uuid import uuid4
 
-from devmem import Filter, Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import Unique
+from devmem import Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.collections import Order, Unique
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, in_order
 from devmem.stores import (
     CollectionMemory,
@@ -16,17 +16,20 @@ from devmem.stores import (
     MemoryQuery,
     SearchReport,
     StoreSetup,
+    ViewConfig,
+    WriteStatus,
     item_from,
     shorten,
     skipped,
-    strip_frames,
+    turns_of,
 )
 from devmem_stores.conversation.config import ConversationConfig
 from devmem_stores.conversation.items import interaction_to_item, item_to_interaction
-from devmem_stores.conversation.views import View
-
-_MORE: Final = 4
-"""Factor by which more items are read when too few of them are part of a view."""
+from devmem_stores.conversation.maintenance import Maintenance
+from devmem_stores.conversation.prompt import chronological_hits, worded
+from devmem_stores.conversation.sentences import Language
+from devmem_stores.conversation.summaries import open_summarizer, stands_for
+from devmem_stores.conversation.views import View, by_participant, summaries_for
 
 
 class ConversationMemory(CollectionMemory):
@@ -34,6 +37,8 @@ class ConversationMemory(CollectionMemory):
 
     A `Recorder` writes to it with `record`. Agents that attach it read a view: by default their own questions and
     answers, without their calls of tools, models and knowledge.
+
+    A filter by agent means the records in which the agent takes part, as their source or their target.
     """
 
     config_model: ClassVar[type[ConfigModel]] = ConversationConfig
@@ -43,6 +48,7 @@ class ConversationMemory(CollectionMemory):
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         self.config = setup.config_as(ConversationConfig)
+        self._maintenance = Maintenance(self, self.config, open_summarizer(self.config, setup))
 
     def record(self, interactions: Sequence[Interaction]) -> None:
         """Store records; one that is stored already is left as it is.
@@ -50,102 +56,224 @@ class ConversationMemory(CollectionMemory):
         Raises:
             CollectionError: nothing was stored.
         """
+        self.store_items(self.items_of(interactions))
+
+    def items_of(self, interactions: Sequence[Interaction]) -> list[MemoryItem]:
+        """Return the items that keep records."""
         now, length = self.setup.clock(), self.config.summary_length
-        items = [interaction_to_item(one, stored_at=now, summary_length=length) for one in interactions]
-        self.store_items(items)
+        return [interaction_to_item(one, stored_at=now, summary_length=length) for one in interactions]
+
+    def update(self, payload: MemoryWritePayload) -> WriteOutcome:
+        """Store what a finished node said, unless it is recorded already."""
+        item = self.compose(payload)
+        if isinstance(item, WriteOutcome):
+            return item
+        if payload.caller.call and self.collection.get([item.id]):
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="the call is recorded already")
+        return self.store_items([item])[0]
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
         """Return the answer of a node as a record, with its question beside it; or the question where it is alone."""
-        asked, answered = strip_frames(payload.inputs_text).strip(), payload.output_text().strip()
+        asked = "\n\n".join(turn.text.strip() for turn in turns_of(payload))
+        answered = payload.output_text().strip()
         if not asked and not answered:
             return skipped("neither the input nor the output has a text")
         record = self._record_of(payload, asked, answered)
         item = item_from(payload, shorten(record.content, self.config.summary_length), created_at=self.setup.clock())
-        kept = interaction_to_item(record, stored_at=item.created_at, summary_length=self.config.summary_length)
+        (kept,) = self.items_of([record])
+        beside = payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked else None)
         return replace(
             item,
             id=record.id,
             metadata={**item.metadata, **kept.metadata},
-            event_time=payload.event_time,
-            input_snapshot=payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked else None),
+            event_time=record.event_time,
+            scope=replace(
+                item.scope,
+                conversation=payload.scope.conversation or payload.caller.conversation,
+                trace=payload.scope.trace or payload.caller.trace,
+            ),
+            input_snapshot=beside,
+            output_snapshot=payload.output_snapshot if answered else kept.output_snapshot,
         )
 
     def _record_of(self, payload: MemoryWritePayload, asked: str, answered: str) -> Interaction:
         scope, caller = payload.scope, payload.caller
         pair = caller.call or uuid4().hex
         agent = Participant(caller.name or scope.agent or payload.source or "agent", ParticipantType.AGENT)
-        user = Participant(scope.user or "user", ParticipantType.USER)
+        asking = _asking(payload)
         kind = InteractionKind.OUTPUT if answered else InteractionKind.INPUT
         return Interaction(
             id=f"{pair}-{kind.value}",
             conversation=caller.conversation or scope.conversation or scope.session or "",
             trace=caller.trace or scope.trace or scope.run or pair,
-            source=agent if answered else user,
-            target=user if answered else agent,
+            source=agent if answered else asking,
+            target=asking if answered else agent,
             kind=kind,
             content=answered or asked,
             event_time=self.setup.clock() if payload.event_time is None else payload.event_time,
             pair_id=pair,
             language=self.config.language,
+            user=scope.user,
         )
 
     def log(self, conversation: str) -> list[Interaction]:
         """Return all records of a conversation as they happened."""
-        return self._records(Filter(scope=Scope(conversation=conversation)))
+        return self.records(Filter(scope=Scope(conversation=conversation)))
 
     def trace(self, trace: str) -> list[Interaction]:
         """Return all records of a trace as they happened; `call_tree` makes a tree of them."""
-        return self._records(Filter(scope=Scope(trace=trace)))
+        return self.records(Filter(scope=Scope(trace=trace)))
 
     def view(self, view: View, top_k: int, where: Filter | None = None) -> list[Interaction]:
         """Return the latest records of a view as they happened, at most `top_k`."""
-        found = (item_to_interaction(item) for item in self._latest(view, top_k, where or Filter()))
-        return in_order(record for record in found if record is not None)
+        return _records_in(self._latest(view.filter(where or Filter()), top_k))
 
-    def rank(self, query: MemoryQuery) -> SearchReport | None:
-        """Return the latest records of the configured view, or those of it that fit the query best."""
-        view = self._configured_view(query)
-        if self.config.view.order == "search":
-            return self._search_view(query, view)
-        items = self._latest(view, query.top_k, query.where)
-        items.sort(key=lambda item: (item.event_time or item.created_at, item.id))
-        return SearchReport.of([Hit(item=item, score=1 / (1 + age)) for age, item in enumerate(items)])
+    def records(self, where: Filter) -> list[Interaction]:
+        """Return the records that match a filter as they happened."""
+        return _records_in(self.scan(where))
 
-    def _search_view(self, query: MemoryQuery, view: View) -> SearchReport:
-        wide = replace(query, where=_of_conversation(query.where))
-        nearest = self.search_query(wide, limit=_MORE * self.search_depth(query.top_k))
-        hits = [hit for hit in self.collection.search(nearest) if _is_shown(view, hit.item)]
-        return self.rerank(query, SearchReport.of(hits))
+    def rank(self, query: MemoryQuery) -> SearchReport:
+        """Return the latest records of the view, or those of it that fit the query best.
 
-    def _configured_view(self, query: MemoryQuery) -> View:
-        settings = self.config.view
-        return View(
-            agent=settings.agent or query.caller.name or query.where.scope.agent,
-            counterparts=frozenset(settings.memory_types),
-            without_trace=query.caller.trace if settings.skip_current_trace else None,
+        An agent that asks gets sentences in which it is "you"; anybody else gets the items as they are.
+        """
+        options = query.view or self.config.view
+        view = _view_of(options, query)
+        me = query.caller.name or None
+        if options.order == "search":
+            report = self.search_collection(replace(query, where=view.filter(query.where)))
+            hits = [replace(hit, item=self._shown(hit.item, me, query.where)) for hit in report.hits]
+            return replace(report, hits=tuple(hits))
+        items = self._latest(view.filter(query.where), query.top_k)
+        if options.summaries:
+            items = self._behind_summary(items, view.agent, query)
+        shown = [self._shown(item, me, query.where) for item in items]
+        return SearchReport.of(chronological_hits(shown, options.max_tokens))
+
+    def context(
+        self,
+        *,
+        agent: str | None = None,
+        where: Filter | None = None,
+        max_tokens: int = 2000,
+        top_k: int = 100,
+        language: Language | None = None,
+        view: ViewConfig | None = None,
+    ) -> str:
+        """Return what an agent may know of the latest interactions, for a prompt: a sentence each, oldest first.
+
+        Args:
+            agent: name of the agent that reads it, which is addressed as "you"; None reads what everybody said.
+            where: further restricts it, as to a user or a conversation.
+            max_tokens: maximum number of estimated tokens; the newest stay, the first that does not fit is shortened.
+            top_k: maximum number of records.
+            language: of the sentences; None takes the store's.
+            view: what is seen; None takes the store's.
+        """
+        options = view or self.config.view
+        chosen = View(
+            agent=None if options.all_agents else options.agent_id or agent,
+            counterparts=frozenset(options.memory_types),
         )
+        query = MemoryQuery(text="", top_k=top_k, where=where or Filter())
+        items = self._latest(chosen.filter(query.where), top_k)
+        if options.summaries:
+            items = self._behind_summary(items, chosen.agent, query)
+        shown = [worded(item, me=agent, language=language or self.config.language) for item in items]
+        return "\n".join(hit.item.content_summary for hit in chronological_hits(shown, max_tokens))
 
-    def _latest(self, view: View, count: int, where: Filter) -> list[MemoryItem]:
-        """Return the newest items of a view, the newest first."""
-        limit = _MORE * count
-        while True:
-            found = self.collection.recent(limit, _of_conversation(where))
-            shown = [item for item in found if _is_shown(view, item)]
-            if len(shown) >= count or len(found) < limit:
-                return shown[:count]
-            limit *= _MORE
+    def _latest(self, where: Filter, count: int) -> list[MemoryItem]:
+        """Return the items that match and happened last, the oldest first."""
+        return self.collection.recent(count, where, order=Order.EVENT)[::-1]
 
-    def _records(self, where: Filter) -> list[Interaction]:
-        records = (item_to_interaction(item) for item in self.collection.scan(where))
-        return in_order(record for record in records if record is not None)
+    def _behind_summary(self, items: list[MemoryItem], agent: str | None, query: MemoryQuery) -> list[MemoryItem]:
+        """Return items with the last summary of their conversation in the place of those that it stands for."""
+        if not items:
+            return items
+        scope = items[-1].scope
+        there = replace(query.where, scope=replace(query.where.scope, conversation=scope.conversation))
+        found = self.collection.recent(1, summaries_for(agent, there), order=Order.EVENT) if scope.conversation else []
+        summary = item_to_interaction(found[0]) if found else None
+        if summary is None:
+            return items
+
+        def is_covered(item: MemoryItem) -> bool:
+            record = item_to_interaction(item)
+            return record is not None and record.conversation == summary.conversation and stands_for(summary, record)
+
+        rest = [item for item in items if not is_covered(item)]
+        return [*found, *rest[-max(query.top_k - 1, 1) :]] if query.top_k > 1 else rest or found
+
+    def _shown(self, item: MemoryItem, me: str | None, where: Filter) -> MemoryItem:
+        shown = item if me is None else worded(item, me=me, language=self.config.language)
+        agent = where.scope.agent
+        # What an agent sees belongs to it for whoever asked for its items.
+        return shown if agent is None else replace(shown, scope=replace(shown.scope, agent=agent))
+
+    # Filters by agent are filters by participant.
+
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        return super().recent(limit, where and by_participant(where), order=order, offset=offset)
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item that matches, in an order, a few at a time."""
+        return super().scan(where and by_participant(where), order=order, offset=offset)
+
+    def count_memories(self, where: Filter | None = None) -> int:
+        """Return the number of items that a search could find."""
+        return super().count_memories(where and by_participant(where))
+
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        """Delete items, and the summaries that tell of them.
+
+        By agent, every record is deleted in which the agent takes part: a record is kept once, so that nothing of it
+        stays with the other side.
+        """
+        matching = where and by_participant(where)
+        self._maintenance.forget_summaries(ids, matching)
+        return super()._delete(ids, matching)
+
+    def compress(self) -> int:
+        """Summarize the older records of each agent's view of each conversation; return the number of new ones.
+
+        The records stay until `trim` deletes them.
+
+        Raises:
+            ChatModelError: the language model gave no answer; the summaries before it are stored.
+        """
+        return self._maintenance.compress()
+
+    def trim_to_tokens(self, max_tokens: int, where: Filter | None = None) -> int:
+        """Delete the oldest records until the others have at most `max_tokens` tokens; return their number.
+
+        Where the newest alone has more, its text is shortened.
+        """
+        return self._maintenance.trim_to_tokens(max_tokens, by_participant(where or Filter()))
 
 
-def _of_conversation(where: Filter) -> Filter:
-    """Return the filter without the agent, which is a side of a record, not its owner."""
-    return replace(where, scope=replace(where.scope, agent=None))
+def _view_of(options: ViewConfig, query: MemoryQuery) -> View:
+    asking = query.caller.name or query.where.scope.agent
+    return View(
+        agent=None if options.all_agents else options.agent_id or asking,
+        counterparts=frozenset(options.memory_types),
+        without_trace=query.caller.trace if options.skip_current_trace else None,
+    )
 
 
-def _is_shown(view: View, item: MemoryItem) -> bool:
-    """Whether an item is part of a view; one that is no record, as of an import, always is."""
-    record = item_to_interaction(item)
-    return record is None or view.shows(record)
+def _asking(payload: MemoryWritePayload) -> Participant:
+    """Return who asked the node: the last sender of its input."""
+    turns = turns_of(payload)
+    last = turns[-1] if turns else None
+    if last is None or last.role == "user" or not last.speaker:
+        return Participant(payload.scope.user or "user", ParticipantType.USER)
+    return Participant(last.speaker, ParticipantType.TOOL if last.role == "tool" else ParticipantType.AGENT)
+
+
+def _records_in(items: Iterator[MemoryItem] | Sequence[MemoryItem]) -> list[Interaction]:
+    records = (item_to_interaction(item) for item in items)
+    return in_order(record for record in records if record is not None)

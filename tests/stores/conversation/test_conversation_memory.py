@@ -120,10 +120,10 @@ def test_the_latest_of_many_come_in_their_order_without_the_trace_in_progress(
     hits = store.search(query)
     assert store.search(replace(query, where=Filter(unbound=("user",)))) == [], "it belongs to ann"
     assert [hit.item.content_summary for hit in hits] == [
-        "task 28",
-        "task 28 42",
-        "fine: TASK 28 42",
-        "fine: TASK 28 42",
+        "User ann asked you: task 28",
+        "You asked agent reviewer: task 28 42",
+        "Agent reviewer answered you: fine: TASK 28 42",
+        "You answered user ann: fine: TASK 28 42",
     ]
 
 

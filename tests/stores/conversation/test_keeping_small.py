@@ -1,0 +1,163 @@
+"""Summaries of older records, and trimming by tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem import Caller, Filter, Scope
+from devmem.errors import ChatModelError
+from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.stores import MemoryQuery, StoreSetup
+from devmem.testing import FailingChat, ScriptedChat
+from devmem_stores.conversation import ConversationConfig, ConversationMemory
+
+ANN = Participant("ann", ParticipantType.USER)
+BOT = Participant("bot", ParticipantType.AGENT)
+
+
+def open_store(folder: Path, chat: ScriptedChat | None = None, **summary: Any) -> ConversationMemory:
+    options = {"keep": 2, "words": 20, **summary, **({"llm": {"model": "m"}} if chat else {})}
+    config = ConversationConfig.model_validate({"memory_path": "global.db", "summary": options})
+    setup = StoreSetup(
+        name="global",
+        store_type="conversation",
+        config=config,
+        base_dir=folder,
+        **({"open_chat": lambda _: chat} if chat else {}),  # type: ignore[arg-type]
+    )
+    memory = ConversationMemory(setup)
+    memory.load()
+    return memory
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ConversationMemory]:
+    memory = open_store(tmp_path)
+    yield memory
+    memory.close()
+
+
+def tell(memory: ConversationMemory, *numbers: int, conversation: str = "c", words: int = 8) -> None:
+    memory.record(
+        [
+            Interaction(
+                id=f"{conversation}{number}",
+                conversation=conversation,
+                trace=f"t{number}",
+                source=ANN,
+                target=BOT,
+                kind=InteractionKind.INPUT,
+                content=f"Fact {number} says that " + "so " * words,
+                event_time=1.6e9 + number,
+                pair_id=f"{conversation}{number}",
+            )
+            for number in numbers
+        ]
+    )
+
+
+def summaries(memory: ConversationMemory, agent: str = "bot") -> list[Interaction]:
+    return memory.records(Filter(metadata={"type": "summary", "target": agent}))
+
+
+def shown(memory: ConversationMemory, top_k: int = 20) -> list[str]:
+    query = MemoryQuery(text="x", top_k=top_k, caller=Caller(agent="bot"))
+    return [hit.item.content_summary for hit in memory.search(query)]
+
+
+def test_a_summary_stands_for_what_is_older_and_the_next_one_continues_it(tmp_path: Path) -> None:
+    chat = ScriptedChat("First summary.", "First of all.", "Second summary.", "Second of all.")
+    store = open_store(tmp_path, chat)
+    tell(store, *range(8))
+    assert store.compress() == 12, "6 records for the agent, and 6 for everybody"
+    assert store.compress() == 0, "nothing is new"
+    assert [one.extras["records"] for one in summaries(store)] == [6]
+    assert shown(store)[0].endswith("First of all.")
+    assert [text[:25] for text in shown(store)[1:]] == ["User ann asked you: Fact ", "User ann asked you: Fact "]
+    tell(store, 8, 9)
+    assert store.compress() == 4
+    assert "First of all." in chat.asked[-1], "the last summary is continued"
+    assert "Fact 1 " not in chat.asked[-1]
+    assert shown(store)[0].endswith("Second of all.")
+    assert len(shown(store)) == 3
+    assert len(shown(store, 2)) == 2
+    assert store.count_memories(Filter(metadata={"interaction": True})) == 10 + 4, "the records stay"
+    store.close()
+
+
+def test_reading_asks_no_model(tmp_path: Path) -> None:
+    chat = ScriptedChat("One.", "Two.")
+    store = open_store(tmp_path, chat)
+    tell(store, *range(8))
+    store.compress()
+    asked = len(chat.requests)
+    shown(store)
+    store.context(agent="bot")
+    assert len(chat.requests) == asked
+    store.close()
+
+
+def test_without_a_model_sentences_are_selected(store: ConversationMemory) -> None:
+    tell(store, *range(8))
+    assert store.compress() == 12
+    (made,) = summaries(store)
+    assert made.extras["method"] == "extract"
+    assert shown(store)[0].startswith("Summary of what was said before: ")
+
+
+def test_a_model_that_is_down_loses_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path, FailingChat())
+    tell(store, *range(8))
+    with pytest.raises(ChatModelError):
+        store.compress()
+    assert len(shown(store)) == 8
+    store.close()
+
+
+def test_conversations_are_summarized_apart(store: ConversationMemory) -> None:
+    tell(store, *range(5))
+    tell(store, 10, 11, conversation="d")
+    store.compress()
+    assert {one.conversation for one in summaries(store)} == {"c"}
+    assert not any("Summary" in text for text in shown(store)), "the newest conversation has no summary"
+
+
+def test_nothing_that_is_forgotten_stays_in_a_summary(store: ConversationMemory) -> None:
+    tell(store, *range(8))
+    store.compress()
+    assert store.delete(ids=["c1"]) == 1
+    assert summaries(store) == summaries(store, "") == []
+    assert store.compress() == 10
+    assert all("Fact 1 " not in one.content for one in summaries(store))
+    assert store.delete(where=Filter(scope=Scope(trace="t7"))) == 1
+    assert len(summaries(store)) == 1, "it does not tell of the newest"
+
+
+def test_trimming_by_tokens_keeps_the_newest(store: ConversationMemory) -> None:
+    tell(store, *range(8))
+    assert store.trim_to_tokens(40) > 0
+    kept = [item.id for item in store.scan()]
+    assert kept == [f"c{number}" for number in range(8 - len(kept), 8)]
+    assert kept
+
+
+def test_one_oversize_record_is_shortened_in_place_of_losing_everything(store: ConversationMemory) -> None:
+    tell(store, 1, 2)
+    tell(store, 3, words=500)
+    assert store.trim_to_tokens(50) == 2
+    (left,) = store.log("c")
+    assert left.id == "c3"
+    assert left.content.startswith("Fact 3 says")
+    assert len(left.content) < 300
+    assert store.trim_to_tokens(50) == 0
+
+
+def test_trimming_keeps_within_a_filter(store: ConversationMemory) -> None:
+    tell(store, *range(4))
+    tell(store, *range(4), conversation="d")
+    assert store.trim_to_tokens(1, Filter(scope=Scope(conversation="d"))) == 3
+    assert len(store.log("c")) == 4
