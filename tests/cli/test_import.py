@@ -171,7 +171,7 @@ def test_files_that_cannot_be_used_are_one_paragraph(workflow: Path, devmem: Dev
     missing = devmem("import", workflow, "notes", tmp_path / "nothing.jsonl", code=2)
     assert "nothing.jsonl: the file cannot be read" in one_paragraph(missing)
     assert "of no known format" in one_paragraph(devmem("import", workflow, "notes", _json(tmp_path, [1]), code=2))
-    assert "is not JSON" in one_paragraph(devmem("import", workflow, "notes", workflow, code=2))
+    assert "it begins with 'memory:'" in one_paragraph(devmem("import", workflow, "notes", workflow, code=2))
     forced = devmem("import", workflow, "notes", _json(tmp_path, [{}]), "--format", "locomo", code=2)
     assert "no conversation" in one_paragraph(forced)
 
@@ -191,3 +191,27 @@ def test_items_wait_while_the_provider_is_down(
     assert "1 stored, 1 waiting for their embedding" in result.stdout
     assert "warning: 1 item(s) wait for their embedding" in result.stderr
     assert "The deadline moved." in devmem("search", path, "notes", "deadline").stdout
+
+
+def test_a_table_is_imported_by_the_columns_that_are_named(devmem: Devmem, tmp_path: Path) -> None:
+    table = tmp_path / "mails.csv"
+    table.write_text("Body,Sent,Ward\nThe launch moved.,2024-05-01,north\n", encoding="utf-8")
+    assert "no column is named" not in devmem("import", tmp_path / "a.db", table, "--dry-run").stdout
+    columns = ("--column", "time=Sent", "--column", "text=Ward")
+    assert devmem("import", tmp_path / "a.db", table, *columns).stdout.splitlines()[0] == f"{table}: 1 stored"
+    (item,) = json.loads(devmem("show", tmp_path / "a.db", "--json").stdout)
+    assert (item["content_summary"], item["metadata"]) == ("north", {"Body": "The launch moved."})
+    assert (
+        "there is no column 'Town'"
+        in devmem("import", tmp_path / "a.db", table, "--column", "text=Town", code=2).stderr
+    )
+    assert "write KEY=NAME" in devmem("import", tmp_path / "a.db", table, "--column", "text", code=2).stderr
+
+
+def test_standard_input_is_a_file_of_any_format(devmem: Devmem, tmp_path: Path) -> None:
+    lines = '{"text": "One."}\n{"text": "Two."}\n'
+    assert "2 stored" in devmem("import", tmp_path / "a.db", "-", stdin=lines).stdout
+    told = devmem("import", tmp_path / "a.db", "-", "--format", "text", "--dry-run", stdin="A\n\nB\n").stdout
+    assert "text: 2 records, all usable" in told
+    refused = devmem("import", tmp_path / "a.db", "-", stdin="A\n", code=2).stderr
+    assert "--format text reads it as plain text" in " ".join(refused.split())

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from devmem.cli.failures import CommandError
+from devmem.cli.inputs import STDIN
 from devmem.cli.places import ANY_NUMBER, MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import Session, check_lasting, make, opened
@@ -17,52 +22,84 @@ from devmem.errors import DataFileError, DevmemError
 from devmem.runtime import DEFAULT_SESSION
 from devmem.transfer.filling import Filler
 from devmem.transfer.importing import DataFile, FileFormat, Record, open_data
+from devmem.transfer.importing.tables import KEYS
 
 
 def import_data(
     ctx: typer.Context,
     memory: MemoryPlace,
-    words: Annotated[list[str], typer.Argument(metavar="[STORE] DATA...", help="Data files, plain or gzipped.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="[STORE] DATA...", help="Data files, plain or gzipped; - is standard input.")
+    ],
     data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """Fill a store from data files.
 
     A file holds JSON lines with `text` (or `content`) and optionally `id`, `speaker`, `time`, `metadata`, `user`,
-    `agent`, `session`, `conversation`, `expires_at`; or it is an export, a memory of DevAll or MetaGPT, or one of the
-    formats below. Items that are stored already are not stored twice.
+    `agent`, `session`, `conversation`, `expires_at`; or it is an export of devmem, ChatGPT, Claude or Slack, a session
+    of Claude Code or Codex, chat messages (OpenAI, ShareGPT, LangChain), a memory of mem0, DevAll or MetaGPT, a table,
+    plain text or Markdown, or one of the other formats below. Items that are stored already are not stored twice.
 
     Examples:
         devmem import notes.db notes.json
+        devmem import notes.db conversations.json session.jsonl
+        devmem import notes.db table.csv --column text=Body --column time=Sent
+        cat notes.txt | devmem import notes.db - --format text
         devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
-    data = [Path(word) for word in place.words]
+    columns = _columns(column or ())
     store = make(place.workflow, place.store, session)
-    if dry_run:
-        for path in data:
-            found = open_data(path, data_format)
-            _take(terminal, found, lambda _: None)
-            terminal.print(f"{path}: {found.format.value}: {found.total:,} records, all usable")
-        return
-    check_lasting(store, "an import")
-    with opened(terminal, place.workflow, place.store, session, save=True) as target:
-        filler = Filler(target)
-        for path in data:
-            _fill(terminal, filler, path, data_format)
-        total = target.count_memories()
+    with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
+        data = [_spooled(Path(folder)) if word == STDIN else Path(word) for word in place.words]
+        if dry_run:
+            for path in data:
+                found = open_data(path, data_format, columns=columns)
+                usable = _take(terminal, found, lambda _: None)
+                terminal.print(f"{path}: {found.format.value}: {usable:,} records, all usable")
+            return
+        check_lasting(store, "an import")
+        with opened(terminal, place.workflow, place.store, session, save=True) as target:
+            filler = Filler(target)
+            for path in data:
+                _fill(terminal, filler, path, partial(open_data, path, data_format, columns=columns))
+            total = target.count_memories()
     terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {total:,} items now")
     for note in filler.notes():
         terminal.report("warning", note)
 
 
-def _fill(terminal: Terminal, filler: Filler, path: Path, data_format: FileFormat) -> None:
+def _columns(options: Sequence[str]) -> dict[str, str]:
+    """Return the names of columns by their keys; raises `CommandError` for what is no such pair."""
+    columns = {}
+    for option in options:
+        key, equals, name = option.partition("=")
+        if key not in KEYS or not equals or not name:
+            raise CommandError(f"--column {option!r}: write KEY=NAME, with one of the keys {', '.join(KEYS)}.")
+        columns[key] = name
+    return columns
+
+
+def _spooled(folder: Path) -> Path:
+    """Return a file that holds what standard input had; formats are detected by reading it more than once."""
+    path = folder / "stdin"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def _fill(terminal: Terminal, filler: Filler, path: Path, open_file: Callable[[], DataFile]) -> None:
     before = Counter(filler.counts)
     try:
         try:
-            _take(terminal, open_data(path, data_format), filler.put)
+            _take(terminal, open_file(), filler.put)
         except DataFileError:
             # The records before the bad one are good.
             filler.flush()
@@ -79,11 +116,15 @@ def _fill(terminal: Terminal, filler: Filler, path: Path, data_format: FileForma
     terminal.print(f"{path}: {_counted(filler.counts - before)}")
 
 
-def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> None:
+def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> int:
+    """Pass on all records of a file; return their number."""
+    taken = 0
     with terminal.progress(found.path.name, found.total) as bar:
         for record in found.records:
             put(record)
             bar.advance(bar.task_ids[0])
+            taken += 1
+    return taken
 
 
 def _counted(counts: Counter[str]) -> str:

@@ -1,6 +1,7 @@
 """Data files to items: conversations and exports that a memory can be filled with."""
 
-from devmem.transfer.importing.formats import DataFile, FileFormat, detect_format, open_data, read_records
+from devmem.transfer.importing.file_format import FileFormat
+from devmem.transfer.importing.formats import DataFile, detect_format, open_data, read_records
 from devmem.transfer.importing.records import Record
 from devmem.transfer.importing.times import parse_time
 

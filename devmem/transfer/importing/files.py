@@ -15,6 +15,8 @@ from devmem.errors import DataFileError
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
 _MARK: Final = b"\xef\xbb\xbf"
+_HEAD: Final = 8192
+"""Bytes that are looked at."""
 
 
 @contextmanager
@@ -43,6 +45,22 @@ def is_sqlite(path: Path) -> bool:
     """Whether a file is a SQLite database; raises `DataFileError` when it cannot be read."""
     with _opened(path) as file:
         return file.read(len(_SQLITE)) == _SQLITE
+
+
+def is_text(path: Path) -> bool:
+    """Whether the beginning of a file has no zero bytes, as text has none; raises `DataFileError` when unreadable."""
+    with _opened(path) as file:
+        return b"\0" not in file.read(_HEAD)
+
+
+def read_every_line(path: Path) -> Iterator[str]:
+    """Return all lines with their ends, blank ones too; raises as `read_lines` does."""
+    with _opened(path) as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                yield (raw.removeprefix(_MARK) if number == 1 else raw).decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataFileError(path, f"the line is not UTF-8: {error.reason}", line=number) from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TypeGuard
+from typing import Final
 
 from devmem.collections.wrappers import outbox_bodies
 from devmem.errors import DataFileError, OutboxError
-from devmem.transfer.importing.exports import count_exported, is_export, read_export
-from devmem.transfer.importing.files import count_lines, is_sqlite, parse_line, read_document, read_lines
-from devmem.transfer.importing.locomo import count_turns, is_locomo, read_locomo
-from devmem.transfer.importing.longmemeval import count_turns as count_turns_of_questions
-from devmem.transfer.importing.longmemeval import is_longmemeval, read_longmemeval
+from devmem.transfer.importing.coding_sessions import is_claude_code, is_codex, read_claude_code, read_codex
+from devmem.transfer.importing.documents import DOCUMENTS, find_document, known_formats
+from devmem.transfer.importing.file_format import FileFormat
+from devmem.transfer.importing.files import (
+    count_lines,
+    is_sqlite,
+    is_text,
+    parse_line,
+    read_document,
+    read_every_line,
+    read_lines,
+)
 from devmem.transfer.importing.madial import is_madial, read_madial
-from devmem.transfer.importing.metagpt import count_messages, is_metagpt, read_metagpt
 from devmem.transfer.importing.origin import Origin
-from devmem.transfer.importing.records import Record, read_record
-from devmem.transfer.importing.units import count_units, is_units, read_units
+from devmem.transfer.importing.prose import read_paragraphs
+from devmem.transfer.importing.records import Record, looks_like_record, read_record
+from devmem.transfer.importing.tables import read_table
 
-
-class FileFormat(StrEnum):
-    """Formats of data files."""
-
-    AUTO = "auto"
-    """Detected by the content."""
-    JSONL = "jsonl"
-    """One JSON object a line: a text, an item, or a rescued write."""
-    DEVALL = "devall"
-    """A JSON list of items, as DevAll (ChatDev 2) keeps them, or of texts; or the index of its file memory."""
-    EXPORT = "export"
-    """The output of `devmem export`."""
-    LOCOMO = "locomo"
-    """LoCoMo's conversations, a list of them or one."""
-    LONGMEMEVAL = "longmemeval"
-    """LongMemEval's questions, each with the sessions of its own history."""
-    MADIAL = "madial"
-    """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
-    METAGPT = "metagpt"
-    """MetaGPT's memory, message queue or brain memory, or a dump of devmem's messages."""
-    OUTBOX = "outbox"
-    """Writes that waited for their store when the process ended, a SQLite file."""
-    UNITS = "units"
-    """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
+Line = tuple[object, Origin]
+"""A line as JSON, and its place."""
+_SUFFIXES: Final = {
+    ".csv": FileFormat.CSV,
+    ".tsv": FileFormat.TSV,
+    ".md": FileFormat.MARKDOWN,
+    ".markdown": FileFormat.MARKDOWN,
+    ".txt": FileFormat.TEXT,
+}
+_TABLES: Final[Mapping[FileFormat, str | None]] = {FileFormat.CSV: None, FileFormat.TSV: "\t"}
+_FIRST_LINES: Final = 20
+"""Lines of a session that are looked at: the first ones may be notes of the program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,47 +50,42 @@ class DataFile:
     path: Path
     format: FileFormat
     total: int
-    """Number of records."""
+    """Number of records, or of messages where some of them make none."""
     records: Iterator[Record]
 
 
-def open_data(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> DataFile:  # noqa: A002 - the option's word
+def open_data(
+    path: str | Path,
+    format: FileFormat | str = FileFormat.AUTO,  # noqa: A002 - the option's word
+    *,
+    columns: Mapping[str, str] | None = None,
+) -> DataFile:
     """Detect the format of a file and count its records, which are read and checked as they are consumed.
+
+    Args:
+        path: the file, plain or gzipped.
+        format: its format.
+        columns: of a table, names of columns by the keys of a record: `{"text": "Body"}`.
 
     Raises:
         DataFileError: it cannot be read, or is of no known format. Consuming the records raises it too.
     """
     file = Path(path)
     wanted = FileFormat(format)
-    if wanted is FileFormat.OUTBOX or (wanted is FileFormat.AUTO and is_sqlite(file)):
+    if wanted is FileFormat.AUTO:
+        wanted = _format_of_file(file)
+    if wanted is FileFormat.OUTBOX:
         return _outbox(file)
-    lines = _form_of_lines(file) if wanted is FileFormat.AUTO else wanted
-    if lines is FileFormat.JSONL:
-        return DataFile(path=file, format=lines, total=count_lines(file), records=_from_lines(file))
-    if lines is FileFormat.MADIAL:
-        return DataFile(path=file, format=lines, total=count_lines(file), records=_from_madial(file))
-    document = read_document(file)
-    found = _format_of(document, file) if wanted is FileFormat.AUTO else wanted
-    elements: list[object] = document if isinstance(document, list) else [document]
-    origin = Origin(path=file)
-    match found:
-        case FileFormat.EXPORT:
-            total = count_exported(document)
-            return DataFile(path=file, format=found, total=total, records=read_export(document, origin))
-        case FileFormat.LOCOMO:
-            return DataFile(path=file, format=found, total=count_turns(elements), records=read_locomo(elements, origin))
-        case FileFormat.LONGMEMEVAL:
-            total = count_turns_of_questions(elements)
-            return DataFile(path=file, format=found, total=total, records=read_longmemeval(elements, origin))
-        case FileFormat.METAGPT:
-            total = count_messages(document)
-            return DataFile(path=file, format=found, total=total, records=read_metagpt(document, origin))
-        case FileFormat.UNITS:
-            return DataFile(path=file, format=found, total=count_units(elements), records=read_units(elements, origin))
-        case _:
-            if _is_file_index(document):
-                elements, origin = document["contents"], replace(origin, entry="contents")
-            return DataFile(path=file, format=found, total=len(elements), records=_from_list(elements, origin))
+    if wanted in _TABLES:
+        table = read_table(read_every_line(file), Origin(path=file), delimiter=_TABLES[wanted], columns=columns or {})
+        return DataFile(path=file, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
+    if wanted in (FileFormat.TEXT, FileFormat.MARKDOWN):
+        numbered = enumerate((line.rstrip("\r\n") for line in read_every_line(file)), start=1)
+        found = list(read_paragraphs(numbered, Origin(path=file), markdown=wanted is FileFormat.MARKDOWN))
+        return DataFile(path=file, format=wanted, total=len(found), records=iter(found))
+    if wanted in _LINES:
+        return DataFile(path=file, format=wanted, total=count_lines(file), records=_LINES[wanted](_parsed_lines(file)))
+    return _document(file, wanted)
 
 
 def detect_format(path: str | Path) -> FileFormat:
@@ -108,60 +98,73 @@ def read_records(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -
     yield from open_data(path, format).records
 
 
-def _form_of_lines(path: Path) -> FileFormat | None:
-    """Return the format of a file of lines; None when the file is one JSON document."""
+def _format_of_file(path: Path) -> FileFormat:
+    """Return the format, or AUTO for a document whose content decides."""
+    if is_sqlite(path):
+        return FileFormat.OUTBOX
+    if not is_text(path):
+        raise DataFileError(path, f"of no known format ({known_formats()}): it is no text. Unpack an archive first")
     _, first = next(iter(read_lines(path)), (0, ""))
-    if not first.startswith("{"):
-        return None if first else FileFormat.JSONL
-    try:
-        raw = json.loads(first)
-    except (json.JSONDecodeError, RecursionError):
-        return FileFormat.JSONL if _more_lines_are_objects(path) else None
-    if is_madial(raw):
-        return FileFormat.MADIAL
-    documents = (is_locomo, is_longmemeval, is_units, is_export, is_metagpt, _is_file_index)
-    return None if any(looks_like(raw) for looks_like in documents) else FileFormat.JSONL
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if named is not None and (named in _TABLES or not first.startswith(("{", "["))):
+        return named
+    if not first:
+        return FileFormat.JSONL
+    if first.startswith("["):
+        return FileFormat.AUTO
+    if first.startswith("{"):
+        return _format_of_lines(path)
+    raise DataFileError(
+        path,
+        f"of no known format ({known_formats()}): it begins with {first[:40]!r}; --format text reads it as plain text, "
+        "--format csv as a table",
+    )
 
 
-def _more_lines_are_objects(path: Path) -> bool:
-    """Whether the second line is an object too, so that the first is damaged and not part of a document."""
-    lines = read_lines(path)
-    next(lines)
-    _, second = next(lines, (0, ""))
-    return second.startswith("{")
+def _format_of_lines(path: Path) -> FileFormat:
+    """Return the format of a file that begins with an object; AUTO where the file is one document."""
+    heads = list(islice(_parsed(path), _FIRST_LINES))
+    for name, is_line in _DETECTED_LINES.items():
+        if any(map(is_line, heads)):
+            return name
+    if heads[0] is None:
+        # The first line is damaged, unless it begins a document of several lines.
+        return FileFormat.JSONL if heads[1:] and heads[1] is not None else FileFormat.AUTO
+    by_line = next((one for one in DOCUMENTS.values() if one.is_line is not None and one.is_line(heads[0])), None)
+    if by_line is not None:
+        return by_line.name
+    is_document = any(one.detects(heads[0]) for one in DOCUMENTS.values())
+    return FileFormat.AUTO if is_document or not any(map(looks_like_record, heads)) else FileFormat.JSONL
 
 
-def _format_of(document: object, path: Path) -> FileFormat:
-    first = document[0] if isinstance(document, list) and document else document
-    if is_export(document):
-        return FileFormat.EXPORT
-    if is_locomo(first):
-        return FileFormat.LOCOMO
-    if is_longmemeval(first):
-        return FileFormat.LONGMEMEVAL
-    if is_units(first):
-        return FileFormat.UNITS
-    if is_metagpt(document):
-        return FileFormat.METAGPT
-    if _is_file_index(document):
-        return FileFormat.DEVALL
-    if isinstance(document, list) and (not document or isinstance(first, Mapping)):
-        return FileFormat.DEVALL
-    known = ", ".join(one.value for one in FileFormat if one is not FileFormat.AUTO)
-    raise DataFileError(path, f"of no known format ({known}): the document is {_looks(document)}")
+def _parsed(path: Path) -> Iterator[Mapping[str, object] | None]:
+    """Yield the object on each line, None for a line that is none."""
+    for _, line in read_lines(path):
+        try:
+            raw = json.loads(line)
+        except (json.JSONDecodeError, RecursionError):
+            raw = None
+        yield raw if isinstance(raw, Mapping) else None
 
 
-def _is_file_index(document: object) -> TypeGuard[Mapping[str, list[object]]]:
-    """Whether a document is the index of DevAll's file memory, whose chunks are items."""
-    return isinstance(document, Mapping) and "file_metadata" in document and isinstance(document.get("contents"), list)
+def _document(path: Path, wanted: FileFormat) -> DataFile:
+    """Open a JSON document, or the lines of a format that has both forms."""
+    known = DOCUMENTS.get(wanted)
+    origin = Origin(path=path)
+    document: object
+    if known is not None and known.is_line is not None and _has_lines(path):
+        document = [parse_line(path, number, line) for number, line in read_lines(path)]
+    else:
+        document = read_document(path)
+    found = known or find_document(document, origin)
+    return DataFile(path=path, format=found.name, total=found.count(document), records=found.read(document, origin))
 
 
-def _looks(document: object) -> str:
-    if isinstance(document, list):
-        return f"a list whose first element is of type {type(document[0]).__name__}"
-    if isinstance(document, Mapping):
-        return f"an object with the keys {', '.join(repr(str(key)[:40]) for key in list(document)[:8]) or 'none'}"
-    return f"of type {type(document).__name__}"
+def _has_lines(path: Path) -> bool:
+    """Whether the first two lines are an object each."""
+    first = list(islice(_parsed(path), 2))
+    return len(first) == 2 and None not in first
 
 
 def _outbox(path: Path) -> DataFile:
@@ -170,20 +173,34 @@ def _outbox(path: Path) -> DataFile:
     except OutboxError as error:
         raise DataFileError(path, f"a SQLite file that is not an outbox ({error})") from error
     elements = [parse_line(path, number, body) for number, body in enumerate(bodies, start=1)]
-    records = _from_list(elements, Origin(path=path))
+    records = DOCUMENTS[FileFormat.DEVALL].read(elements, Origin(path=path))
     return DataFile(path=path, format=FileFormat.OUTBOX, total=len(elements), records=records)
 
 
-def _from_lines(path: Path) -> Iterator[Record]:
+def _parsed_lines(path: Path) -> Iterator[Line]:
     for number, line in read_lines(path):
-        yield read_record(parse_line(path, number, line), Origin(path=path, line=number))
+        yield parse_line(path, number, line), Origin(path=path, line=number)
 
 
-def _from_madial(path: Path) -> Iterator[Record]:
-    for number, line in read_lines(path):
-        yield from read_madial(parse_line(path, number, line), Origin(path=path, line=number))
+def _read_plain(lines: Iterable[Line]) -> Iterator[Record]:
+    for raw, origin in lines:
+        yield read_record(raw, origin)
 
 
-def _from_list(elements: list[object], origin: Origin) -> Iterator[Record]:
-    for at, raw in enumerate(elements):
-        yield read_record(raw, replace(origin, entry=f"{origin.entry}[{at}]"))
+def _read_madial(lines: Iterable[Line]) -> Iterator[Record]:
+    for raw, origin in lines:
+        yield from read_madial(raw, origin)
+
+
+_LINES: Final[Mapping[FileFormat, Callable[[Iterable[Line]], Iterator[Record]]]] = {
+    FileFormat.JSONL: _read_plain,
+    FileFormat.MADIAL: _read_madial,
+    FileFormat.CLAUDE_CODE: read_claude_code,
+    FileFormat.CODEX: read_codex,
+}
+_DETECTED_LINES: Final[Mapping[FileFormat, Callable[[object], bool]]] = {
+    FileFormat.MADIAL: is_madial,
+    FileFormat.CLAUDE_CODE: is_claude_code,
+    FileFormat.CODEX: is_codex,
+}
+"""Formats that are JSON lines only."""

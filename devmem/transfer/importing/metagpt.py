@@ -24,6 +24,7 @@ from devmem.errors import MessageError
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
 from devmem.model.message_items import message_to_item, readable_text
 from devmem.model.message_json import load_message
+from devmem.model.trust import TRUST
 from devmem.text.sentences import shorten
 from devmem.transfer.importing.origin import Origin
 from devmem.transfer.importing.records import SUMMARY_LENGTH
@@ -121,7 +122,8 @@ def _item_of_message(raw: Mapping[str, Any], origin: Origin, seen: Counter[str])
         stored_at=message.created_at,
     )
     # MetaGPT keeps no time: that of reading is not when it was said.
-    return item if any(raw.get(key) is not None for key in _TIMES) else replace(item, event_time=None)
+    known = any(raw.get(key) is not None for key in _TIMES)
+    return replace(item, event_time=item.event_time if known else None, trust=TRUST[SourceKind.IMPORT])
 
 
 def _id_of(raw: Mapping[str, Any], seen: Counter[str]) -> str:
@@ -140,5 +142,6 @@ def _item_of_summary(summary: object, origin: Origin) -> MemoryItem:
     return MemoryItem(
         id=hashlib.sha256(summary.encode("utf-8", "surrogatepass")).hexdigest()[:32],
         content_summary=summary,
+        trust=TRUST[SourceKind.IMPORT],
         provenance=Provenance(kind=SourceKind.SUMMARY, name=origin.path.name),
     )

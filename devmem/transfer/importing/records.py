@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from devmem.manager import load_payload
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.results import MemoryWritePayload
+from devmem.model.trust import TRUST
 from devmem.text.sentences import shorten
+from devmem.transfer.importing.contents import text_of_content
 from devmem.transfer.importing.origin import Origin
 
 Record: TypeAlias = MemoryItem | MemoryWritePayload
@@ -46,6 +48,11 @@ def read_record(raw: object, origin: Origin) -> Record:
     return _plain(raw, origin)
 
 
+def looks_like_record(raw: object) -> bool:
+    """Whether an object has a key that every record has one of."""
+    return isinstance(raw, Mapping) and ("payload" in raw or any(key in raw for key in _TEXT_KEYS))
+
+
 def text_item(
     *,
     origin: Origin,
@@ -66,6 +73,7 @@ def text_item(
         metadata=metadata or {},
         event_time=event_time,
         scope=scope or Scope(),
+        trust=TRUST[SourceKind.IMPORT],
         provenance=_imported(origin),
     )
 
@@ -134,7 +142,7 @@ def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     item = text_item(
         origin=origin,
         id=text_of(raw, "id", origin, default=_digest(raw)),
-        text=text_of(raw, key, origin),
+        text=_said(raw, key, origin),
         speaker=speaker,
         event_time=origin.time(time_key, raw[time_key]) if time_key else None,
         scope=Scope(**{key: text_of(raw, key, origin) for key in _SCOPE_KEYS if raw.get(key) is not None}),
@@ -142,6 +150,12 @@ def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     )
     expiry = raw.get(_EXPIRY_KEY)
     return item if expiry is None else replace(item, expires_at=origin.time(_EXPIRY_KEY, expiry))
+
+
+def _said(raw: Mapping[str, Any], key: str, origin: Origin) -> str:
+    """Return the text, which may be a list of parts."""
+    parts = text_of_content(raw[key], origin) if key == "content" and isinstance(raw[key], list) else raw[key]
+    return text_of({key: parts}, key, origin)
 
 
 def _keys(raw: Mapping[str, Any]) -> str:

@@ -227,10 +227,10 @@ def sample(**turn: object) -> list[object]:
         ([DEVALL | {"timestamp": "soon"}], "[0]: 'timestamp': 'soon' is no time"),
         (
             [1, 2],
-            "of no known format (jsonl, devall, export, locomo, longmemeval, madial, metagpt, outbox, units): the",
+            "of no known format (jsonl, devall, export, chatgpt, claude, claude-code, codex, slack,",
         ),
         ({"a": {"b": 1}, "c": 2}, "the document is an object with the keys 'a', 'c'"),
-        ("text", "the document is of type str"),
+        ("text", "it begins with"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, document: object, said: str) -> None:
@@ -247,7 +247,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, document: object, 
         (b'[{"text": ', ":1: the file is not JSON"),
         (b'[\n{"text": "\xff"}]', ":2: the file is not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"memory:\n  - name: x\n", ":1: the file is not JSON"),
+        (b"memory:\n  - name: x\n", "it begins with 'memory:'; --format text reads it"),
     ],
 )
 def test_what_is_no_document_is_refused(tmp_path: Path, content: bytes, said: str) -> None:

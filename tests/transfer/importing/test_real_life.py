@@ -1,0 +1,209 @@
+"""Exports of other programs: found by their content, read without prompts, thoughts and tools; others are refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from devmem import MemoryItem, Scope
+from devmem.errors import DataFileError
+from devmem.stores import Provenance, SourceKind
+from devmem.transfer.importing import FileFormat, open_data, read_records
+from devmem.transfer.importing.origin import Origin
+from devmem.transfer.importing.prose import read_paragraphs
+
+SAMPLES = Path(__file__).parents[2] / "data" / "imports"
+LAUNCH = ["user: When is the launch?", "assistant: On June 2nd."]
+SAID = {
+    "chatgpt.json": (FileFormat.CHATGPT, ["user: [image]\nWhen is the launch?", "assistant: On June 2nd."]),
+    "claude.json": (
+        FileFormat.CLAUDE,
+        ["user: Is the venue booked?\n[file: contract.pdf]", "assistant: Yes, the Old Mill."],
+    ),
+    "claude_code.jsonl": (
+        FileFormat.CLAUDE_CODE,
+        ["Fixing the build", "user: Why does the build fail?", "assistant: A header is missing."],
+    ),
+    "codex.jsonl": (FileFormat.CODEX, ["user: Rename the module.", "assistant: It is called notes now."]),
+    "general/2024-05-01.json": (
+        FileFormat.SLACK,
+        [
+            "ann: The launch moved, see the plan & ask @Ben Roy",
+            "Ben Roy: To June 2nd?",
+            "reminder: [file: plan.pdf]",
+        ],
+    ),
+    "langchain.json": (FileFormat.LANGCHAIN, ["user: When is the launch?\n[image]", "assistant: On June 2nd."]),
+    "langgraph.json": (FileFormat.LANGCHAIN, LAUNCH),
+    "mem0.json": (FileFormat.MEM0, ["Prefers tea", "Lives in Bern"]),
+    "sharegpt.json": (FileFormat.SHAREGPT, [*LAUNCH, "user: Thanks."]),
+    "openai.jsonl": (
+        FileFormat.OPENAI,
+        ["user: When is the launch?\n[file: plan.pdf]", "assistant: On June 2nd.", "user: Thanks."],
+    ),
+    "texts.json": (FileFormat.TEXTS, ["Ann moved the launch to June 2nd.", "The venue is booked."]),
+    "notes.txt": (FileFormat.TEXT, ["Ann moved the launch\nto June 2nd.", "The venue is booked."]),
+    "notes.md": (
+        FileFormat.MARKDOWN,
+        ["It is on June 2nd.", "The Old Mill.", "```text\n# no heading\n\nstill the code\n```", "Ann and Ben."],
+    ),
+    "table.csv": (FileFormat.CSV, ["Ann: The launch moved,\nto June 2nd.", "Ben: The venue is booked."]),
+    "table.tsv": (FileFormat.TSV, ["The venue is booked."]),
+}
+
+
+def items(path: Path, data_format: str = "auto") -> list[MemoryItem]:
+    return [record for record in read_records(path, data_format) if isinstance(record, MemoryItem)]
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_was_said_is_read_and_nothing_else(name: str, tmp_path: Path) -> None:
+    data_format, said = SAID[name]
+    path = SAMPLES / name
+    assert open_data(path).format is data_format
+    found = items(path)
+    assert [item.content_summary for item in found] == said
+    assert {item.provenance for item in found} == {Provenance(kind=SourceKind.IMPORT, name=path.name)}
+    assert {item.trust for item in found} == {0.6}
+    packed = tmp_path / path.parent.name / f"{path.name}.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert open_data(packed).format is data_format
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_same_file_gives_the_same_items_again(name: str) -> None:
+    ids = [item.id for item in items(SAMPLES / name)]
+    assert ids == [item.id for item in items(SAMPLES / name)]
+    assert len(set(ids)) == len(ids)
+
+
+def test_times_conversations_and_users_are_kept() -> None:
+    first, _ = items(SAMPLES / "chatgpt.json")
+    assert (first.event_time, first.scope.conversation) == (1714550001.5, "11111111-aaaa-bbbb-cccc-000000000001")
+    assert first.metadata == {"speaker": "user", "title": "Launch"}
+    first, _ = items(SAMPLES / "claude.json")
+    assert first.event_time == seconds("2024-05-01T08:00:10Z")
+    _, first, _ = items(SAMPLES / "claude_code.jsonl")
+    assert (first.id, first.scope.conversation) == ("cccccccc-0000-0000-0000-000000000001", "33333333-aaaa")
+    assert first.metadata["folder"] == "/project"
+    _, first = items(SAMPLES / "codex.jsonl")
+    assert (first.event_time, first.scope.conversation) == (seconds("2025-10-01T09:00:05Z"), "44444444-aaaa")
+    _, answer, _ = items(SAMPLES / "general/2024-05-01.json")
+    assert answer.scope == Scope(conversation="general", session="1714550010.000200")
+    assert answer.event_time == 1714550020.0003
+    first, second = items(SAMPLES / "mem0.json")
+    assert (first.scope, first.event_time) == (Scope(user="ann", agent="helper"), seconds("2024-05-01T15:00:00Z"))
+    assert (first.metadata, second.metadata) == ({"topic": "drinks"}, {"categories": ["home"]})
+    _, _, thanks = items(SAMPLES / "sharegpt.json")
+    assert thanks.scope.conversation == "QWJhYvA_1"
+
+
+def test_paragraphs_know_their_headings_and_lines() -> None:
+    told = [(item.metadata["line"], item.metadata.get("section")) for item in items(SAMPLES / "notes.md")]
+    assert told == [(3, "Launch"), (6, "Launch > Venue"), (8, "Launch > Venue"), (15, "People")]
+
+
+def test_columns_are_found_by_their_names_or_named() -> None:
+    first, second = items(SAMPLES / "table.csv")
+    assert first.metadata == {"speaker": "Ann", "Mood": "calm"}
+    assert second.event_time == seconds("2024-05-02T10:00:00Z")
+    (row,) = items(SAMPLES / "table.tsv")
+    assert row.scope.user == "ann"
+    mapped = open_data(SAMPLES / "table.csv", columns={"text": "Mood", "id": "Message"})
+    item = next(mapped.records)
+    assert isinstance(item, MemoryItem)
+    assert (item.content_summary, item.id) == ("Ann: calm", "The launch moved,\nto June 2nd.")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "when,what\n1,2\n", "no column is named text or content"),
+        ("a.csv", "text,time\nx,soon\n", ":2: 'time': 'soon' is no time"),
+        ("a.csv", "text\nx,y\n", ":2: the row has 2 fields"),
+        ("a.csv", 'text\n"x\n', "the table cannot be read"),
+        ("a.bin", "\0\0\0", "it is no text. Unpack an archive first"),
+        ("a.dat", "just words\n", "it begins with 'just words'; --format text reads it"),
+        ("a.json", '{"projects": []}', "of no known format (jsonl"),
+        ("a.json", "[[1]]", "of no known format (jsonl"),
+        ("a.json", '[{"title": "x", "mapping": {"a": {"parent": "b"}}, "current_node": "a"}]', "'b' has no place"),
+        ("a.json", '[{"chat_messages": [{"sender": "me"}]}]', "[0].chat_messages[0]: 'sender': expected 'human'"),
+        ("a.json", '[{"role": "user", "content": 5}]', "[0]: 'content': expected text or a list of parts"),
+        ("a.json", '[{"id": 1, "memory": ""}]', "[0]: 'memory': expected text, found empty text"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_its_place(tmp_path: Path, name: str, text: str, said: str) -> None:
+    with pytest.raises(DataFileError) as caught:
+        items(written(tmp_path / name, text))
+    assert said in str(caught.value)
+
+
+def test_a_text_file_that_holds_json_is_read_as_that(tmp_path: Path) -> None:
+    path = written(tmp_path / "chat.txt", (SAMPLES / "sharegpt.json").read_text(encoding="utf-8"))
+    assert open_data(path).format is FileFormat.SHAREGPT
+
+
+def test_conversations_on_lines_of_their_own(tmp_path: Path) -> None:
+    lines = [json.dumps(one) for one in json.loads((SAMPLES / "sharegpt.json").read_text(encoding="utf-8"))]
+    path = written(tmp_path / "chat.jsonl", "\n".join(lines))
+    assert [item.content_summary for item in items(path)] == SAID["sharegpt.json"][1]
+
+
+def test_records_with_content_parts(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", '{"role": "user", "content": [{"type": "text", "text": "Hi."}], "time": 5}\n')
+    assert [(item.content_summary, item.event_time) for item in items(path)] == [("user: Hi.", 5.0)]
+
+
+_KEYS = (
+    "messages role content mapping title ts from value type memory chat_messages conversations data id results lc "
+    "kwargs payload user units storage history current_node a"
+).split()
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["messages", "role", "content", "mapping", "title", "ts", "from", "value", "type", "memory"]
+            )
+            | st.sampled_from(["chat_messages", "conversations", "data", "id", "results", "lc", "kwargs", "payload"]),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(document=_JSON)
+def test_whatever_json_a_file_holds_it_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, document: object
+) -> None:
+    path = written(tmp_path_factory.getbasetemp() / "any.json", json.dumps(document))
+    with suppress(DataFileError):
+        assert all(read_records(path))
+
+
+@given(st.text(alphabet="#ab `~\n", max_size=60))
+def test_paragraphs_lose_no_word(text: str) -> None:
+    lines = list(enumerate(text.split("\n"), start=1))
+    found = list(read_paragraphs(lines, Origin(path=Path("a.txt")), markdown=False))
+    assert " ".join(" ".join(item.content_summary for item in found).split()) == " ".join(text.split())
