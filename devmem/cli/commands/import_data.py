@@ -58,22 +58,28 @@ def import_data(
     columns = _columns(column or ())
     store = make(place.workflow, place.store, session)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
-        data = [_spooled(Path(folder)) if word == STDIN else Path(word) for word in place.words]
+        paths = [_spooled(Path(folder)) if word == STDIN else Path(word) for word in place.words]
+        files = [(path, partial(open_data, path, data_format, columns=columns)) for path in paths]
         if dry_run:
-            for path in data:
-                found = open_data(path, data_format, columns=columns)
-                usable = _take(terminal, found, lambda _: None)
-                terminal.print(f"{path}: {found.format.value}: {usable:,} records, all usable")
+            _check(terminal, files)
             return
         check_lasting(store, "an import")
         with opened(terminal, place.workflow, place.store, session, save=True) as target:
             filler = Filler(target)
-            for path in data:
-                _fill(terminal, filler, path, partial(open_data, path, data_format, columns=columns))
+            for path, open_file in files:
+                _fill(terminal, filler, path, open_file)
             total = target.count_memories()
     terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {total:,} items now")
     for note in filler.notes():
         terminal.report("warning", note)
+
+
+def _check(terminal: Terminal, files: Sequence[tuple[Path, Callable[[], DataFile]]]) -> None:
+    """Read all records and store none."""
+    for path, open_file in files:
+        found = open_file()
+        usable = _take(terminal, found, lambda _: None)
+        terminal.print(f"{path}: {found.format.value}: {usable:,} records, all usable")
 
 
 def _columns(options: Sequence[str]) -> dict[str, str]:
