@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -24,27 +24,29 @@ from devmem.transfer.filling import Filler
 from devmem.transfer.importing import DataFile, FileFormat, Record, open_data
 from devmem.transfer.importing.tables import KEYS
 
+Data: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="[STORE] DATA...", help="Data files, plain or gzipped; - is standard input.")
+]
+Column: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
+]
+
 
 def import_data(
     ctx: typer.Context,
     memory: MemoryPlace,
-    words: Annotated[
-        list[str], typer.Argument(metavar="[STORE] DATA...", help="Data files, plain or gzipped; - is standard input.")
-    ],
+    words: Data,
     data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
-    ] = None,
+    column: Column = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """Fill a store from data files.
 
-    A file holds JSON lines with `text` (or `content`) and optionally `id`, `speaker`, `time`, `metadata`, `user`,
-    `agent`, `session`, `conversation`, `expires_at`; or it is an export of devmem, ChatGPT, Claude or Slack, a session
-    of Claude Code or Codex, chat messages (OpenAI, ShareGPT, LangChain), a memory of mem0, DevAll or MetaGPT, a table,
-    plain text or Markdown, or one of the other formats below. Items that are stored already are not stored twice.
+    A file holds JSON lines with `text` and optionally `id`, `speaker`, `time`, `metadata`, `user` and so on; or an
+    export of devmem, ChatGPT, Claude or Slack, a session of Claude Code or Codex, chat messages, a memory of mem0,
+    DevAll or MetaGPT, a table, text, or one of the other formats below. What is stored already is not stored twice.
 
     Examples:
         devmem import notes.db notes.json
@@ -58,7 +60,7 @@ def import_data(
     columns = _columns(column or ())
     store = make(place.workflow, place.store, session)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
-        paths = [_spooled(Path(folder)) if word == STDIN else Path(word) for word in place.words]
+        paths = (_spooled(Path(folder)) if word == STDIN else Path(word) for word in place.words)
         files = [(path, partial(open_data, path, data_format, columns=columns)) for path in paths]
         if dry_run:
             _check(terminal, files)
