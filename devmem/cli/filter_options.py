@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from devmem.cli.conditions import checked_name, filter_of, narrowed, widened
 from devmem.cli.describe import items_text
 from devmem.cli.failures import CommandError
-from devmem.cli.inputs import well_formed
 from devmem.cli.terminal import Terminal
 from devmem.collections import Filter
 from devmem.model.items import Scope
@@ -27,8 +26,13 @@ _Where = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE",
-        help="Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated.",
+        help="Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated. Other "
+        "operators: `!=`, `<`, `<=`, `>`, `>=`, and `^=` for a prefix; `KEY=[1, 2]` is one of several values.",
     ),
+]
+_AnyWhere = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="Of all conditions given so, at least one holds; may be repeated."),
 ]
 _After = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from this date on.")]
 _Before = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from before this date.")]
@@ -40,10 +44,10 @@ _OPTIONS: Final = {
     "agent": _Agent,
     "conversation": _Conversation,
     "where": _Where,
+    "any_where": _AnyWhere,
     "after": _After,
     "before": _Before,
 }
-_METADATA: Final = "metadata."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,31 +97,19 @@ def selecting(*, by_user: bool = False) -> Callable[[Callable[..., None]], Calla
 
 
 def make_filter(
-    *, where: list[str] | None, after: str | None = None, before: str | None = None, **scope: str | None
+    *,
+    where: list[str] | None,
+    any_where: list[str] | None = None,
+    after: str | None = None,
+    before: str | None = None,
+    **scope: str | None,
 ) -> Filter:
     """Return the filter; raises `CommandError` for an unknown key or an unreadable date."""
     parts = {name: checked_name(f"--{name}", value) for name, value in scope.items() if value is not None}
-    metadata: dict[str, str | int | float | bool] = {}
-    source = None
-    known = [part.name for part in fields(Scope)]
+    found = Filter(scope=Scope(**parts), after=_time("--after", after), before=_time("--before", before))
     for condition in where or []:
-        key, equals, value = condition.partition("=")
-        if equals and key in known:
-            parts[key] = checked_name(f"--where {key}", value)
-        elif equals and key == "source":
-            source = value
-        elif equals and key.startswith(_METADATA) and key != _METADATA:
-            metadata[key.removeprefix(_METADATA)] = scalar(value)
-        else:
-            possible = ", ".join([*known, "source", "metadata.KEY"])
-            raise CommandError(f"--where {condition!r}: expected KEY=VALUE, where KEY is one of {possible}.")
-    return Filter(
-        scope=Scope(**parts),
-        source_name=source,
-        metadata=metadata,
-        after=_time("--after", after),
-        before=_time("--before", before),
-    )
+        found = narrowed(found, filter_of("--where", condition))
+    return widened(found, [filter_of("--any-where", condition) for condition in any_where or []])
 
 
 def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None:
@@ -135,22 +127,6 @@ def report_left_out(terminal: Terminal, count: int, *, store: str = "") -> None:
     belong = "belongs" if count == 1 else "belong"
     of = f" of {store}" if store else ""
     terminal.report("note", f"left out: {items}{of} that {belong} to a user; --user ID or --all-users includes them")
-
-
-def checked_name(option: str, value: str) -> str:
-    """Return a part of a scope; raises `CommandError` when it is empty, as an unset variable makes it."""
-    if not value.strip():
-        raise CommandError(f"{option} is empty. Is a variable not set? Leave the option out to name nobody.")
-    return well_formed(value)
-
-
-def scalar(text: str) -> str | int | float | bool:
-    """Read `5` as a number and `true` as a boolean; in quotes they are text."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        return text
-    return value if isinstance(value, (str, int, float, bool)) else text
 
 
 def _time(option: str, raw: str | None) -> float | None:

@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from devmem.cli.conditions import scalar
 from devmem.cli.failures import CommandError
-from devmem.cli.filter_options import scalar
 
 Metadata: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata of the item; may be repeated.")

@@ -11,7 +11,7 @@ import typer
 from devmem.cli.failures import CommandError
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import make, why_empty
-from devmem.collections import Filter
+from devmem.collections import Filter, Order
 from devmem.config import Workflow
 from devmem.model.items import MemoryItem
 from devmem.stores import MemoryBase
@@ -24,6 +24,13 @@ Ids: TypeAlias = Annotated[
 Newest: TypeAlias = Annotated[
     int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items; without it, all.")
 ]
+ListOrder: TypeAlias = Annotated[
+    Order,
+    typer.Option("--order", help="`stored`: in which they were stored; `event`: by when it happened, then `sequence`."),
+]
+Offset: TypeAlias = Annotated[
+    int, typer.Option("--offset", metavar="N", min=0, help="Number of the newest items to pass over.")
+]
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; without it, stdout.")
 ]
@@ -35,16 +42,18 @@ def check_anything_there(workflow: Workflow, store: str, session: str) -> None:
         raise CommandError(f"{reason}; nothing was written.")
 
 
-def pick(memory: MemoryBase, ids: Sequence[str] | None, newest: int | None, where: Filter) -> Iterator[MemoryItem]:
-    """Return the items, oldest first; raises `CommandError` when a named one is missing."""
+def pick(
+    memory: MemoryBase, ids: Sequence[str] | None, newest: int | None, where: Filter, order: Order = Order.STORED
+) -> Iterator[MemoryItem]:
+    """Return the items, oldest first in their order; raises `CommandError` when a named one is missing."""
     if ids:
         found = memory.get(ids)
         check_all_there(memory.name, ids, found)
         yield from found
     elif newest is not None:
-        yield from reversed(memory.recent(newest, where))
+        yield from reversed(memory.recent(newest, where, order=order))
     else:
-        yield from every_item(memory, where)
+        yield from every_item(memory, where, order)
 
 
 def check_all_there(store: str, ids: Sequence[str], found: Sequence[MemoryItem]) -> None:

@@ -101,6 +101,9 @@ class RetrievalConfig(ConfigModel):
     """0 gives the best items, however alike; towards 1 each differs more from those before it."""
     collapse: bool = True
     """Return only the best of items that say the same on the same day."""
+    min_relevance: float | None = None
+    """Least score of a hit before it is reranked, for questions that nothing answers; 0.5 leaves out most of what is
+    unrelated, absent leaves out nothing."""
     candidates: int = Field(default=200, ge=10, json_schema_extra={"advanced": True})
     """Number of candidates by words, and by meaning."""
 

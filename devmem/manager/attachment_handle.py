@@ -76,6 +76,7 @@ class AttachmentHandle:
             text=query,
             top_k=self._attachment.top_k if limit is None else limit,
             similarity_threshold=self._attachment.similarity_threshold,
+            min_relevance=self._attachment.min_relevance,
             where=self._reach,
             caller=self._caller,
             view=self._attachment.view,

@@ -196,9 +196,13 @@ class MemoryManager:
             where = replace(query.where, min_trust=max(query.where.min_trust, attachment.min_trust))
             if run is not None and attachment.name in self._run_only:
                 where = replace(where, scope=replace(where.scope, run=run))
-            threshold = attachment.similarity_threshold
             asked = replace(
-                query, top_k=attachment.top_k, similarity_threshold=threshold, where=where, view=attachment.view
+                query,
+                top_k=attachment.top_k,
+                similarity_threshold=attachment.similarity_threshold,
+                min_relevance=attachment.min_relevance,
+                where=where,
+                view=attachment.view,
             )
             return checked_hits(store.search(asked))
 

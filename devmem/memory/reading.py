@@ -40,6 +40,7 @@ class MemoryReader:
         after: When | None = None,
         before: When | None = None,
         min_similarity: float = -1.0,
+        min_relevance: float | None = None,
         asked_at: When | None = None,
         **scope: Unpack[ScopeParts],
     ) -> list[SearchHit]:
@@ -53,6 +54,7 @@ class MemoryReader:
             after: hits happened then or later.
             before: hits happened before then.
             min_similarity: least cosine similarity, from -1 to 1; what was found by words alone has none and passes.
+            min_relevance: least score, for questions that nothing answers; None is that of the store's configuration.
             asked_at: what "last week" in the query is counted from; None is now.
             scope: whose items are searched: user, agent, session, conversation.
 
@@ -65,6 +67,7 @@ class MemoryReader:
             text=query,
             top_k=limit,
             similarity_threshold=min_similarity,
+            min_relevance=min_relevance,
             where=matching,
             caller=Caller.of(matching.scope),
             asked_at=None if asked_at is None else seconds_of(asked_at),

@@ -114,6 +114,7 @@ class CandidateCut(StrEnum):
     """Reason why a candidate is not among the hits."""
 
     THRESHOLD = "less similar than the threshold"
+    RELEVANCE = "less relevant than wanted"
     NEAR_DUPLICATE = "says the same as a better hit"
     DIVERSITY = "too much like the hits that were chosen"
     LIMIT = "beyond the number that was asked for"

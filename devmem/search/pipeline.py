@@ -78,6 +78,7 @@ class SearchPipeline:
         return [
             HitGroup.of(hits, float(breakdown.scores[number]), breakdown.parts(number))
             for number, hits in zip(numbers, found, strict=True)
+            if hits
         ]
 
     def _selector(self, scored: _Scored) -> HitSelector:

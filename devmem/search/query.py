@@ -26,6 +26,9 @@ class SearchQuery:
     """Maximum number of hits."""
     min_similarity: float = -1.0
     """Hits whose similarity is known and lower are left out."""
+    min_relevance: float | None = None
+    """Hits of a lower score are left out, so that a question that nothing answers can find nothing; None leaves out
+    none. The score is that of `Hit.score` before any reranker: see docs/retrieval.md for what values mean."""
     where: Filter = field(default_factory=Filter)
     tokens: TokenEmbedding | None = None
     """The query's token vectors; None searches without late interaction."""

@@ -45,7 +45,11 @@ class HitSelector:
         self.cut: list[CutCandidate] = []
         """Candidates that were cut, and why, in the order of their scores."""
         # The newer item comes first among equals.
-        self._order = np.lexsort((-candidates.rows, -scores)).tolist()
+        order = np.lexsort((-candidates.rows, -scores))
+        least = -np.inf if self._query.min_relevance is None else self._query.min_relevance
+        self._is_relevant = scores >= least
+        self._order = order[self._is_relevant[order]].tolist()
+        self._irrelevant = order[~self._is_relevant[order]].tolist()
 
     def hits(self) -> list[Hit]:
         """Return the best hits, best first."""
@@ -60,8 +64,9 @@ class HitSelector:
 
     def best_of_each(self, groups: Sequence[Sequence[int]], limit: int) -> list[list[Hit]]:
         """Return the best hits of each group of candidates, which are ordered best first."""
-        self._fetch([at for places in groups for at in places[:limit]])
-        return [self._best_of(places, limit) for places in groups]
+        relevant = [[at for at in places if self._is_relevant[at]] for places in groups]
+        self._fetch([at for places in relevant for at in places[:limit]])
+        return [self._best_of(places, limit) for places in relevant]
 
     def _best_of(self, places: Sequence[int], limit: int) -> list[Hit]:
         return self._hits(self._select(places, limit))
@@ -74,6 +79,8 @@ class HitSelector:
         self._fetch(rest)
         left = [at for at in rest if self._item(at).id not in known]
         self.cut += [self._cut(at, CandidateCut.LIMIT) for at in left[:_SHOWN]]
+        self._fetch(self._irrelevant[:_SHOWN])
+        self.cut += [self._cut(at, CandidateCut.RELEVANCE) for at in self._irrelevant[:_SHOWN]]
 
     def _select(self, order: Sequence[int], wanted: int) -> list[int]:
         collapse = self._query.weights is None and self._query.ranking.collapse

@@ -47,6 +47,7 @@ class CollectionSearcher:
             tokens=None if unreadable else tokens,
             limit=limit,
             min_similarity=query.similarity_threshold,
+            min_relevance=self._config.min_relevance if query.min_relevance is None else query.min_relevance,
             where=query.where,
             weights=weights,
             ranking=ranking or self.ranking,

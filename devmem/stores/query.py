@@ -77,6 +77,8 @@ class MemoryQuery:
     """Maximum number of hits, or of conversations."""
     similarity_threshold: float = -1.0
     """Least cosine similarity; an item that was found by its text alone, without an embedding, has none and passes."""
+    min_relevance: float | None = None
+    """Least score of the search, before any reranker; None is that of the store's `retrieval:` block."""
     agent_role: str = ""
     """The agent's system prompt."""
     caller: Caller = field(default_factory=Caller)

@@ -22,10 +22,12 @@ from devmem.collections import (
     one_of,
     starts_with,
 )
+from devmem.config import IndexConfig
 from devmem.errors import FilterError
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
 
 NOW = 50.0
+INDEX = IndexConfig(metadata=("k", "a.b"))
 NAMES = st.sampled_from(["", "a", "ab", "abc", "b", "\ud7ff", "\U0010ffff", "键"])
 KEYS = st.sampled_from(["k", "a.b", 'say "hi"'])
 NUMBERS = st.sampled_from([-1, 0, 1, 1.0, 1.5, 2**53, 2**53 + 1, 2**63, -(2**70), 1e300, 10**400])
@@ -82,21 +84,32 @@ ITEMS = st.lists(
 ).map(lambda items: [replace(item, content_summary=f"note {n}", content_hash="") for n, item in enumerate(items)])
 
 
-@settings(max_examples=60)
-@given(items=ITEMS, filters=st.lists(FILTERS, min_size=1, max_size=4))
+@settings(max_examples=50)
+@given(items=ITEMS, filters=st.lists(FILTERS, min_size=1, max_size=3))
 def test_a_database_agrees_with_admits(items: list[MemoryItem], filters: list[Filter]) -> None:
-    """Counting, listing and searching select the same items."""
-    collection = SqliteCollection(clock=lambda: NOW - 1)
-    collection.add(items)
-    # What expires now is still there to be left out.
-    collection._clock = lambda: NOW
+    """Counting, listing and searching select the same items, with indexes on the metadata and without."""
+    collections = [SqliteCollection(clock=lambda: NOW - 1, index=index) for index in (None, INDEX)]
+    for collection in collections:
+        collection.add(items)
+        # What expires now is still there to be left out.
+        collection._clock = lambda: NOW
     for where in filters:
-        wanted = [item.id for item in items if where.admits(item, NOW)]
-        assert [item.id for item in collection.scan(where)] == wanted
-        assert collection.count(where) == len(wanted)
+        admitted = [item for item in items if where.admits(item, NOW)]
+        wanted = [item.id for item in admitted]
         query = SearchQuery(text="note", where=where, limit=99)
-        assert sorted(hit.item.id for hit in collection.search(query)) == sorted(wanted)
-    collection.close()
+        for collection in collections:
+            assert [item.id for item in collection.scan(where)] == wanted
+            assert collection.count(where) == len(wanted)
+            assert sorted(hit.item.id for hit in collection.search(query)) == sorted(wanted)
+            for key in ("k", "a.b"):
+                texts = {found for item in admitted if isinstance(found := item.metadata.get(key), str)}
+                assert collection.values(f"metadata.{key}", where, prefix="a") == sorted(
+                    text for text in texts if text.startswith("a")
+                )
+        assert collections[0].values("metadata.k", where) == collections[1].values("metadata.k", where)
+    assert collections[0].values("metadata.k") == collections[1].values("metadata.k")
+    for collection in collections:
+        collection.close()
 
 
 @pytest.mark.parametrize(

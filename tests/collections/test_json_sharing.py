@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from devmem.collections import JsonCollection
+from devmem.collections import JsonCollection, SearchQuery
 from devmem.model.items import MemoryItem
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -50,3 +52,22 @@ def test_processes_that_write_at_once(tmp_path: Path, start_script: Start, worke
     assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
     ids = [entry["id"] for entry in json.loads(path.read_text())]
     assert sorted(ids) == sorted(f"writer {writer} {n}" for writer in range(3) for n in range(60))
+
+
+def test_searches_run_side_by_side(tmp_path: Path) -> None:
+    """Two searches meet inside: neither waits until the other one is over."""
+    meeting, armed = threading.Barrier(2), threading.Event()
+
+    def clock() -> float:
+        if armed.is_set():
+            meeting.wait(60)
+        return 1_000.0
+
+    collection = JsonCollection(tmp_path / "notes.json", clock=clock)
+    collection.add([MemoryItem(id="1", content_summary="green tea")])
+    armed.set()
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda _: collection.search(SearchQuery(text="tea")), range(2)))
+    assert [[hit.item.id for hit in hits] for hits in found] == [["1"], ["1"]]
+    armed.clear()
+    collection.close()

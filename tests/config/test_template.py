@@ -44,6 +44,7 @@ def test_attachments_look_as_devall_has_them(store_types: FakeTypes) -> None:
         "write_stage": ["<Stage> | [pre, plan, gen, critique, finished]"],
         "top_k": "<int> | 3",
         "similarity_threshold": "<float> | -1.0",
+        "min_relevance": "<float> | None",
         "min_trust": "<float> | 0.0",
         "view": attachment["view"],
         "read": "<bool> | true",

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from devmem.cli.conditions import checked_name
 from devmem.cli.describe import items_text
 from devmem.cli.failures import CommandError, usage_errors
-from devmem.cli.filter_options import checked_name
 from devmem.cli.inputs import STDIN, read_stdin, well_formed
 from devmem.cli.item_options import Expires, Metadata, Time, metadata_of
 from devmem.cli.places import MemoryPlace, split_words

@@ -10,10 +10,11 @@ import typer
 
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.filter_options import Selection, selecting
-from devmem.cli.item_selection import Ids, Newest, Output, check_anything_there, deliver, pick
+from devmem.cli.item_selection import Ids, ListOrder, Newest, Output, check_anything_there, deliver, pick
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsOf, Session, opened
+from devmem.collections import Order
 from devmem.runtime import DEFAULT_SESSION
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 
@@ -40,6 +41,7 @@ def export(
     output: Output = None,
     ids: Ids = None,
     newest: Newest = None,
+    order: ListOrder = Order.STORED,
     session: Session = DEFAULT_SESSION,
     as_of: AsOf = None,
     *,
@@ -59,7 +61,7 @@ def export(
     check_anything_there(place.workflow, place.store, session)
     lost: list[str] = []
     with opened(terminal, place.workflow, place.store, session, as_of=as_of) as source:
-        snapshot = snapshot_of(source, pick(source, ids, newest, selection.where), lost.append)
+        snapshot = snapshot_of(source, pick(source, ids, newest, selection.where, order), lost.append)
         as_markdown = _format(snapshot_format, output) is SnapshotFormat.MARKDOWN
         deliver(terminal, markdown_parts(snapshot) if as_markdown else json_parts(snapshot), output)
     for told in lost:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from devmem.cli.conditions import checked_name
 from devmem.cli.failures import CommandError, usage_errors
-from devmem.cli.filter_options import AllUsers, checked_name
+from devmem.cli.filter_options import AllUsers
 from devmem.cli.places import MemoryPlace, OptionalStore, Place, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import Session, make, opened, why_empty

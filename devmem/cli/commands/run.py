@@ -10,8 +10,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from devmem.cli.conditions import checked_name
 from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown
-from devmem.cli.filter_options import AllUsers, checked_name
+from devmem.cli.filter_options import AllUsers
 from devmem.cli.indexing import load_with_progress
 from devmem.cli.inputs import Inputs, find_inputs
 from devmem.cli.overrides import EmbeddingChoice, chat_models, with_embedding

@@ -26,6 +26,10 @@ _TopK: TypeAlias = Annotated[
 _Threshold: TypeAlias = Annotated[
     float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Least similarity (cosine).")
 ]
+_Relevance: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--min-relevance", metavar="X", help="Least score; 0.5 leaves out most of what is unrelated."),
+]
 _Explain: TypeAlias = Annotated[
     bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
 ]
@@ -38,6 +42,7 @@ def search(
     words: Annotated[list[str], typer.Argument(metavar="[STORE] QUERY", help="Words or a question.")],
     top_k: _TopK = 5,
     threshold: _Threshold = -1.0,
+    relevance: _Relevance = None,
     explain: _Explain = False,
     grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
     as_json: AsJson = False,
@@ -58,11 +63,12 @@ def search(
     Examples:
         devmem search notes.db "When is the launch?"
         devmem search team.yaml notes "launch" --user ann --explain
+        devmem search notes.db "launch" --where "metadata.priority>=3" --where 'metadata.room=[1, 2]'
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY")
-    query = _query(place.words[0], top_k, threshold, selection.visible)
+    query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
     with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as store:
         if grouped:
             _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
@@ -72,10 +78,14 @@ def search(
             report_hidden(terminal, store, selection.visible)
 
 
-def _query(text: str, top_k: int, threshold: float, where: Filter) -> MemoryQuery:
-    asked = well_formed(text)
+def _query(text: str, top_k: int, threshold: float, relevance: float | None, where: Filter) -> MemoryQuery:
     return MemoryQuery(
-        text=asked, top_k=top_k, similarity_threshold=threshold, where=where, caller=Caller.of(where.scope)
+        text=well_formed(text),
+        top_k=top_k,
+        similarity_threshold=threshold,
+        min_relevance=relevance,
+        where=where,
+        caller=Caller.of(where.scope),
     )
 
 

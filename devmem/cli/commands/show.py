@@ -10,10 +10,11 @@ import typer
 
 from devmem.cli.describe import date_text, item_date
 from devmem.cli.filter_options import Selection, selecting
-from devmem.cli.item_selection import check_all_there
+from devmem.cli.item_selection import ListOrder, Offset, check_all_there
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, AsOf, Session, opened_if_written
+from devmem.collections import Order
 from devmem.model.items import MemoryItem, Scope
 from devmem.runtime import DEFAULT_SESSION
 from devmem.views import item_json
@@ -49,6 +50,8 @@ def show(
         list[str] | None, typer.Option("--id", metavar="ID", help="Show this item whole; may be repeated.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 10,
+    order: ListOrder = Order.STORED,
+    offset: Offset = 0,
     as_of: AsOf = None,
     details: Annotated[
         bool, typer.Option("--details", help="Show all metadata of each item, not only its text.")
@@ -62,6 +65,7 @@ def show(
 
     Examples:
         devmem show notes.db
+        devmem show notes.db --where "metadata.priority>=3" --order event --offset 10
         devmem show notes.db --as-of 2026-06-02T14:30
         devmem show configs/demo/team.yaml notes --session demo --limit 3
     """
@@ -71,7 +75,7 @@ def show(
     items: list[MemoryItem] = []
     with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as opened:
         if opened is not None:
-            items = opened.get(ids) if ids else opened.recent(limit, selection.where)
+            items = opened.get(ids) if ids else opened.recent(limit, selection.where, order=order, offset=offset)
             has_model = opened.info().embedding is not None
     if details and not as_json:
         terminal.table(_DETAILS, [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)

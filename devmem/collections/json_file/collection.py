@@ -24,6 +24,7 @@ from devmem.collections.json_file.stored_vectors import StoredVectors
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Collection, CollectionInfo, Unique
 from devmem.collections.sqlite.collection import SqliteCollection
+from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import (
@@ -31,6 +32,7 @@ from devmem.errors import (
     CollectionClosedError,
     CollectionUnwritableError,
 )
+from devmem.indexes.locking import locked
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.search.conditions import Scalar
@@ -80,6 +82,9 @@ class JsonCollection:
         self._index = index
         self._clock = clock
         self._lock = threading.RLock()
+        """Held while the file is read and while it is written."""
+        self._access = SharedLock()
+        """Held by readers together, and by a writer alone: until the file is written, its copy in memory is ahead."""
         self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout, mode=OWNER_ONLY)
         self._stamp: Stamp | None = None
         self._has_file = False
@@ -94,27 +99,41 @@ class JsonCollection:
         return SqliteCollection(model=self._model, index=self._index, clock=self._clock)
 
     def _read(self, operation: Callable[[Collection], T]) -> T:
-        """Run an operation on the items that are in the file now."""
-        with self._lock:
-            self._check_open()
-            self._refresh()
-            return operation(self._memory)
+        """Run an operation on the items that are in the file now, beside other readers."""
+        return self._access.read(lambda: operation(locked(self._lock, self._current)))
+
+    def _read_vectors(self, operation: Callable[[StoredVectors], T]) -> T:
+        """Run an operation on the embeddings that are in the file now."""
+
+        def read() -> T:
+            self._current()
+            return operation(self._vectors)
+
+        return self._access.read(lambda: locked(self._lock, read))
+
+    def _current(self) -> Collection:
+        """Return the items that are in the file now."""
+        self._check_open()
+        self._refresh()
+        return self._memory
 
     def _write(self, operation: Callable[[Collection], T]) -> T:
         """Run an operation on the items that are in the file now, and write the file."""
-        with self._lock:
-            self._check_open()
-            try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                with self._file_lock:
-                    self._refresh()
-                    return self._apply(operation)
-            except Timeout as error:
-                raise CollectionBusyError(
-                    self.location, "another process held the lock file for too long; nothing was written."
-                ) from error
-            except OSError as error:
-                raise CollectionUnwritableError(self.location, f"cannot be written: {error}") from error
+        return self._access.write(lambda: locked(self._lock, lambda: self._write_alone(operation)))
+
+    def _write_alone(self, operation: Callable[[Collection], T]) -> T:
+        self._check_open()
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._file_lock:
+                self._refresh()
+                return self._apply(operation)
+        except Timeout as error:
+            raise CollectionBusyError(
+                self.location, "another process held the lock file for too long; nothing was written."
+            ) from error
+        except OSError as error:
+            raise CollectionUnwritableError(self.location, f"cannot be written: {error}") from error
 
     def _apply(self, operation: Callable[[Collection], T]) -> T:
         model = self._model
@@ -258,19 +277,21 @@ class JsonCollection:
 
     def unlabelled(self) -> list[MemoryItem]:
         """Return the items whose embedding names no model and was not settled, with that embedding."""
-        return self._read(lambda _: self._vectors.unlabelled())
+        return self._read_vectors(StoredVectors.unlabelled)
 
     def settle_unlabelled(self, items: Sequence[MemoryItem], *, same_model: bool) -> None:
         """Search by the embeddings of `unlabelled` items from now on, or keep them in the file alone."""
-        with self._lock:
-            self._check_open()
-            self._vectors.settle(items, same_model=same_model)
-            if same_model:
-                self._stamp = _UNKNOWN
+        self._access.write(lambda: self._settle(items, same_model=same_model))
+
+    def _settle(self, items: Sequence[MemoryItem], *, same_model: bool) -> None:
+        self._check_open()
+        self._vectors.settle(items, same_model=same_model)
+        if same_model:
+            self._stamp = _UNKNOWN
 
     def kept_vectors(self) -> int:
         """Return the number of embeddings that stand in the file, but are not known to be of the collection's model."""
-        return self._read(lambda _: self._vectors.kept())
+        return self._read_vectors(StoredVectors.kept)
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds."""
@@ -283,6 +304,8 @@ class JsonCollection:
 
     def close(self) -> None:
         """Release the memory; every change is in the file already."""
-        with self._lock:
-            self._closed = True
-            self._memory.close()
+        self._access.write(self._close)
+
+    def _close(self) -> None:
+        self._closed = True
+        self._memory.close()

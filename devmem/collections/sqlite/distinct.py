@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from devmem.collections.sqlite.predicates import Sql, json_text
+from devmem.collections.sqlite.predicates import TEXT_MARK, Sql, json_text
 from devmem.collections.sqlite.table_indexes import metadata_type, metadata_value
 from devmem.search.conditions import Scalar, after_prefix
 from devmem.search.filters import metadata_key
@@ -99,37 +99,40 @@ def _texts(
 ) -> list[Scalar]:
     bounds, parameters = _range(values, prefix, ">=")
     query = (
-        f"SELECT DISTINCT {values.value} FROM {values.table} WHERE {values.condition} AND {bounds} "
+        f"SELECT DISTINCT CAST({values.value} AS BLOB) FROM {values.table} WHERE {values.condition} AND {bounds} "
         f"AND {values.kind} = 'text' ORDER BY 1 LIMIT ? OFFSET ?"
     )
     shown = -1 if limit is None else limit
     found = connection.execute(query, (*values.parameters, *parameters, shown, offset)).fetchall()
-    return [value for (value,) in found]
+    return [_decoded(value) for (value,) in found]
 
 
 def _next_texts(
     connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
 ) -> list[Scalar]:
     found: list[Scalar] = []
-    after, comparison = prefix, ">="
+    after, comparison = json_text(prefix), ">="
     while limit is None or len(found) < offset + limit:
         bounds, parameters = _range(values, prefix, comparison, after)
         query = (
-            f"SELECT {values.value} FROM items WHERE {bounds} AND {values.kind} = 'text' "
+            f"SELECT CAST({values.value} AS BLOB) FROM items WHERE {bounds} AND {values.kind} = 'text' "
             f"ORDER BY {values.value} LIMIT 1"
         )
         following = connection.execute(query, parameters).fetchone()
         if following is None:
             break
         after, comparison = following[0], ">"
-        found.append(after)
+        found.append(_decoded(after))
     return found[offset:]
 
 
-def _range(values: _Values, prefix: str, comparison: str, after: str | None = None) -> tuple[str, list[object]]:
+def _decoded(value: bytes) -> str:
+    return value.decode("utf-8", "surrogatepass")
+
+
+def _range(values: _Values, prefix: str, comparison: str, after: bytes | None = None) -> tuple[str, list[object]]:
     """Return the condition that a value comes after another one, or is it, and begins with a prefix."""
     end = after_prefix(prefix)
-    bounds: list[object] = [prefix if after is None else after]
-    if end is None:
-        return f"{values.value} {comparison} ?", bounds
-    return f"{values.value} {comparison} ? AND {values.value} < ?", [*bounds, end]
+    lower = f"{values.value} {comparison} {TEXT_MARK}"
+    bounds: list[object] = [json_text(prefix) if after is None else after]
+    return (lower, bounds) if end is None else (f"{lower} AND {values.value} < {TEXT_MARK}", [*bounds, json_text(end)])

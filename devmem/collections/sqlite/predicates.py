@@ -17,6 +17,9 @@ _SEQUENCE: Final = (
     f"CASE WHEN {metadata_type(SEQUENCE_KEY)} IN ('integer', 'real') THEN {metadata_value(SEQUENCE_KEY)} END"
 )
 _ORDERS: Final = {Order.STORED: ("items.row",), Order.EVENT: (EVENT_TIME, _SEQUENCE, "items.row")}
+TEXT_MARK: Final = "+CAST(? AS TEXT)"
+"""A parameter that holds the bytes of a text. The plus sign takes away the affinity, with which a comparison would not
+use the index on an expression."""
 _SQL_OPERATORS: Final = {Operator.ABOVE: ">", Operator.AT_LEAST: ">=", Operator.BELOW: "<", Operator.AT_MOST: "<="}
 _TYPES: Final = {str: "('text')", bool: "('true', 'false')", float: "('integer', 'real')"}
 """SQLite's names of the JSON types that a value may have: true is not a number there."""
@@ -101,8 +104,7 @@ def _metadata_sql(key: str, wanted: Scalar | Condition, indexed: Collection[str]
         condition = Condition(Operator.ONE_OF, condition.values)
     if key in indexed:
         predicate, values = _json_sql(metadata_type(key), metadata_value(key), condition)
-        # The type of an absent value is NULL.
-        return (f"NOT COALESCE({predicate}, 0)" if differs else predicate), values
+        return (f"items.row NOT IN (SELECT row FROM items WHERE {predicate})" if differs else predicate), values
     predicate, values = _json_sql("entry.type", "entry.atom", condition)
     # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
     found = (
@@ -116,7 +118,7 @@ def _json_sql(kind: str, value: str, condition: Condition) -> Sql:
     """Return the condition on a JSON value, of which `kind` and `value` are the expressions of type and value."""
     parts = []
     for wanted_type, wanted in _by_type(condition.values).items():
-        mark = "CAST(? AS TEXT)" if wanted_type is str else "?"
+        mark = TEXT_MARK if wanted_type is str else "?"
         compared, values = _comparison(value, mark, condition.operator, wanted)
         parts.append((f"({kind} IN {_TYPES[wanted_type]} AND {compared})", values))
     condition_sql, values = _joined(" OR ", parts or [("0", [])])

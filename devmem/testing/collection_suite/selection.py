@@ -62,6 +62,22 @@ class RankingChoice(Opening):
         collection.add([item(text, id=text) for text in texts])
         assert sorted(found(collection, asked("\U0001f44d agree"))) == sorted(texts)
 
+    def test_least_relevance(self, collection: Collection) -> None:
+        """A question that nothing answers finds nothing, and what is left out is named."""
+        collection.add([item(text, id=text) for text in ("the launch is on Friday", "rain in the garden", "green tea")])
+        query = asked("the launch is on Friday")
+        best, *others = (hit.score for hit in collection.search(query))
+        assert others
+        assert found(collection, replace(query, min_relevance=best)) == ["the launch is on Friday"]
+        assert found(collection, replace(query, min_relevance=best + 0.01)) == []
+        assert collection.conversations(replace(query, min_relevance=best + 0.01)) == []
+        assert len(collection.conversations(replace(query, min_relevance=best))) == 1
+        cut = explained(collection, replace(query, min_relevance=best)).cut
+        assert {one.item_id for one in cut if one.reason is CandidateCut.RELEVANCE} == {
+            "rain in the garden",
+            "green tea",
+        }
+
     def test_diverse_hits(self, collection: Collection) -> None:
         """With diversity something else comes before more of the same, and what was passed over is named."""
         rain = [item(f"rain rain rain and rain {n}", id=f"rain {n}") for n in range(4)]

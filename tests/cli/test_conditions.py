@@ -1,0 +1,88 @@
+"""Conditions on the command line: `--where`, `--any-where`, `--order` and `--offset`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import devmem as library
+from devmem.cli.conditions import filter_of, narrowed
+from devmem.collections import Filter, at_least, below, differs_from, one_of, starts_with
+from devmem.model.items import Scope
+
+from .conftest import Devmem
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    path = tmp_path / "notes.db"
+    with library.open(str(path), embedding=None) as memory:
+        for number in range(6):
+            memory.add(
+                f"note {number}",
+                id=str(number),
+                metadata={"priority": number, "room": "ab"[number % 2]},
+                time=1_700_000_000 - number,
+                session=f"s{number % 3}/x",
+            )
+    return path
+
+
+def shown(devmem: Devmem, notes: Path, *options: str) -> list[str]:
+    return [item["id"] for item in json.loads(devmem("show", notes, "--json", *options).stdout)]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--where", "metadata.priority>=4"], ["5", "4"]),
+        (["--where", "metadata.priority>=1", "--where", "metadata.priority<3"], ["2", "1"]),
+        (["--where", "metadata.priority=[1, 4]"], ["4", "1"]),
+        (["--where", "metadata.room!=a"], ["5", "3", "1"]),
+        (["--where", "session^=s1/"], ["4", "1"]),
+        (["--any-where", "session=s1/x", "--any-where", "metadata.priority<=0"], ["4", "1", "0"]),
+        (
+            ["--any-where", "metadata.room=a", "--any-where", "metadata.priority=5", "--where", "metadata.priority>2"],
+            ["5", "4"],
+        ),
+        (["--order", "event", "--limit", "2", "--offset", "1"], ["1", "2"]),
+        (["--offset", "4"], ["1", "0"]),
+    ],
+)
+def test_show_selects(devmem: Devmem, notes: Path, options: list[str], wanted: list[str]) -> None:
+    assert shown(devmem, notes, *options) == wanted
+
+
+def test_other_commands_take_the_same(devmem: Devmem, notes: Path) -> None:
+    """A search, an export in order of time, and a deletion."""
+    hits = json.loads(devmem("search", notes, "note", "--json", "-k", "9", "--where", "metadata.priority>4").stdout)
+    assert [hit["id"] for hit in hits] == ["5"]
+    assert json.loads(devmem("search", notes, "note", "--json", "--min-relevance", "9").stdout) == []
+    exported = json.loads(devmem("export", notes, "--order", "event", "--where", "metadata.priority<2").stdout)
+    assert [item["id"] for item in exported["items"]] == ["1", "0"]
+    devmem("forget", notes, "--where", "metadata.room=a", "--yes")
+    assert shown(devmem, notes) == ["5", "3", "1"]
+
+
+@pytest.mark.parametrize(
+    "condition", ["room=5", "metadata.=1", "metadata.room", "metadata.room^=5", "session=", "=5", ""]
+)
+def test_what_is_no_condition_is_refused(devmem: Devmem, notes: Path, condition: str) -> None:
+    assert "--where" in devmem("show", notes, "--where", condition, code=2).stderr
+
+
+def test_conditions_are_filters() -> None:
+    """On different keys they stay one filter, so that a user is found in it."""
+    found = Filter()
+    for condition in ("user=ann", "metadata.a>=1", "session^=s", "source!=x"):
+        found = narrowed(found, filter_of("--where", condition))
+    assert found == Filter(
+        scope=Scope(user="ann"),
+        scope_in={"session": starts_with("s")},
+        metadata={"a": at_least(1)},
+        source_name=differs_from("x"),
+    )
+    assert narrowed(found, filter_of("--where", "metadata.a<2")).any_of == (Filter(metadata={"a": below(2)}),)
+    assert filter_of("--where", 'metadata.a=["x", 1]') == Filter(metadata={"a": one_of("x", 1)})
