@@ -4,7 +4,7 @@ from devmem.ranking.conversations import ConversationBreakdown, first_mentions, 
 from devmem.ranking.fusion import Weights, fuse
 from devmem.ranking.late_interaction import QueryTokens, Scores, code_width, weigh
 from devmem.ranking.options import DAY, Ranking
-from devmem.ranking.score import Features, ScoreBreakdown, add_context, score_features
+from devmem.ranking.score import Features, ScoreBreakdown, add_context, overview_scores, score_features
 
 __all__ = [
     "DAY",
@@ -20,6 +20,7 @@ __all__ = [
     "first_mentions",
     "fuse",
     "nearness",
+    "overview_scores",
     "score_conversations",
     "score_features",
     "weigh",

@@ -42,6 +42,8 @@ class Features:
     """Brevity of a text that ends in a question."""
     in_time: Column
     """1 for an event in the period that the query names."""
+    standing: Column
+    """Similarity of a standing instruction, a little less of a preference, where the query asks for help."""
     recency: Column
     importance: Column
 
@@ -57,6 +59,8 @@ class _Weights:
     tells_when: float = 0.078
     only_asks: float = -0.048
     in_time: float = 0.12
+    standing: float = 0.40
+    restated: float = 0.20
 
 
 WEIGHTS: Final = _Weights()
@@ -76,6 +80,8 @@ class ScoreBreakdown:
     tells_when: Column
     only_asks: Column
     in_time: Column
+    standing: Column
+    restated: Column
     recency: Column
     importance: Column
     features: Features
@@ -111,6 +117,8 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         tells_when=WEIGHTS.tells_when * of.tells_when,
         only_asks=WEIGHTS.only_asks * of.only_asks,
         in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
+        standing=WEIGHTS.standing * of.standing,
+        restated=np.zeros_like(of.match),
         recency=ranking.recency * of.recency,
         importance=ranking.importance * of.importance,
         features=of,
@@ -118,19 +126,34 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
     )
 
 
-def add_context(breakdown: ScoreBreakdown, window: Column, answered: Column) -> ScoreBreakdown:
+def add_context(breakdown: ScoreBreakdown, window: Column, answered: Column, restated: Column) -> ScoreBreakdown:
     """Return the scores with the contributions of the turns around the candidates.
 
     Args:
         breakdown: the scores without context.
         window: growth of the late-interaction score when the turns around count too; it counts for short texts.
         answered: similarity of the long text that follows: a long answer scores for its question.
+        restated: similarity of the assistant's answer to a user's turn; it counts for short turns.
     """
     return replace(
         breakdown,
         window=WEIGHTS.window * window * breakdown.features.brevity,
         answered=WEIGHTS.answered * answered,
+        restated=WEIGHTS.restated * restated * breakdown.features.brevity,
     )
+
+
+def overview_scores(breakdown: ScoreBreakdown, similarity: Column) -> ScoreBreakdown:
+    """Return the scores for a query that asks for an overview: what is about its subject counts, in whatever words.
+
+    Args:
+        breakdown: the scores for a look-up.
+        similarity: cosine of each candidate, or what stands for it, shape (n,).
+    """
+    nothing = dict.fromkeys(
+        ("lexical", "conversation", "speaker", "tells_when", "only_asks"), np.zeros_like(similarity)
+    )
+    return replace(breakdown, match=similarity, **nothing)
 
 
 def best_of_thread(values: Column, thread: NDArray[np.int64]) -> Column:

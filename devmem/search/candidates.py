@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,11 +13,15 @@ from devmem.indexes.row_column import Rows
 from devmem.ranking import Weights, fuse
 from devmem.ranking.groups import group_starts
 from devmem.search.context import Column, QueryContext
+from devmem.text.cues import Cue
+from devmem.text.questions import Side, asks_for_help, side_of
 
 _ITEMS: Final = 50
 """Distinct items to find at least, whatever the query's limit is."""
 _WIDENING: Final = 8
 """Factor by which the passage limit grows until enough distinct items are found."""
+_STANDING: Final = 20
+"""Maximum number of instructions and preferences that become candidates too."""
 _EXPANDED: Final = 20
 _REACH: Final = 2
 """Number of turns before and after each of the 20 best candidates that become candidates too."""
@@ -84,6 +88,31 @@ def neighboring_turns(context: QueryContext, candidates: CandidateSet, scores: C
     best = np.argsort(-scores, kind="stable")[:_EXPANDED]
     around = np.concatenate(context.turns_around(doc_values.positions(candidates.rows[best]), _REACH))
     return read_signals(context, np.setdiff1d(doc_values.rows(around[around >= 0]), candidates.rows))
+
+
+def standing_requests(context: QueryContext, candidates: CandidateSet) -> CandidateSet:
+    """Return the instructions and preferences nearest to a query that asks for help, but for the candidates' own.
+
+    They share its topic, and often no word: "always show types" and "write a function that ...".
+    """
+    indexes, query = context.indexes, context.query
+    nothing = candidates.where(np.empty(0, dtype=np.int64))
+    if query.vector is None or indexes.vectors is None or not asks_for_help(context.text):
+        return nothing
+    doc_values, admitted = indexes.doc_values, context.matches.positions
+    standing = (doc_values.column("cues") & (Cue.INSTRUCTS | Cue.PREFERS)) > 0
+    positions = np.flatnonzero(standing & (doc_values.live if admitted is None else admitted))
+    rows = doc_values.rows(positions[instructors(doc_values.speakers(positions))])
+    if not len(rows):
+        return nothing
+    nearest, _ = indexes.vectors.nearest(query.vector, _STANDING, indexes.passage_map.all_passages_of(rows))
+    found = np.unique(indexes.passage_map.rows_of(np.sort(nearest)))
+    return read_signals(context, np.setdiff1d(found, candidates.rows))
+
+
+def instructors(speakers: Sequence[str | None]) -> NDArray[np.bool_]:
+    """Whether each speaker may instruct an assistant: its user, or nobody named; people who chat by name do not."""
+    return np.array([not speaker or side_of(speaker) is Side.USER for speaker in speakers], dtype=np.bool_)
 
 
 def read_signals(context: QueryContext, rows: Rows) -> CandidateSet:

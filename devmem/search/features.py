@@ -7,19 +7,24 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.ranking import Features, ScoreBreakdown, add_context, score_features
-from devmem.search.candidates import CandidateSet
+from devmem.ranking import Features, ScoreBreakdown, add_context, overview_scores, score_features
+from devmem.search.candidates import CandidateSet, instructors
 from devmem.search.context import Column, Places, QueryContext
 from devmem.search.late_interaction import MaxSimScorer
 from devmem.text.cues import Cue, asks_when, mentioned
+from devmem.text.questions import Side, asks_for_help, asks_for_overview, side_asked_about, side_of
 
 _BRIEF: Final = 150
 """Characters up to which a text needs its context in full."""
 _ANSWER_OFFSET: Final = 0.1
 """Similarity of any two texts."""
+_RESTATED_OFFSET: Final = 0.3
+"""Similarity of an answer that is about something else than the query."""
 _LOWEST: Final = 0.2
 _SPAN: Final = 0.4
 """The fused score stands in for a missing late-interaction score: from 0.2 for the worst candidate to 0.6."""
+_PREFERENCE: Final = 0.75
+"""Share that a preference counts of what an instruction does."""
 _REACH: Final = 2
 _WITH_CONTEXT: Final = 50
 """Number of turns before and after each of the 50 best candidates that add to its score."""
@@ -43,8 +48,11 @@ def score_candidates(
     match = _match(fused, max_sim)
     # What waits for its embedding has its words alone: it shall not lose to what matches worse but has more signals.
     by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _SPAN * coverage, -np.inf)
-    features = _features(context, coverage, positions, np.maximum(match, by_words))
+    features = _features(context, coverage, positions, np.maximum(match, by_words), candidates.similarity)
     breakdown = score_features(features, query.ranking, max_sim)
+    if asks_for_overview(context.text) and query.vector is not None:
+        waits = np.isnan(candidates.similarity)
+        return overview_scores(breakdown, np.where(waits, by_words, candidates.similarity))
     if not query.ranking.context or not doc_values.has_conversations:
         return breakdown
     best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
@@ -65,7 +73,9 @@ def _coverage(context: QueryContext, candidates: CandidateSet) -> Column:
     return candidates.lexical / ceiling if ceiling else np.zeros(len(candidates.rows))
 
 
-def _features(context: QueryContext, coverage: Column, positions: Places, match: Column) -> Features:
+def _features(
+    context: QueryContext, coverage: Column, positions: Places, match: Column, similarity: Column
+) -> Features:
     """Return the features of the candidates themselves, without those of their context."""
     doc_values, query, period = context.indexes.doc_values, context.query, context.period
     cues, times, threads = (doc_values.column(name)[positions] for name in ("cues", "time", "thread"))
@@ -81,6 +91,7 @@ def _features(context: QueryContext, coverage: Column, positions: Places, match:
         tells_when=np.where((cues & Cue.TELLS_WHEN) > 0, float(asks_when(context.text)), 0.0),
         only_asks=np.where((cues & Cue.ASKS) > 0, brevity, 0.0),
         in_time=((times >= period.start) & (times < period.end)).astype(np.float64) if period else nothing,
+        standing=_standing(context, cues, positions, similarity),
         recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
         importance=doc_values.column("importance")[positions].astype(np.float64),
     )
@@ -92,39 +103,60 @@ def _brevity(lengths: NDArray[np.int32]) -> Column:
 
 
 def _said_by(query: str, speakers: list[str | None]) -> Column:
+    """Return 1 for what was said by whom the query names, or by the side that it asks about, and -1 for the others."""
     known = {speaker for speaker in speakers if speaker}
     names = mentioned(query, known) if known else None
-    if not names:
+    if names:
+        return np.array([1.0 if speaker in names else -1.0 for speaker in speakers])
+    asked_about = side_asked_about(query) if known else None
+    if asked_about is None:
         return np.zeros(len(speakers))
-    return np.array([1.0 if speaker in names else -1.0 for speaker in speakers])
+    values = {speaker: _side_value(side_of(speaker), asked_about) for speaker in known}
+    return np.array([values[speaker] if speaker else 0.0 for speaker in speakers])
+
+
+def _side_value(side: Side | None, asked_about: Side) -> float:
+    return 0.0 if side is None else 1.0 if side is asked_about else -1.0
+
+
+def _standing(context: QueryContext, cues: NDArray[np.uint8], positions: Places, similarity: Column) -> Column:
+    """Return the similarity of what is to be kept in mind on the query's topic, where the query asks for help."""
+    if not asks_for_help(context.text):
+        return np.zeros(len(positions))
+    share = np.where((cues & Cue.INSTRUCTS) > 0, 1.0, np.where((cues & Cue.PREFERS) > 0, _PREFERENCE, 0.0))
+    share[~instructors(context.indexes.doc_values.speakers(positions))] = 0.0
+    return share * np.nan_to_num(np.maximum(similarity, 0.0))
 
 
 def _context_features(
     context: QueryContext, positions: Places, best: Places, matches: MaxSimScorer | None
-) -> tuple[Column, Column]:
+) -> tuple[Column, Column, Column]:
     """Return the features of the turns around the best candidates: their tokens, and the answer that follows."""
     doc_values = context.indexes.doc_values
     around = context.turns_around(positions[best], _REACH)
-    window, answered = np.zeros(len(positions)), np.zeros(len(positions))
+    window, answered, restated = np.zeros((3, len(positions)))
     if all((step < 0).all() for step in around):
-        return window, answered
+        return window, answered, restated
     if matches is not None:
         rows = [np.where(step >= 0, doc_values.rows(step), -1) for step in around]
         window[best] = matches.gains(doc_values.rows(positions[best]), rows)
-    answered[best] = _answers(context, around[_REACH])
-    return window, answered
+    following = around[_REACH]
+    similarity, there = _similarities(context, following), following >= 0
+    long = 1 - _brevity(doc_values.column("length")[following])
+    answered[best] = np.where(there, long * np.maximum(similarity - _ANSWER_OFFSET, 0), 0.0)
+    users = [speaker is not None and side_of(speaker) is Side.USER for speaker in doc_values.speakers(positions[best])]
+    restated[best] = np.where(users, np.maximum(similarity - _RESTATED_OFFSET, 0), 0.0)
+    return window, answered, restated
 
 
-def _answers(context: QueryContext, following: Places) -> Column:
-    """Return the similarity of the long texts at some positions; 0 where there is none (-1)."""
-    found = np.zeros(len(following))
-    there = np.flatnonzero(following >= 0)
+def _similarities(context: QueryContext, positions: Places) -> Column:
+    """Return the similarity of the best passages of some items, at least 0; 0 where there is none (-1)."""
+    found = np.zeros(len(positions))
+    there = np.flatnonzero(positions >= 0)
     if not len(there):
         return found
-    doc_values = context.indexes.doc_values
-    long = 1 - _brevity(doc_values.column("length")[following[there]])
-    passages, owner = context.indexes.passage_map.passages_of(doc_values.rows(following[there]))
+    passages, owner = context.indexes.passage_map.passages_of(context.indexes.doc_values.rows(positions[there]))
     best = np.zeros(len(there))
     np.maximum.at(best, owner, np.nan_to_num(context.similarities(passages)))
-    found[there] = long * np.maximum(best - _ANSWER_OFFSET, 0)
+    found[there] = best
     return found

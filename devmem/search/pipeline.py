@@ -12,7 +12,7 @@ import numpy as np
 
 from devmem.model.results import CandidateCut, CutCandidate, HitGroup, SearchReport
 from devmem.ranking import ScoreBreakdown, Weights
-from devmem.search.candidates import CandidateSet, find_candidates, neighboring_turns
+from devmem.search.candidates import CandidateSet, find_candidates, neighboring_turns, standing_requests
 from devmem.search.context import Column, QueryContext
 from devmem.search.conversations import rank_conversations
 from devmem.search.features import score_candidates
@@ -115,6 +115,10 @@ class SearchPipeline:
             return candidates, scores
         best = np.sort(np.lexsort((-candidates.rows, -scores))[: max(query.ranking.depth, query.limit)])
         candidates, scores = candidates.where(best), scores[best]
+        standing = self._above_threshold(standing_requests(context, candidates))
+        if len(standing.rows):
+            candidates = candidates.joined(standing)
+            scores = candidates.fused(Weights())
         if not (expand and query.ranking.context and context.indexes.doc_values.has_conversations):
             return candidates, scores
         turns = self._above_threshold(neighboring_turns(context, candidates, scores))

@@ -1,4 +1,4 @@
-"""Surface cues of a text: whether it only asks, whether it holds a time, which speakers a question names."""
+"""Surface cues of a text: whether it only asks, holds a time or says what to keep in mind, and whom it names."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ class Cue(IntFlag):
     """It ends in a question."""
     TELLS_WHEN = 2
     """It holds an expression of time: `yesterday`, `last week`, `in May`, a year, a date."""
+    INSTRUCTS = 4
+    """It says what is to be done from now on: `always show types`, `whenever I ask`."""
+    PREFERS = 8
+    """It says what somebody would rather have: `I prefer`, `I'd rather`."""
 
 
 _MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -49,6 +53,18 @@ _ASKS_WHEN: Final = lazy_pattern(
     r"|什么时候|何时|哪一?[天年月日]|几[月号点]|多久|多長時間|多长时间",
     re.IGNORECASE,
 )
+_INSTRUCTS: Final = lazy_pattern(
+    r"(?:(?:^|[.!?:,;]\s+|\n)(?:please\s+)?(?:always|never|from\snow\son|in\s(?:the\s)?future|going\sforward|don['’]t\sever)"
+    r"|\b(?:when(?:ever)?|every\stime)\si\sask)\b"
+    r"|以后(?:都|请)|从现在起|请(?:总是|始终|一律|务必)|每次都?请|永远(?:不要|别)",
+    re.IGNORECASE,
+)
+_PREFERS: Final = lazy_pattern(
+    r"\bi(?:['’]d|\swould|\sreally|\sgenerally|\susually|\salways)?\s+(?:strongly\s+)?(?:prefer|rather)\b"
+    r"|\bmy\spreference\b|\bi\s(?:don['’]t|do\snot|dislike|hate|avoid)\b.{0,20}\b(?:like|want|using|use)\b"
+    r"|我(?:更喜欢|偏好|倾向|宁愿|宁可)",
+    re.IGNORECASE,
+)
 _ENDS_ASKING: Final = lazy_pattern(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
 _ROLES: Final = frozenset("user assistant system human ai bot agent tool".split())
 """Speakers that are roles, not names: a question that has such a word need not mean who spoke."""
@@ -61,6 +77,10 @@ def cues_of(text: str) -> Cue:
         found |= Cue.ASKS
     if _tells_when(text):
         found |= Cue.TELLS_WHEN
+    if _INSTRUCTS.search(text):
+        found |= Cue.INSTRUCTS
+    if _PREFERS.search(text):
+        found |= Cue.PREFERS
     return found
 
 

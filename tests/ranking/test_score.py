@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.ranking import Features, Ranking, ScoreBreakdown, add_context, score_features
+from devmem.ranking import Features, Ranking, ScoreBreakdown, add_context, overview_scores, score_features
 from devmem.ranking.score import best_of_thread
 
 SIGNALS = [part.name for part in fields(Features) if part.name != "thread"]
@@ -108,7 +108,17 @@ def test_no_candidates() -> None:
 
 def test_the_turns_around_lend_to_short_texts() -> None:
     of = plain(2, brevity=[1.0, 0.25])
-    with_turns = add_context(weighed(of), np.array([0.1, 0.1]), np.array([0.0, 0.4]))
+    with_turns = add_context(weighed(of), np.array([0.1, 0.1]), np.array([0.0, 0.4]), np.array([0.5, 0.5]))
     assert with_turns.window[0] == pytest.approx(4 * with_turns.window[1])
     assert with_turns.answered[0] == 0 < with_turns.answered[1]
+    assert with_turns.restated[0] == pytest.approx(4 * with_turns.restated[1])
     assert with_turns.total()[0] > weighed(of).total()[0]
+
+
+def test_for_an_overview_meaning_counts_and_words_do_not() -> None:
+    of = candidates(3, seed=2)
+    scores = overview_scores(weighed(of, importance=0.1), np.array([0.1, 0.9, 0.5]))
+    assert scores.match.tolist() == [0.1, 0.9, 0.5]
+    silent = ("lexical", "window", "answered", "conversation", "speaker", "tells_when", "only_asks")
+    assert all(not getattr(scores, name).any() for name in silent)
+    assert all(getattr(scores, name).any() for name in ("in_time", "recency", "importance", "standing"))

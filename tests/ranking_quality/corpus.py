@@ -41,6 +41,8 @@ class Signal:
     """Questions that one signal of the ranking decides."""
 
     name: str
+    corpus: str
+    """File of the conversations."""
     floor: float
     """Least mean nDCG@5."""
     conversations: bool
@@ -52,10 +54,10 @@ class Signal:
 
 
 @cache
-def turns() -> tuple[MemoryItem, ...]:
+def turns(corpus: str = "conversations") -> tuple[MemoryItem, ...]:
     """Return every turn as an item; its id is that of its conversation and its place there, from 0."""
     made: list[MemoryItem] = []
-    for talk in _read("conversations.yaml"):
+    for talk in _read(f"{corpus}.yaml"):
         start = datetime.combine(talk["day"], datetime.min.time(), UTC) + timedelta(hours=9)
         for place, (speaker, text) in enumerate(talk["turns"]):
             said_at = (start + timedelta(minutes=place)).timestamp()
@@ -77,6 +79,7 @@ def signals() -> list[Signal]:
     return [
         Signal(
             name=name,
+            corpus=entry.get("corpus", "conversations"),
             floor=entry["floor"],
             conversations=entry.get("conversations", False),
             ranking=Ranking(**entry.get("ranking", {})),
@@ -89,11 +92,11 @@ def signals() -> list[Signal]:
     ]
 
 
-def opened(*, waiting: frozenset[str] = frozenset()) -> Collection:
-    """Open a collection of all turns in memory; those in `waiting` have no embedding yet."""
+def opened(corpus: str = "conversations", *, waiting: frozenset[str] = frozenset()) -> Collection:
+    """Open a collection of a corpus's turns in memory; those in `waiting` have no embedding yet."""
     embedder = open_embedder(_MODEL)
     collection = open_collection(None, model=embedder.identity)
-    collection.add([each.item if each.item.id in waiting else each for each in _embedded_turns()])
+    collection.add([each.item if each.item.id in waiting else each for each in _embedded_turns(corpus)])
     return collection
 
 
@@ -119,8 +122,8 @@ def ndcg(ranked: Sequence[str], evidence: frozenset[str], depth: int = 5) -> flo
 
 
 @cache
-def _embedded_turns() -> Sequence[PreparedItem]:
-    return embed_items(open_embedder(_MODEL), turns())
+def _embedded_turns(corpus: str) -> Sequence[PreparedItem]:
+    return embed_items(open_embedder(_MODEL), turns(corpus))
 
 
 @cache

@@ -22,7 +22,7 @@ from devmem.testing import ManualClock
 
 from .corpus import Question, Signal, ndcg, opened, query, signals
 
-Open = Callable[[frozenset[str]], Collection]
+Open = Callable[[str, frozenset[str]], Collection]
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def collection() -> Iterator[Open]:
     with ExitStack() as stack:
 
         @cache
-        def open_once(waiting: frozenset[str]) -> Collection:
-            made = opened(waiting=waiting)
+        def open_once(corpus: str, waiting: frozenset[str]) -> Collection:
+            made = opened(corpus, waiting=waiting)
             stack.callback(made.close)
             return made
 
@@ -48,7 +48,9 @@ def quality(collection: Collection, signal: Signal, question: Question) -> float
 
 @pytest.mark.parametrize("signal", signals(), ids=lambda signal: signal.name)
 def test_a_signal_keeps_its_quality(collection: Open, signal: Signal) -> None:
-    measured = {each.text: quality(collection(signal.waiting), signal, each) for each in signal.questions}
+    measured = {
+        each.text: quality(collection(signal.corpus, signal.waiting), signal, each) for each in signal.questions
+    }
     assert mean(measured.values()) >= signal.floor, measured
 
 
@@ -63,7 +65,7 @@ class _Negative:
 def test_hits_that_a_reranker_did_not_read_stay_behind_those_that_it_read(collection: Open) -> None:
     config = RerankerConfig(type="negative", depth=5)
     stage = RerankStage(_Negative(), config, store="notes", clock=ManualClock())
-    hits = collection(frozenset()).search(query("blue bowl glaze", Ranking(), stage.candidates(10)))
+    hits = collection("conversations", frozenset()).search(query("blue bowl glaze", Ranking(), stage.candidates(10)))
     reranked = stage.at(SearchReport(hits=tuple(hits)), "four attempts blue", 10).hits
     read = [hit.item.id for hit in hits[:5]]
     assert ndcg([hit.item.id for hit in reranked], frozenset({"exhibition/1"})) == 1.0

@@ -124,3 +124,25 @@ def test_ascii_text_has_the_cues_that_it_has_within_other_text(pieces: list[str]
     text = " ".join(pieces)
     assert Cue.TELLS_WHEN in cues_of(text) or Cue.TELLS_WHEN not in cues_of(f"{text} é")
     assert Cue.TELLS_WHEN in cues_of(f"{text} é") or Cue.TELLS_WHEN not in cues_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "cue"),
+    [
+        ("Always put units on the axes.", Cue.INSTRUCTS),
+        ("Thanks! Never use tabs.", Cue.INSTRUCTS),
+        ("Input: please always answer in French", Cue.INSTRUCTS),
+        ("Include the types whenever I ask for code", Cue.INSTRUCTS),
+        ("From now on, be brief", Cue.INSTRUCTS),
+        ("以后请用中文回答。", Cue.INSTRUCTS),
+        ("I prefer open formats", Cue.PREFERS),
+        ("I'd rather walk", Cue.PREFERS),
+        ("我更喜欢简短的回答。", Cue.PREFERS),
+        ("I have always loved the sea", Cue.NONE),
+        ("She never came", Cue.NONE),
+        ("We met when I was asking around", Cue.NONE),
+        ("It is the preferred way", Cue.NONE),
+    ],
+)
+def test_what_a_text_asks_to_keep_in_mind(text: str, cue: Cue) -> None:
+    assert cues_of(text) & (Cue.INSTRUCTS | Cue.PREFERS) == cue

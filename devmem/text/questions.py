@@ -1,0 +1,77 @@
+"""Surface cues of a question: whose words it asks for, and whether it asks for help or for an overview.
+
+Not every question is a look-up. A request on some topic should bring up what its user said to keep in mind there, and
+whoever asks for a summary wants what is about the topic, in whatever words.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final
+
+from devmem.text.patterns import lazy_pattern
+
+
+class Side(Enum):
+    """Sides of a conversation with an assistant."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+_SPEAKERS: Final = {
+    **dict.fromkeys(("user", "human"), Side.USER),
+    **dict.fromkeys(("assistant", "ai", "bot"), Side.ASSISTANT),
+}
+
+_FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|i['’](?:m|ve|d|ll))\b|我", re.IGNORECASE)
+_ANSWERED: Final = (
+    "said|told|recommended|suggested|mentioned|gave|provided|listed|explained|advised|proposed|shared|showed|wrote"
+)
+_ASKS_ASSISTANT: Final = lazy_pattern(
+    rf"\byou\b.{{0,30}}\b(?:{_ANSWERED})\b|\bdid\syou\b"
+    r"|\byour\s(?:suggestion|recommendation|advice|answer|response|list|explanation)"
+    r"|你.{0,6}(?:说过|提到|推荐|建议|告诉|列出)",
+    re.IGNORECASE,
+)
+_REQUEST: Final = lazy_pattern(
+    r"\b(?:(?:can|could|would|will)\syou|how\s(?:do|can|should|would|to|does)"
+    r"|what\s(?:are|is|would|should|steps|libraries)|(?:show|help|give|walk|tell)\sme|which"
+    r"|suggest|recommend|explain|advice|tips|i['’]m\s(?:planning|looking|trying|thinking)|i\s(?:want|need)"
+    r"|i['’]d\slike)\b"
+    r"|怎么|如何|帮我|请|能不能|可不可以|推荐|建议",
+    re.IGNORECASE,
+)
+_LOOKS_BACK: Final = lazy_pattern(
+    r"\b(?:did|was|were|has|have|had|i\s(?:mention|said|told|brought|asked|discussed)\w*"
+    r"|(?:previous|earlier|last)\s(?:conversation|chat|session)|remind\sme|across\s(?:my|our))\b"
+    r"|之前|上次|曾经|以前|记得|过吗|了吗",
+    re.IGNORECASE,
+)
+_OVERVIEW: Final = lazy_pattern(
+    r"\b(?:summar\w*|overview|recap)\b|\bhow\b.{0,80}\b(?:progress|develop|evolv)ed\b|总结|概述|概括|回顾一下",
+    re.IGNORECASE,
+)
+
+
+def side_of(speaker: str) -> Side | None:
+    """Return the side that a speaker's name stands for; None for anybody's own name."""
+    return _SPEAKERS.get(speaker.casefold())
+
+
+def side_asked_about(query: str) -> Side | None:
+    """Return whose words a question asks for: "did I say" the user's, "did you suggest" the assistant's."""
+    if _ASKS_ASSISTANT.search(query):
+        return Side.ASSISTANT
+    return Side.USER if _FIRST_PERSON.search(query) else None
+
+
+def asks_for_help(query: str) -> bool:
+    """Whether a question wants something done or explained now, rather than what was said before."""
+    return _REQUEST.search(query) is not None and _LOOKS_BACK.search(query) is None
+
+
+def asks_for_overview(query: str) -> bool:
+    """Whether a question asks for a summary, or how something went on."""
+    return _OVERVIEW.search(query) is not None

@@ -1,0 +1,64 @@
+"""Questions that are not look-ups: about one side of a conversation, for help, for an overview."""
+
+from __future__ import annotations
+
+import pytest
+
+from devmem.text.questions import Side, asks_for_help, asks_for_overview, side_asked_about, side_of
+
+
+@pytest.mark.parametrize(
+    ("query", "side"),
+    [
+        ("When does my first sprint end?", Side.USER),
+        ("Have I obtained an API key?", Side.USER),
+        ("我的航班是几点?", Side.USER),
+        ("Can you remind me what you recommended for dinner?", Side.ASSISTANT),
+        ("What was your suggestion for my garden?", Side.ASSISTANT),
+        ("你之前推荐过哪家餐厅?", Side.ASSISTANT),
+        ("When is the launch?", None),
+        ("What does Ann drink?", None),
+        ("Tell me about mypy", None),
+    ],
+)
+def test_whose_words_are_asked_for(query: str, side: Side | None) -> None:
+    assert side_asked_about(query) is side
+
+
+@pytest.mark.parametrize(
+    ("speaker", "side"), [("user", Side.USER), ("Human", Side.USER), ("assistant", Side.ASSISTANT), ("Ann", None)]
+)
+def test_sides_of_speakers(speaker: str, side: Side | None) -> None:
+    assert side_of(speaker) is side
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("Could you show me how to implement a login?", True),
+        ("How do I plot temperatures?", True),
+        ("I'm planning a trip, which places are worth it?", True),
+        ("怎么写一个函数?", True),
+        ("What did I say about logins?", False),
+        ("How was the launch?", False),
+        ("Can you remind me when we met?", False),
+        ("我之前怎么说的?", False),
+    ],
+)
+def test_requests_for_help(query: str, answer: bool) -> None:
+    assert asks_for_help(query) is answer
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("Can you summarize our talks?", True),
+        ("Give me an overview of the project.", True),
+        ("How has my understanding of probability developed?", True),
+        ("请总结一下项目进展", True),
+        ("When is the launch?", False),
+        ("How do I develop an app?", False),
+    ],
+)
+def test_requests_for_an_overview(query: str, answer: bool) -> None:
+    assert asks_for_overview(query) is answer
