@@ -150,10 +150,16 @@ def overview_scores(breakdown: ScoreBreakdown, similarity: Column) -> ScoreBreak
         breakdown: the scores for a look-up.
         similarity: cosine of each candidate, or what stands for it, shape (n,).
     """
-    nothing = dict.fromkeys(
-        ("lexical", "conversation", "speaker", "tells_when", "only_asks"), np.zeros_like(similarity)
+    nothing = np.zeros_like(similarity)
+    return replace(
+        breakdown,
+        match=similarity,
+        lexical=nothing,
+        conversation=nothing,
+        speaker=nothing,
+        tells_when=nothing,
+        only_asks=nothing,
     )
-    return replace(breakdown, match=similarity, **nothing)
 
 
 def best_of_thread(values: Column, thread: NDArray[np.int64]) -> Column:

@@ -125,7 +125,7 @@ def _standing(context: QueryContext, cues: NDArray[np.uint8], positions: Places,
         return np.zeros(len(positions))
     share = np.where((cues & Cue.INSTRUCTS) > 0, 1.0, np.where((cues & Cue.PREFERS) > 0, _PREFERENCE, 0.0))
     share[~instructors(context.indexes.doc_values.speakers(positions))] = 0.0
-    return share * np.nan_to_num(np.maximum(similarity, 0.0))
+    return np.asarray(share * np.nan_to_num(np.maximum(similarity, 0.0)), dtype=np.float64)
 
 
 def _context_features(
