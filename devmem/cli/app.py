@@ -23,10 +23,14 @@ _COMMANDS: Final = {
     "show": "Show the newest items, or whole items by id.",
     "edit": "Change an item and keep its id.",
     "forget": "Forget items by id, scope or filter.",
+    "trim": "Delete the oldest items.",
+    "compress": "Summarize what is older.",
     "history": "Show the versions of an item.",
     "flow": "Draw who sent what to whom.",
     "trace": "Show the calls of a trace as a tree.",
     "log": "Show a conversation as a timeline.",
+    "context": "Print what an agent may know of a conversation, for a prompt.",
+    "rebuild-view": "Restore agents' stores from the global memory.",
     "import": "Fill a store from data files.",
     "export": "Write a store's items as JSON or Markdown.",
     "copy": "Copy every item of one store into another.",
@@ -39,7 +43,7 @@ _COMMANDS: Final = {
     "schema": "Print the JSON Schema of workflows.",
 }
 """Subcommands and their summaries, in the order in which they are listed."""
-_MODULES: Final = {"import": "import_data"}
+_MODULES: Final = {"import": "import_data", "rebuild-view": "rebuild_view"}
 """Module and function of a command that cannot have its name."""
 
 

@@ -13,8 +13,30 @@ from devmem.config.report import Report
 from devmem.config.rules import Rule
 from devmem.config.store import StoreDeclaration
 from devmem.config.wording import choices, did_you_mean, quoted
+from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 
 RecordedType: TypeAlias = Literal["agent", "tool", "knowledge", "llm"]
+
+
+class CopyRule(ConfigModel):
+    """Records that are copied into another store as well, for agents that have a memory of their own."""
+
+    into: str = Field(min_length=1)
+    """Name of the store that takes the copies."""
+    agents: tuple[str, ...] = ()
+    """Names of agents whose interactions are copied; none named means all."""
+    memory_types: tuple[ParticipantType, ...] = (ParticipantType.USER, ParticipantType.AGENT)
+    """Counterparts whose exchanges with the agents are copied."""
+
+    def admits(self, record: Interaction) -> bool:
+        """Whether a record is copied; summaries are not."""
+        if record.kind is InteractionKind.SUMMARY:
+            return False
+        sides = (record.source, record.target)
+        return any(self._is_of(one) and other.type in self.memory_types for one, other in (sides, sides[::-1]))
+
+    def _is_of(self, one: Participant) -> bool:
+        return one.type is ParticipantType.AGENT and (not self.agents or one.name in self.agents)
 
 
 class ConversationRecording(ConfigModel):
@@ -30,6 +52,8 @@ class ConversationRecording(ConfigModel):
     """Language in which the records are worded."""
     max_content_length: int = Field(default=20_000, ge=100, json_schema_extra={"advanced": True})
     """Maximum number of characters of one record; more are cut with a mark."""
+    copies: tuple[CopyRule, ...] = ()
+    """Rules by which records are copied into other stores."""
 
 
 def check_recording(
@@ -37,13 +61,23 @@ def check_recording(
 ) -> None:
     """Report a block that names no store that keeps records."""
     names = [store.name for store in stores]
+    for index, rule in enumerate(recording.copies):
+        where = (*path, "copies", index, "into")
+        _check_name(report, rule.into, where, names)
+        if rule.into == recording.store:
+            report.error(where, f"the records are in {quoted(rule.into)} already; name another store")
     where = (*path, "store")
-    if recording.store not in names:
-        hint = did_you_mean(recording.store, names)
-        message = f"there is no store {quoted(recording.store)}{hint} Declared stores: {choices(names)}."
-        report.error(where, message, Rule.UNKNOWN_NAME)
+    if not _check_name(report, recording.store, where, names):
         return
     declared = stores[names.index(recording.store)]
     if not getattr(declared.config, "keeps_records", False):
         message = f"stores of type {declared.type!r} keep no records; name one of type 'conversation'"
         report.error(where, message)
+
+
+def _check_name(report: Report, name: str, path: Path, names: Sequence[str]) -> bool:
+    if name in names:
+        return True
+    hint = did_you_mean(name, names)
+    report.error(path, f"there is no store {quoted(name)}{hint} Declared stores: {choices(names)}.", Rule.UNKNOWN_NAME)
+    return False

@@ -114,7 +114,7 @@ def _review_use(report: Report, workflow: Workflow) -> None:
     read = {entry.name for entry in attached if entry.read}
     written = {entry.name for entry in attached if entry.write}
     if workflow.conversation is not None and workflow.conversation.active:
-        written.add(workflow.conversation.store)
+        written |= {workflow.conversation.store, *(rule.into for rule in workflow.conversation.copies)}
     for store in workflow.memory:
         path = (*store.place.location, "name")
         fills_itself = getattr(store.config, "read_only", False)

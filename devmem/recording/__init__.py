@@ -5,13 +5,14 @@ from devmem.recording.calls import Call
 from devmem.recording.context import TraceContext, carry, continue_trace, current_trace, in_trace, trace
 from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
 from devmem.recording.forwarder import Sink
-from devmem.recording.log import InteractionLog, InteractionStore
+from devmem.recording.log import CopySource, InteractionLog, InteractionStore, PromptContext, TokenTrimming
 from devmem.recording.recorder import Recorder, RecordingOptions, RecordingStatus
 from devmem.recording.senders import asked_by
 from devmem.recording.waiting import JournalState, WaitingRecords, journal_folder, waiting_records
 
 __all__ = [
     "Call",
+    "CopySource",
     "Interaction",
     "InteractionKind",
     "InteractionLog",
@@ -19,11 +20,13 @@ __all__ = [
     "JournalState",
     "Participant",
     "ParticipantType",
+    "PromptContext",
     "RecordedCall",
     "Recorder",
     "RecordingOptions",
     "RecordingStatus",
     "Sink",
+    "TokenTrimming",
     "TraceContext",
     "WaitingRecords",
     "asked_by",

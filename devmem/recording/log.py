@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from typing import Literal, Protocol, runtime_checkable
 
+from devmem.collections import Filter
 from devmem.model.interactions import Interaction
+from devmem.model.items import MemoryItem
 from devmem.recording.forwarder import Sink
 
 
@@ -18,6 +21,51 @@ class InteractionLog(Protocol):
 
     def trace(self, trace: str) -> list[Interaction]:
         """Return all records of a trace as they happened."""
+        ...
+
+
+@runtime_checkable
+class PromptContext(Protocol):
+    """A store that words its latest interactions for a prompt."""
+
+    def context(
+        self,
+        *,
+        agent: str | None = None,
+        where: Filter | None = None,
+        max_tokens: int = 2000,
+        language: Literal["en", "zh"] | None = None,
+    ) -> str:
+        """Return the latest interactions as sentences, oldest first, within `max_tokens` estimated tokens.
+
+        Args:
+            agent: name of the agent that reads it, which is addressed as "you"; None reads what everybody said.
+            where: further restricts it.
+            max_tokens: the newest stay within it.
+            language: of the sentences; None takes the store's.
+        """
+        ...
+
+
+@runtime_checkable
+class TokenTrimming(Protocol):
+    """A store that can be trimmed to a number of tokens."""
+
+    def trim_to_tokens(self, max_tokens: int, where: Filter | None = None) -> int:
+        """Delete the oldest items until the others have at most `max_tokens` estimated tokens; return their number."""
+        ...
+
+
+@runtime_checkable
+class CopySource(Protocol):
+    """A log whose records can be copied into other stores."""
+
+    def every_record(self) -> Iterator[Interaction]:
+        """Return all records, a few at a time."""
+        ...
+
+    def copies_of(self, records: Sequence[Interaction]) -> list[MemoryItem]:
+        """Return the items that keep records in another store: the same each time, under the records' ids."""
         ...
 
 

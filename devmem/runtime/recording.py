@@ -16,6 +16,7 @@ from devmem.model.interactions import Participant, ParticipantType
 from devmem.model.items import Scope
 from devmem.recording import Call, InteractionStore, Recorder, RecordingOptions, asked_by, current_trace, journal_folder
 from devmem.runtime.stores import session_folder
+from devmem.runtime.view_copies import CopyingSink
 from devmem.stores import MemoryBase, PlaceConfig
 from devmem.text.frames import frame
 
@@ -38,8 +39,8 @@ class RunRecording:
             folder: where the journals are of a store without a file; None takes that of the session.
 
         Raises:
-            ValueError: the store that the block names is not open.
-            TypeError: it keeps no records.
+            ValueError: a store that the block names is not open.
+            TypeError: the one for the records keeps none.
         """
         block = workflow.conversation
         agents = {node.id: node.config for node in workflow.nodes if node.config is not None}
@@ -54,9 +55,11 @@ class RunRecording:
         if not isinstance(store, InteractionStore):
             raise TypeError(f"memory store {block.store!r}, which `conversation` names, keeps no records")
         journals = _journals(store, folder or session_folder(workflow))
-        self._recorder = Recorder(store, journals, _options(block))
+        sink = CopyingSink(store, block.copies, stores) if block.copies else store
+        self._recorder = Recorder(sink, journals, _options(block))
         attached = [entry for config in agents.values() for entry in config.memories]
-        self._is_read = any(entry.read and entry.name == block.store for entry in attached)
+        written = {block.store, *(rule.into for rule in block.copies)}
+        self._is_read = any(entry.read and entry.name in written for entry in attached)
 
     @property
     def is_on(self) -> bool:

@@ -49,8 +49,13 @@ def attached_stores(workflow: Workflow, node: str | None = None) -> list[str]:
     """Name the stores that the workflow's agents (or one of them) are attached to, and the one that records them."""
     nodes = [workflow.node(node)] if node is not None else list(workflow.nodes)
     used = [entry.name for each in nodes if each.config is not None for entry in each.config.memories]
-    recording = workflow.conversation
-    return list(dict.fromkeys([*used, *([recording.store] if recording is not None and recording.active else [])]))
+    return list(dict.fromkeys([*used, *recording_stores(workflow)]))
+
+
+def recording_stores(workflow: Workflow) -> list[str]:
+    """Name the stores that the workflow's `conversation` block writes to."""
+    block = workflow.conversation
+    return [block.store, *(rule.into for rule in block.copies)] if block is not None and block.active else []
 
 
 class WorkflowRunner:

@@ -63,6 +63,20 @@ class ConversationMemory(CollectionMemory):
         now, length = self.setup.clock(), self.config.summary_length
         return [interaction_to_item(one, stored_at=now, summary_length=length) for one in interactions]
 
+    def every_record(self) -> Iterator[Interaction]:
+        """Return all records, a few at a time, in the order in which they were stored."""
+        found = (item_to_interaction(item) for item in self.collection.scan())
+        return (record for record in found if record is not None)
+
+    def copies_of(self, records: Sequence[Interaction]) -> list[MemoryItem]:
+        """Return the items that keep records in another store: sentences, the same each time, under their ids."""
+        return [worded(self._copy_of(one), me=None, language=self.config.language) for one in records]
+
+    def _copy_of(self, record: Interaction) -> MemoryItem:
+        # As it is read again, whose time is in whole microseconds: a copy is the same whenever it is made.
+        stored = Interaction.from_json(record.to_json())
+        return interaction_to_item(stored, stored_at=stored.event_time, summary_length=self.config.summary_length)
+
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         """Store what a finished node said, unless it is recorded already."""
         item = self.compose(payload)

@@ -1,0 +1,97 @@
+"""Commands on a recorded conversation: as a prompt, summarized, trimmed, and restored in agents' stores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Devmem
+
+YAML = """
+memory:
+  - {name: global, type: conversation, config: {memory_path: global.db, summary: {keep: 1, words: 20}}}
+  - {name: writers, type: simple, config: {memory_path: writers.db}}
+conversation:
+  store: global
+  copies: [{into: writers, agents: [writer]}]
+nodes:
+  - {id: writer, type: agent}
+  - {id: reviewer, type: agent}
+edges: [{from: writer, to: reviewer}]
+"""
+TEXT = "The harbour is closed on Monday, since the crane is repaired and nobody may enter the pier before noon."
+
+
+@pytest.fixture
+def team(tmp_path: Path, devmem: Devmem) -> Path:
+    """A workflow that was run once."""
+    file = tmp_path / "team.yaml"
+    file.write_text(YAML, encoding="utf-8")
+    done = devmem("run", file, "--input", TEXT, "--session", "s1", "--user", "ann")
+    assert "recorded as trace " in done.stderr
+    return file
+
+
+def test_a_run_is_shown_as_trace_and_log(team: Path, devmem: Devmem) -> None:
+    run = json.loads(devmem("run", team, "--input", TEXT, "--json").stdout)
+    tree = devmem("trace", team, "global", run["trace"]).stdout.splitlines()
+    assert tree[0].startswith("user -> agent writer")
+    assert any(line.startswith("writer -> agent reviewer") for line in tree)
+    assert len(devmem("log", team, "global", "s1").stdout.splitlines()) == 4
+
+
+def test_context_words_the_conversation_for_its_reader(team: Path, devmem: Devmem) -> None:
+    shown = devmem("context", team, "global", "--agent", "writer", "--user", "ann").stdout
+    assert shown.startswith(f"User ann asked you: {TEXT}")
+    assert "You asked agent reviewer: " in shown
+    chinese = devmem("context", team, "global", "--agent", "writer", "--user", "ann", "--language", "zh").stdout
+    assert chinese.startswith("用户ann问你")
+    short = devmem("context", team, "global", "--user", "ann", "--max-tokens", "20").stdout
+    assert len(short) < len(TEXT)
+    nobody = devmem("context", team, "global", "--agent", "writer")
+    assert (nobody.stdout, "nothing is recorded" in nobody.stderr) == ("", True)
+    assert "left out: 4 items" in nobody.stderr
+
+
+def test_other_stores_word_no_conversation(team: Path, devmem: Devmem) -> None:
+    refused = devmem("context", team, "writers", code=2)
+    assert "one of type `conversation` does" in refused.stderr
+
+
+def test_compress_summarizes_and_trim_deletes(team: Path, devmem: Devmem) -> None:
+    assert "summarized" in devmem("compress", team, "global").stdout
+    done = json.loads(devmem("compress", team, "global", "--json").stdout)
+    assert (done["summarized"], done["items"]) == (0, 7)
+    unasked = devmem("trim", team, "global", "--keep", "2", code=2)
+    assert "add --yes" in unasked.stderr
+    trimmed = json.loads(devmem("trim", team, "global", "--keep", "5", "--yes", "--json").stdout)
+    assert trimmed == {"store": "global", "deleted": 2, "items": 5}
+    assert "4 items deleted; 1 item now" in devmem("trim", team, "global", "--max-tokens", "5", "--yes").stdout
+    assert "0 items deleted" in devmem("trim", team, "writers", "--before", "2001-01-01", "--yes").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "give --keep, --before or --max-tokens"),
+        (["--max-tokens", "9", "--yes"], "counts no tokens"),
+        (["--before", "never", "--yes"], "--before: "),
+    ],
+)
+def test_what_trim_cannot_do(team: Path, devmem: Devmem, options: list[str], message: str) -> None:
+    assert message in devmem("trim", team, "writers", *options, code=2).stderr
+
+
+def test_a_lost_store_is_restored_from_the_global_memory(team: Path, devmem: Devmem) -> None:
+    assert devmem("rebuild-view", team).stdout == "writers: 4 records of writer, 0 added\n"
+    devmem("forget", team, "writers", "--all-users", "--yes")
+    (done,) = json.loads(devmem("rebuild-view", team, "--into", "writers", "--json").stdout)
+    assert done == {"store": "writers", "records": 4, "added": 4}
+    assert "copies into 'global'" in devmem("rebuild-view", team, "--into", "global", code=2).stderr
+
+
+def test_forgetting_an_agent_takes_what_it_shared(team: Path, devmem: Devmem) -> None:
+    gone = devmem("forget", team, "global", "--agent", "reviewer", "--user", "ann", "--yes").stdout
+    assert gone == "global: 2 items forgotten; 2 items now\n"
