@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,23 @@ def test_a_deletion_on_a_full_disk_works_or_says_why(
     assert all(str(path) in each and ("full" in each or "No space" in each) for each in refused)
     assert [item.id for item in collection.scan()] == stored
     collection.close()
+
+
+@pytest.mark.parametrize("room", range(0, 8192, 4096))
+def test_a_log_that_could_not_be_moved_into_the_file(
+    small_disk: Path, notes: Notes, embedder: HashEmbedder, room: int
+) -> None:
+    """Closing on a full disk may leave a part of a page in the file; with room again the log has the rest."""
+    path, ballast = small_disk / "store.db", small_disk / "ballast"
+    collection = SqliteCollection(path, model=embedder.identity)
+    collection.add(notes(0, 200))
+    free = os.statvfs(small_disk)
+    ballast.write_bytes(bytes(free.f_bavail * free.f_frsize - 4096 - room))
+    with suppress(CollectionUnwritableError):
+        collection.close()
+    ballast.unlink()
+    with closing(SqliteCollection(path, model=embedder.identity)) as again:
+        assert again.count() == 200
 
 
 def test_an_attachment_that_does_not_fit(small_disk: Path) -> None:

@@ -41,6 +41,7 @@ _REQUIRED_META: Final[Mapping[str, tuple[type, ...]]] = {
     "changes_floor": (int,),
 }
 """Types of the properties that every collection has."""
+_CHECKPOINT_ATTEMPTS: Final = 200
 _OPTIONAL_META: Final[Mapping[str, tuple[type, ...]]] = {
     "model": _TEXT_OR_NONE,
     "dimension": (int, NoneType),
@@ -198,7 +199,16 @@ def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:
 def _is_cut_off(connection: sqlite3.Connection, path: Path) -> bool:
     # SQLite itself refuses a file that lacks whole pages, but not one that ends within a page.
     (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-    return bool(path.stat().st_size % page_size)
+    for _ in range(_CHECKPOINT_ATTEMPTS):
+        if path.stat().st_size % page_size == 0:
+            return False
+        # A checkpoint that ran out of space leaves a part of a page, which the log still has as a whole.
+        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        if not is_busy:
+            break
+        # Another process may be in the middle of a checkpoint.
+        time.sleep(0.01)
+    return path.stat().st_size % page_size != 0
 
 
 def _enable_wal(connection: sqlite3.Connection) -> None:
