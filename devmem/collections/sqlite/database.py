@@ -208,7 +208,7 @@ def _is_cut_off(connection: sqlite3.Connection, path: Path) -> bool:
             break
         # Another process may be in the middle of a checkpoint.
         time.sleep(0.01)
-    return path.stat().st_size % page_size != 0
+    return bool(path.stat().st_size % page_size)
 
 
 def _enable_wal(connection: sqlite3.Connection) -> None:
