@@ -9,6 +9,7 @@ from devmem.cli.describe import outcome_text
 from devmem.cli.filter_options import report_left_out
 from devmem.cli.search_output import show_hits
 from devmem.cli.terminal import Terminal
+from devmem.llm import Usage
 from devmem.runtime import NodeResult, RunResult
 from devmem.views import recalled_hits, run_json
 
@@ -19,7 +20,9 @@ Writes = Counter[tuple[str, str, str]]
 class RunPrinter:
     """Prints runs as they end, and reports on stderr what was stored, skipped, left out or failed."""
 
-    def __init__(self, terminal: Terminal, *, with_memory: bool, as_json: bool, each: bool) -> None:
+    def __init__(
+        self, terminal: Terminal, *, with_memory: bool, as_json: bool, each: bool, streamed: StreamPrinter | None = None
+    ) -> None:
         """Choose what is printed.
 
         Args:
@@ -27,11 +30,12 @@ class RunPrinter:
             with_memory: whether to show what each node recalled and wrote.
             as_json: whether to print one JSON object for each run.
             each: whether each run has its own line about what was stored, instead of one for all of them.
+            streamed: has printed the answers while they came; None where nothing has.
         """
         self._terminal = terminal
         self._with_memory = with_memory
         self._as_json = as_json
-        self._each = each
+        self._each, self._streamed = each, streamed
         self._writes: Writes = Counter()
         self.done = 0
         """Runs that were printed."""
@@ -42,6 +46,8 @@ class RunPrinter:
         """Print one run."""
         if self._as_json:
             self._terminal.json(run_json(text, result))
+        elif self._streamed is not None:
+            self._streamed.finish()
         elif self._with_memory:
             _show_whole(self._terminal, text, result)
         else:
@@ -50,6 +56,7 @@ class RunPrinter:
         if self._each:
             self._report_writes()
             self._report_trace(result)
+            self._report_usage(result)
         for store, count in result.hidden.items():
             report_left_out(self._terminal, count, store=store)
         failures = [failure for node in result.nodes for failure in node.failures]
@@ -62,6 +69,17 @@ class RunPrinter:
         if result.trace is not None and not self._as_json:
             self._terminal.report("note", f"recorded as trace {result.trace}")
 
+    def _report_usage(self, result: RunResult) -> None:
+        usage = result.usage
+        if usage != Usage() and not self._as_json:
+            text = f"tokens: {usage.input_tokens:,} in, {usage.output_tokens:,} out"
+            self._terminal.report("note", text, repeat=True)
+        for node in result.nodes:
+            for call in node.tool_calls:
+                self._terminal.report(
+                    "warning", f"{node.node!r} wants to call the tool {call.name!r}: devmem calls none"
+                )
+
     def finish(self) -> None:
         """Report what all runs stored, unless each of them did."""
         if self.done and not self._each:
@@ -71,6 +89,29 @@ class RunPrinter:
         if not self._as_json:
             self._terminal.report("note", f"memory: {writes_text(self._writes)}", repeat=True)
         self._writes = Counter()
+
+
+class StreamPrinter:
+    """Prints what the models of a run say while it comes; each node begins on a line of its own."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal, self._node, self._ended = terminal, "", True
+
+    def __call__(self, node: str, text: str) -> None:
+        """Print a piece."""
+        if node != self._node:
+            self.finish()
+            self._terminal.print(f"[{node}]", style="cyan")
+            self._node = node
+        if text:
+            self._terminal.print_piece(text)
+            self._ended = text.endswith("\n")
+
+    def finish(self) -> None:
+        """End the last line."""
+        if not self._ended:
+            self._terminal.print()
+        self._node, self._ended = "", True
 
 
 def writes_of(result: RunResult) -> Writes:

@@ -72,6 +72,11 @@ class Terminal:
         """Print a text as it is, with control characters as escapes."""
         self.out.print(Text(visible(text), style=style), soft_wrap=True)
 
+    def print_piece(self, text: str) -> None:
+        """Print a part of a line at once, with control characters as escapes."""
+        self.out.print(Text(visible(text)), soft_wrap=True, end="")
+        self.out.file.flush()
+
     def _is_utf8(self) -> bool:
         return self.out.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
 

@@ -1,6 +1,6 @@
 """Chat models: messages in, an answer out."""
 
-from devmem.llm.base import ChatModel, ChatReply, ChatRequest
+from devmem.llm.base import ChatModel, ChatReply, ChatRequest, StreamingChatModel, ToolCall, Usage
 from devmem.llm.extractive import ExtractiveChat
 from devmem.llm.factory import PROVIDERS, open_chat, open_chat_model
 from devmem.llm.quotation import Quotation
@@ -19,10 +19,13 @@ __all__ = [
     "Language",
     "LanguageChoice",
     "Quotation",
+    "StreamingChatModel",
     "Summarized",
     "Summarizer",
     "SummaryMethod",
     "TextModel",
+    "ToolCall",
+    "Usage",
     "open_chat",
     "open_chat_model",
     "prompt_language",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -25,10 +25,38 @@ class ChatRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens that requests cost, as the service counted them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool that a model wants to be called; whoever asked the model calls it."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON, as the model wrote it; it may be damaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatReply:
     """The answer of a chat model."""
 
     text: str
+    """Text of the answer; empty where the model only calls tools."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+    """Cost of the answer; None where the service does not say, or there is none."""
     quoted: bool = False
     """Whether the answer only quotes what was recalled, so that there is nothing in it to remember."""
     quotation: Quotation | None = None
@@ -44,5 +72,18 @@ class ChatModel(Protocol):
 
         Raises:
             ChatModelError: there is no usable answer; the error says why.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamingChatModel(ChatModel, Protocol):
+    """A chat model that hands out its answer while it comes."""
+
+    def stream(self, request: ChatRequest, on_text: Callable[[str], None]) -> ChatReply:
+        """Answer the request, and call `on_text` with each piece of the answer's text; return the whole.
+
+        Raises:
+            ChatModelError: there is no usable answer, or it ended too early; the error says why.
         """
         ...

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError
 
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.llm.base import ChatReply, ChatRequest
 from devmem.llm.content_parts import chat_message
+from devmem.llm.openai_answers import StreamedAnswer, parse_answer
 from devmem.text.deadline import RETRIES_SHARE, DeadlineExceededError, within
 from devmem.text.display import without_credentials
 
@@ -20,19 +22,15 @@ TIMEOUT: Final = 120.0
 """Seconds for one request."""
 MAX_RETRIES: Final = 4
 _REFUSES_PARTS: Final = (400, 404, 415, 422)
-"""Statuses with which services answer content that a model does not take."""
+"""Statuses with which services answer content that a model does not take, or an option that they do not know."""
+Messages: TypeAlias = list[dict[str, Any]]
+Params: TypeAlias = dict[str, Any]
 
 
-class _Message(BaseModel):
-    content: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-
-
-class _Answer(BaseModel):
-    choices: list[_Choice]
+def _check_address(base_url: str | None) -> None:
+    """Raise `ChatModelError` for an address that no service can have."""
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {without_credentials(base_url)!r}")
 
 
 class OpenAIChat:
@@ -61,22 +59,18 @@ class OpenAIChat:
             ChatModelError: there is no key.
         """
         try:
+            import httpx
             import openai
         except ImportError as error:
             raise MissingExtraError(feature="provider: openai", package="openai", extra="openai") from error
-        if base_url is not None and not base_url.startswith(("http://", "https://")):
-            shown = without_credentials(base_url)
-            raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {shown!r}")
+        _check_address(base_url)
         self._model, self._timeout = model, timeout
-        self._errors, self._refusal = openai.OpenAIError, openai.APIStatusError
-        self._takes_attachments = True
+        # A stream that breaks off raises httpx's errors.
+        self._errors, self._refusal = (openai.OpenAIError, httpx.HTTPError), openai.APIStatusError
+        self._takes_attachments = self._counts_streams = True
+        key = api_key.get_secret_value() if api_key else None
         try:
-            self._client = openai.OpenAI(
-                api_key=api_key.get_secret_value() if api_key else None,
-                base_url=base_url,
-                timeout=timeout,
-                max_retries=max_retries,
-            )
+            self._client = openai.OpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries)
         except openai.OpenAIError as error:
             raise ChatModelError(
                 f"chat model {model!r} has no key: set `api_key`, or OPENAI_API_KEY in the environment "
@@ -90,26 +84,34 @@ class OpenAIChat:
         A service that refuses these is asked again with their names alone, once and for all.
 
         Raises:
-            ChatModelError: it refused, did not answer, or answered without a text.
+            ChatModelError: it refused, did not answer, or answered with neither a text nor a call of a tool.
         """
-        params = cast("dict[str, Any]", dict(request.params))
-        if params.get("stream"):
-            raise ChatModelError(f"chat model {self._model!r}: `params` sets `stream`, but an answer is taken whole")
-        if given := sorted({"model", "messages"} & params.keys()):
-            raise ChatModelError(f"chat model {self._model!r}: `params` sets `{given[0]}`, which the node sets already")
+        return self._usable(self._asking(request, self._ask))
+
+    def stream(self, request: ChatRequest, on_text: Callable[[str], None]) -> ChatReply:
+        """Ask the service as `complete` does, and hand out the pieces of its answer while they come.
+
+        Raises:
+            ChatModelError: it refused, did not answer, or the answer broke off; what had come was handed out.
+        """
+        return self._usable(self._asking(request, partial(self._ask_for_pieces, on_text=on_text)))
+
+    def _asking(self, request: ChatRequest, ask: Callable[[Messages, Params], ChatReply]) -> ChatReply:
+        params = self._checked_params(request)
         named = [chat_message(message, attachments=False) for message in request.messages]
         whole = [chat_message(message) for message in request.messages] if self._takes_attachments else named
         try:
             try:
-                body = self._ask(whole, params)
+                return ask(whole, params)
             except self._refusal as error:
                 if whole == named or error.status_code not in _REFUSES_PARTS:
                     raise
-                body = self._ask(named, params)
+                reply = ask(named, params)
                 self._takes_attachments = False
                 _LOG.warning(
                     "chat model %r does not take images and other attachments; they are named to it", self._model
                 )
+                return reply
         except DeadlineExceededError as error:
             raise ChatModelError(self._worded(f"gave no answer: {error}, retries included")) from None
         except self._errors as error:
@@ -118,24 +120,64 @@ class OpenAIChat:
         except (TypeError, ValueError) as error:
             # A key of `params` that is no argument, or a text that cannot be sent.
             raise ChatModelError(self._worded(f"cannot be asked this: {error}")) from None
-        return ChatReply(text=self._text(body))
 
-    def _ask(self, messages: list[dict[str, Any]], params: dict[str, Any]) -> bytes:
-        """Return the body of the answer: the package returns whatever JSON came as if it were right."""
+    def _checked_params(self, request: ChatRequest) -> Params:
+        params = cast("Params", dict(request.params))
+        if params.get("stream"):
+            raise ChatModelError(
+                f"chat model {self._model!r}: `params` sets `stream`; leave it out, and have the runner stream "
+                "(`devmem run --stream`, or `on_text` of `WorkflowRunner`)"
+            )
+        if given := sorted({"model", "messages"} & params.keys()):
+            raise ChatModelError(f"chat model {self._model!r}: `params` sets `{given[0]}`, which the node sets already")
+        return params
+
+    def _ask(self, messages: Messages, params: Params) -> ChatReply:
+        """Parse the body of the answer: the package returns whatever JSON came as if it were right."""
         create = self._client.chat.completions.with_raw_response.create
         ask = partial(create, model=self._model, messages=cast("Any", messages), **params)
-        return within(self._timeout + RETRIES_SHARE, ask).http_response.content
-
-    def _text(self, body: bytes) -> str:
+        body = within(self._timeout + RETRIES_SHARE, ask).http_response.content
         try:
-            choices = _Answer.model_validate_json(body).choices
+            return parse_answer(body)
         except (ValidationError, RecursionError):
             shown = body[:200].decode("utf-8", "replace")
             raise ChatModelError(self._worded(f"gave no answer to a chat request: {shown!r}")) from None
-        text = choices[0].message.content if choices else None
-        if not text:
+
+    def _ask_for_pieces(self, messages: Messages, params: Params, on_text: Callable[[str], None]) -> ChatReply:
+        counted = {"stream_options": {"include_usage": True}} if self._counts_streams else {}
+        create: Any = partial(self._client.chat.completions.create, model=self._model, messages=cast("Any", messages))
+        try:
+            stream = create(stream=True, **{**counted, **params})
+        except self._refusal as error:
+            if not counted or error.status_code not in _REFUSES_PARTS:
+                raise
+            stream = create(stream=True, **params)
+            self._counts_streams = False
+        answer = StreamedAnswer()
+        with stream:
+            for text in self._texts(stream, answer):
+                on_text(text)
+        if not answer.is_finished:
+            raise ChatModelError(f"chat model {self._model!r} broke off in the middle of an answer")
+        return answer.reply()
+
+    def _texts(self, stream: Iterable[Any], answer: StreamedAnswer) -> Iterator[str]:
+        """Add the pieces of a stream to an answer, and yield their texts."""
+        pieces = iter(stream)
+        while True:
+            try:
+                text = answer.add(next(pieces).to_dict(warnings=False))
+            except StopIteration:
+                return
+            except (ValueError, AttributeError):
+                raise ChatModelError(self._worded("sent something that is no piece of an answer")) from None
+            if text:
+                yield text
+
+    def _usable(self, reply: ChatReply) -> ChatReply:
+        if not reply.text and not reply.tool_calls:
             raise ChatModelError(f"chat model {self._model!r} answered without a text")
-        return text
+        return reply
 
     def _worded(self, what: str) -> str:
         return f"chat model {self._model!r} {without_credentials(what.replace(self._secret, '***'))}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from devmem.config import AgentConfig
-from devmem.llm import ChatModel, ChatReply, ChatRequest, Quotation
+from devmem.llm import ChatModel, ChatReply, ChatRequest, Quotation, StreamingChatModel, Usage
 from devmem.manager import MemoryManager, User
 from devmem.messages import Message, Role
 from devmem.model.blocks import MessageBlock
@@ -41,6 +41,9 @@ class AgentRun:
     """Whose items are recalled, beside those bound to nobody; `devmem.ANY` is everybody."""
     caller: Caller = field(default_factory=Caller)
     """The node's agent, and this call of it."""
+    on_text: Callable[[str], None] | None = None
+    """Is called with each piece of what the model says, while it comes; plans and drafts that are reviewed, too."""
+    _usage: Usage = field(default_factory=Usage, init=False)
     _recalled: dict[Stage, MemoryRetrievalResult] = field(default_factory=dict, init=False)
     _written: dict[Stage, MemoryUpdateResult] = field(default_factory=dict, init=False)
     _context: MemoryRetrievalResult | None = field(default=None, init=False)
@@ -82,6 +85,8 @@ class AgentRun:
             recalled=self._recalled,
             context=context,
             written=self._written,
+            tool_calls=answer.tool_calls,
+            usage=self._usage,
         )
 
     def _retrieve(self, stage: Stage) -> None:
@@ -136,8 +141,18 @@ class AgentRun:
         request = ChatRequest(messages=messages, recalled=context.hits if context else (), params=self.config.params)
         asked = [message.for_chat() for message in messages]
         with record_llm(self.config.model or self.config.provider, asked) as call:
-            reply = self.chat.complete(request)
-            call.output(reply.text)
+            reply = self._reply(request)
+            call.output(_recorded(reply))
+        self._usage = self._usage + reply.usage if reply.usage else self._usage
+        return reply
+
+    def _reply(self, request: ChatRequest) -> ChatReply:
+        if self.on_text is None:
+            return self.chat.complete(request)
+        if isinstance(self.chat, StreamingChatModel):
+            return self.chat.stream(request, self.on_text)
+        reply = self.chat.complete(request)
+        self.on_text(reply.text)
         return reply
 
     def _ask(self, prompt: str, draft: str | None = None) -> ChatReply:
@@ -173,6 +188,13 @@ class AgentRun:
         result = self.manager.update(payload, current_stage=stage)
         if result.writes or result.failures:
             self._written[stage] = result
+
+
+def _recorded(reply: ChatReply) -> object:
+    """Return what is recorded of a reply: its text, with the calls of tools where there are any."""
+    if not reply.tool_calls:
+        return reply.text
+    return {"text": reply.text, "tool_calls": list(reply.tool_calls)}
 
 
 def _recalled_images(hits: Sequence[Hit], inputs: Sequence[Message]) -> list[MessageBlock]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from devmem.llm import Quotation
+from devmem.llm import Quotation, ToolCall, Usage
 from devmem.messages import Message
 from devmem.model.results import MemoryRetrievalResult, MemoryUpdateResult, StoreFailure
 from devmem.model.stages import Stage
@@ -30,6 +30,10 @@ class NodeResult:
     """Context of the answer: everything recalled up to then, each item once."""
     written: Mapping[Stage, MemoryUpdateResult] = field(default_factory=dict)
     """Result of the writes, at each stage that writes."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Tools that its model wants to be called; devmem calls none."""
+    usage: Usage = field(default_factory=Usage)
+    """Tokens that its requests to the model cost, as far as the service says."""
 
     @property
     def failures(self) -> tuple[StoreFailure, ...]:
@@ -53,3 +57,8 @@ class RunResult:
     hidden: Mapping[str, int] = field(default_factory=dict)
     """Number of items by store that a run without a user did not see because they are bound to users; stores without
     such items are left out."""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens that the run's requests to chat models cost, as far as the services say."""
+        return sum((node.usage for node in self.nodes), Usage())

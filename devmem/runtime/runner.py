@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 from uuid import uuid4
@@ -24,11 +25,14 @@ from devmem.runtime.passing import pass_on
 from devmem.runtime.recording import RunRecording, recorded_call
 from devmem.runtime.results import NodeResult, RunResult
 from devmem.stores import MemoryBase, PlaceConfig
+from devmem.stores.twins import async_twin
 
 _LOG: Final = logging.getLogger(__name__)
 
 ChatModels = Callable[[NodeConfig, AgentConfig], ChatModel]
 """Chooses the chat model of an agent node."""
+TextHook = Callable[[str, str], None]
+"""Takes a node's id and a piece of what its model says."""
 
 
 def configured_chat_models(workflow: Workflow) -> ChatModels:
@@ -75,6 +79,7 @@ class WorkflowRunner:
         all_users: bool = False,
         rescue_dir: Path | None = None,
         on_operation: OperationHook = log_operation,
+        on_text: TextHook | None = None,
     ) -> None:
         """Prepare a workflow for running.
 
@@ -87,6 +92,7 @@ class WorkflowRunner:
             all_users: recall everybody's items, whoever the run is for.
             rescue_dir: where writes go that failed to the end.
             on_operation: is called after each search of a store and each write to it; logs it by default.
+            on_text: is called with a node's id and each piece of what its model says, while it comes.
 
         Raises:
             ValueError: the scope's user is empty text, as an unset variable gives; or the store that `conversation`
@@ -104,6 +110,7 @@ class WorkflowRunner:
         self._recording = RunRecording(workflow, stores, rescue_dir)
         self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
         self._chats: dict[str, ChatModel] = {}
+        self._on_text = on_text
 
     def __enter__(self) -> Self:
         return self
@@ -126,6 +133,8 @@ class WorkflowRunner:
             result = self._run_all(asked, scope) if chosen is None else self._run_one(chosen, asked, scope)
         self._recording.settle()
         return replace(result, trace=scope.trace or scope.run if self._recording.is_on else None)
+
+    arun = async_twin(run)
 
     def _run_one(self, node: NodeConfig, asked: Message, scope: Scope) -> RunResult:
         result = self._run_node(node, [asked], scope)
@@ -170,6 +179,7 @@ class WorkflowRunner:
                 scope=scope,
                 user=self._user,
                 caller=_caller(node, node.config, scope),
+                on_text=None if self._on_text is None else partial(self._on_text, node.id),
             ).run()
             call.output(result.text)
         return result

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from devmem.model.results import Hit, StoreWrite, WriteOutcome
 from devmem.runtime import NodeResult, RunResult
 from devmem.views.items import JsonObject, hit_json
 
 
 def run_json(text: str, result: RunResult) -> JsonObject:
-    """Return one run: `input`, `answer`, `nodes`, `warnings`, `hidden` and `trace`.
+    """Return one run: `input`, `answer`, `nodes`, `warnings`, `hidden`, `trace` and `usage`.
 
     A node has `node`, `answer`, `recalled` (hits, each with its `stages`), `writes` (see `outcome_json`, each with its
-    `store` and `stage`) and `failures`.
+    `store` and `stage`), `failures`, `tool_calls` and `usage`.
     """
     return {
         "input": text,
@@ -20,6 +22,7 @@ def run_json(text: str, result: RunResult) -> JsonObject:
         "warnings": list(result.warnings),
         "hidden": dict(result.hidden),
         "trace": result.trace,
+        "usage": asdict(result.usage),
     }
 
 
@@ -53,6 +56,8 @@ def _node_json(node: NodeResult) -> JsonObject:
             for write in result.writes
         ],
         "failures": [str(failure) for failure in node.failures],
+        "tool_calls": [asdict(call) for call in node.tool_calls],
+        "usage": asdict(node.usage),
     }
 
 

@@ -256,3 +256,12 @@ def test_the_indexing_of_files_is_shown(tmp_path: Path, make_workflow: Callable[
     assert "3 May" in first.stdout
     assert first.stderr.startswith("docs: 1 new, 0 unchanged; 1 files in 1 chunks, 0 embedded now, ")
     assert "docs: " not in devmem("search", path, "When is the launch?").stderr
+
+
+def test_answers_are_printed_while_they_come(workflow: Path, devmem: Devmem) -> None:
+    printed = devmem("run", workflow, "--input", "The launch is on 3 May.", "--chat", "extractive", "--stream").stdout
+    lines = printed.splitlines()
+    assert [line for line in lines if line.startswith("[")] == ["[scribe]", "[analyst]"]
+    assert lines[-1]
+    refused = devmem("run", workflow, "--input", "x", "--chat", "extractive", "--stream", "--json", code=2)
+    assert "neither --json nor --show-memory" in " ".join(refused.stderr.split())

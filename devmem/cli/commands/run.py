@@ -16,7 +16,7 @@ from devmem.cli.filter_options import AllUsers
 from devmem.cli.indexing import load_with_progress
 from devmem.cli.inputs import Inputs, find_inputs
 from devmem.cli.overrides import EmbeddingChoice, chat_models, with_embedding
-from devmem.cli.run_output import RunPrinter
+from devmem.cli.run_output import RunPrinter, StreamPrinter
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, WorkflowFile, check_session, load
 from devmem.config import Workflow
@@ -45,6 +45,7 @@ _Embedding: TypeAlias = Annotated[
 ]
 _Node: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Run this node alone.")]
 _ShowMemory: TypeAlias = Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")]
+_Stream: TypeAlias = Annotated[bool, typer.Option("--stream", help="Print what the models say while it comes.")]
 _User: TypeAlias = Annotated[
     str | None, typer.Option(metavar="ID", help="User whose items are recalled, beside nobody's, and stored.")
 ]
@@ -63,33 +64,31 @@ def run(
     user: _User = None,
     all_users: AllUsers = False,
     show_memory: _ShowMemory = False,
+    stream: _Stream = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow's agents with their memories.
 
-    The workflow runs once for each input. The stores stay open in between, so that a run recalls what the one before
-    it stored. Without an input, on a terminal, it asks for one line after another. `--json` prints an object a run.
+    The workflow runs once for each input; a run recalls what the one before it stored. Without an input, on a
+    terminal, it asks for one line after another. `--json` prints an object a run.
 
     Examples:
         devmem run team.yaml --input "When is the launch?" --show-memory
         devmem run devall.yaml --chat extractive --embedding none --input "Hello."
     """
     terminal: Terminal = ctx.obj
-    workflow = _checked(load(terminal, file), node=node, session=session)
-    workflow = workflow if embedding is None else with_embedding(workflow, embedding)
+    workflow = _checked(load(terminal, file), node=node, session=session, embedding=embedding)
     _check_user(user, all_users=all_users)
     inputs = find_inputs(terminal, text, input_file)
-    printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few)
+    streamed = _streamed(terminal, stream=stream, others=show_memory or as_json)
+    printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few, streamed=streamed)
     with ExitStack() as stack:
-        load_store = partial(load_with_progress, terminal)
-        stores = open_stores(workflow, attached_stores(workflow, node), session=session, load=load_store)
+        names, load_store = attached_stores(workflow, node), partial(load_with_progress, terminal)
+        stores = open_stores(workflow, names, session=session, load=load_store)
+        opened, scope = stack.enter_context(stores), Scope(user=user, session=session)
+        folder, models = session_folder(workflow, session), chat_models(workflow, chat)
         runner = WorkflowRunner(
-            workflow,
-            stack.enter_context(stores),
-            chat_models=chat_models(workflow, chat),
-            scope=Scope(user=user, session=session),
-            all_users=all_users,
-            rescue_dir=session_folder(workflow, session),
+            workflow, opened, chat_models=models, scope=scope, all_users=all_users, rescue_dir=folder, on_text=streamed
         )
         stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
         _run_all(terminal, runner, inputs, node=node, attachments=_attached(attach or ()), printer=printer)
@@ -97,13 +96,23 @@ def run(
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _checked(workflow: Workflow, *, node: str | None, session: str) -> Workflow:
-    """Return the workflow; raises `CommandError` when it lacks the node, or the session's name cannot be used."""
+def _checked(workflow: Workflow, *, node: str | None, session: str, embedding: EmbeddingChoice | None) -> Workflow:
+    """Return the workflow as it is to be run.
+
+    Raises:
+        CommandError: it lacks the node, or the session's name cannot be used.
+    """
     check_session(workflow, session)
     nodes = [each.id for each in workflow.nodes]
     if node is not None and node not in nodes:
         raise unknown("node", node, nodes, file=str(workflow.file))
-    return workflow
+    return workflow if embedding is None else with_embedding(workflow, embedding)
+
+
+def _streamed(terminal: Terminal, *, stream: bool, others: bool) -> StreamPrinter | None:
+    if stream and others:
+        raise CommandError("--stream prints answers while they come; it goes with neither --json nor --show-memory.")
+    return StreamPrinter(terminal) if stream else None
 
 
 def _check_user(user: str | None, *, all_users: bool) -> None:
