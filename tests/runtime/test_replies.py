@@ -1,4 +1,4 @@
-"""What a run hands on of its models' replies: pieces of text, calls of tools, the tokens that they cost."""
+"""Parts of its models' replies that a run hands on: pieces of text, calls of tools, the tokens that they cost."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _ROLES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What one speaker said."""
+    """Words of one speaker."""
 
     text: str
     speaker: str
