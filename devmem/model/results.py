@@ -68,6 +68,9 @@ class Hit:
     score replaces the sum."""
     passage: str | None = None
     """The passage of a long item that was found, where the summary does not have it."""
+    related: tuple[str, ...] = ()
+    """Ids of the other hits that state the same of one subject with another value, earlier or later; see
+    `devmem.text.statements`."""
     store: str = ""
     """Name of the store that found it."""
 

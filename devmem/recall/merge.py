@@ -15,6 +15,7 @@ from devmem.recall.render import (
     render,
     section_line,
 )
+from devmem.recall.statements import shown_texts, with_related_together
 from devmem.text.sentences import shorten
 from devmem.text.tokens import estimate_tokens
 
@@ -42,7 +43,7 @@ def merge(
     """
     kept, cut = _without_twins(_by_rank(found)) if policy.dedupe else (list(_by_rank(found)), [])
     shown, over = _within_budget(kept, policy)
-    grouped = _grouped(shown)
+    grouped = with_related_together(_grouped(shown))
     return MemoryRetrievalResult(
         formatted_text=render(grouped, policy.language),
         hits=tuple(entry.hit for entry in grouped),
@@ -94,14 +95,15 @@ def _unlabelled(summary: str) -> str:
 
 def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown], list[CutHit]]:
     """Take the hits that fit, in order of rank, and skip those that are too long; the first is shortened instead."""
+    texts = shown_texts(hits, policy.language)
     if policy.token_budget is None:
-        return [Shown(hit=hit, text=hit.text()) for hit in hits], []
+        return [Shown(hit=hit, text=texts[at]) for at, hit in enumerate(hits)], []
     left = policy.token_budget - estimate_tokens(frame_lines(policy.language))
     shown: list[Shown] = []
     cut: list[CutHit] = []
     numbers: dict[str, int] = {}
-    for hit in hits:
-        store, text = hit.store, hit.text()
+    for hit, text in zip(hits, texts, strict=True):
+        store = hit.store
         section = 0 if store in numbers else estimate_tokens(section_line(store))
         number = numbers.get(store, 0) + 1
         if not shown:

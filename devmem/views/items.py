@@ -39,6 +39,8 @@ def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> J
     form: JsonObject = {"store": hit.store, "id": item.pop("id"), "text": item.pop("content_summary")}
     if hit.passage is not None:
         form["passage"] = hit.passage
+    if hit.related:
+        form["related"] = list(hit.related)
     form |= {name: getattr(hit, name) for name in SIGNALS} | item
     if waiting is not None:
         form["waiting"] = waiting

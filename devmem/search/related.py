@@ -1,0 +1,47 @@
+"""Hits that state the same of one subject with another value, as before and after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Final
+
+from devmem.model.results import Hit
+from devmem.search.filters import event_key
+from devmem.text.analysis import STOP_WORDS, terms
+from devmem.text.statements import is_update
+
+_SHARED: Final = 0.3
+"""Share of the words of the shorter text that two statements of one subject have in common at least."""
+_LONGEST: Final = 1000
+"""Characters of a text whose words are counted."""
+_COMPARED: Final = 50
+"""Number of hits that are compared with each other."""
+
+
+def with_related(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Return the hits, each with the ids of those that are an older or a newer statement of the same.
+
+    Only hits that happened at different times are compared, and nothing is reordered: that a text resembles another one
+    does not make it untrue.
+    """
+    related: dict[str, list[str]] = {}
+    words = {hit.item.id: _words(hit.item.content_summary[:_LONGEST]) for hit in hits[:_COMPARED]}
+    for one, other in combinations(hits[:_COMPARED], 2):
+        shared = len(words[one.item.id] & words[other.item.id])
+        if shared < max(_SHARED * min(len(words[one.item.id]), len(words[other.item.id])), 1):
+            continue
+        older, newer = sorted((one.item, other.item), key=event_key)
+        if event_key(older) < event_key(newer) and is_update(older.content_summary, newer.content_summary):
+            related.setdefault(older.id, []).append(newer.id)
+            related.setdefault(newer.id, []).append(older.id)
+    if not related:
+        return tuple(hits)
+    return tuple(replace(hit, related=tuple(related.get(hit.item.id, ()))) for hit in hits)
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(terms(text)) - STOP_WORDS
