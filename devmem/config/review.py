@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Final
 
 from devmem.config.agent import AgentConfig
 from devmem.config.attachment import Attachment
 from devmem.config.chat import ChatConfig
+from devmem.config.compose import compose
 from devmem.config.embedding import EmbeddingConfig
 from devmem.config.report import Report
 from devmem.config.retrieval import RetrievalConfig
 from devmem.config.rules import Rule
+from devmem.config.source import read_text
 from devmem.config.store import StoreDeclaration
 from devmem.config.wording import choices, closest
 from devmem.config.workflow import NodeConfig, Subgraph, Workflow
@@ -31,21 +33,55 @@ _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def review(report: Report, workflow: Workflow) -> None:
-    """Report whatever will probably go wrong or is probably forgotten; nothing is opened, asked or written."""
-    for node in workflow.nodes:
+    """Report whatever will probably go wrong or is probably forgotten, in subgraphs too.
+
+    Files of subgraphs are read again; beside that nothing is opened, asked or written.
+    """
+    recording = workflow.conversation
+    recorded = [recording.store, *(rule.into for rule in recording.copies)] if recording and recording.active else []
+    _review_graph(report, workflow.nodes, workflow.memory, workflow.base_dir, recorded)
+    _review_subgraphs(report, workflow.nodes, workflow.base_dir, set())
+
+
+def _review_subgraphs(
+    report: Report, nodes: Iterable[NodeConfig], folder: pathlib.Path, reviewed: set[pathlib.Path]
+) -> None:
+    for graph in (node.settings for node in nodes if isinstance(node.settings, Subgraph)):
+        inner, base_dir = report, folder
+        if graph.file is not None:
+            if graph.file in reviewed:
+                continue
+            reviewed.add(graph.file)
+            inner = Report(compose(read_text(graph.file, str(graph.file)), origin=str(graph.file)))
+            base_dir = graph.file.parent
+        _review_graph(inner, graph.nodes, graph.memory, base_dir)
+        _review_subgraphs(inner, graph.nodes, base_dir, reviewed)
+        if inner is not report:
+            report.include(inner.findings)
+
+
+def _review_graph(
+    report: Report,
+    nodes: Sequence[NodeConfig],
+    stores: Sequence[StoreDeclaration],
+    base_dir: pathlib.Path,
+    recorded: Iterable[str] = (),
+) -> None:
+    """Review one graph without its subgraphs; `recorded` are stores that are written beside its agents' writes."""
+    for node in nodes:
         if node.config is not None:
             _review_chat(report, node.config, (*node.place.location, "config"))
-    for store in workflow.memory:
+    for store in stores:
         path = (*store.place.location, "config")
         for key, block in store.config:
             if isinstance(block, EmbeddingConfig):
-                _review_embedding(report, block, (*path, key), workflow.base_dir)
+                _review_embedding(report, block, (*path, key), base_dir)
             elif isinstance(block, RetrievalConfig) and block.tokens is not None:
-                _review_embedding(report, block.tokens, (*path, key, "tokens"), workflow.base_dir)
+                _review_embedding(report, block.tokens, (*path, key, "tokens"), base_dir)
             elif isinstance(block, ChatConfig):
                 _review_chat(report, block, (*path, key))
-    _review_places(report, workflow)
-    _review_use(report, workflow)
+    _review_places(report, stores, base_dir)
+    _review_use(report, nodes, stores, recorded)
 
 
 def _review_chat(report: Report, config: AgentConfig | ChatConfig, path: tuple[str | int, ...]) -> None:
@@ -90,10 +126,10 @@ def _review_package(report: Report, provider: str, path: tuple[str | int, ...]) 
         report.warn(path, message, Rule.MISSING_EXTRA)
 
 
-def _review_places(report: Report, workflow: Workflow) -> None:
+def _review_places(report: Report, stores: Iterable[StoreDeclaration], base_dir: pathlib.Path) -> None:
     """Warn about stores that keep their items in one file."""
     first: dict[str, StoreDeclaration] = {}
-    for store, place in _places(workflow):
+    for store, place in _places(stores, base_dir):
         if place not in first:
             first[place] = store
             continue
@@ -101,21 +137,21 @@ def _review_places(report: Report, workflow: Workflow) -> None:
         report.warn((*store.place.location, "config", "memory_path"), message, Rule.SHARED_FILE)
 
 
-def _places(workflow: Workflow) -> Iterator[tuple[StoreDeclaration, str]]:
-    for store in workflow.memory:
+def _places(stores: Iterable[StoreDeclaration], base_dir: pathlib.Path) -> Iterator[tuple[StoreDeclaration, str]]:
+    for store in stores:
         path = getattr(store.config, "memory_path", None)
         if isinstance(path, str) and path != "auto" and "://" not in path:
-            yield store, str((workflow.base_dir / pathlib.Path(path).expanduser()).resolve())
+            yield store, str((base_dir / pathlib.Path(path).expanduser()).resolve())
 
 
-def _review_use(report: Report, workflow: Workflow) -> None:
+def _review_use(
+    report: Report, nodes: Iterable[NodeConfig], stores: Iterable[StoreDeclaration], recorded: Iterable[str]
+) -> None:
     """Suggest to look at stores that nobody attaches, reads or writes."""
-    attached = [*_attached(workflow.nodes)]
+    attached = [*_attached(nodes)]
     read = {entry.name for entry in attached if entry.read}
-    written = {entry.name for entry in attached if entry.write}
-    if workflow.conversation is not None and workflow.conversation.active:
-        written |= {workflow.conversation.store, *(rule.into for rule in workflow.conversation.copies)}
-    for store in workflow.memory:
+    written = {entry.name for entry in attached if entry.write} | {*recorded}
+    for store in stores:
         path = (*store.place.location, "name")
         fills_itself = getattr(store.config, "read_only", False)
         if store.name not in read | written:

@@ -178,3 +178,40 @@ def test_a_store_that_only_a_subgraph_attaches_is_used(tmp_path: Path) -> None:
     check = check_workflow(file, FakeTypes(), environ={})
     assert check.count(Level.ERROR) == 0
     assert {finding.rule for finding in check.findings} == {Rule.NOT_SUPPORTED}
+
+
+CLOSER = """
+memory: [{name: own, type: notes}]
+nodes: [{id: a, type: agent, config: {provider: opnai}}]
+"""
+FOUND = [
+    "unknown chat provider 'opnai'; did you mean 'openai'? Possible: extractive, openai, or any with `base_url`.",
+    "no agent attaches the store 'own'",
+]
+
+
+def _closer_look(file: Path, store_types: FakeTypes) -> list[Finding]:
+    found = check_workflow(file, store_types, environ={}).findings
+    return [one for one in found if one.message in FOUND]
+
+
+def test_a_closer_look_enters_an_inline_subgraph(store_types: FakeTypes, tmp_path: Path) -> None:
+    file = tmp_path / "team.yaml"
+    graph = "{memory: [{name: own, type: notes}], nodes: [{id: a, type: agent, config: {provider: opnai}}]}"
+    file.write_text(_inline(graph), encoding="utf-8")
+    found = _closer_look(file, store_types)
+    assert {one.message for one in found} == set(FOUND)
+    assert {one.file for one in found} == {str(file)}
+    assert "nodes[0].config.config.nodes[0].config.provider" in {one.path for one in found}
+
+
+def test_a_closer_look_enters_files_of_subgraphs_once(store_types: FakeTypes, tmp_path: Path) -> None:
+    file, inner = tmp_path / "team.yaml", tmp_path / "inner.yaml"
+    inner.write_text(CLOSER, encoding="utf-8")
+    twice = _named("inner.yaml") + "- {id: second, type: subgraph, config: {type: file, config: {path: inner.yaml}}}\n"
+    file.write_text(twice, encoding="utf-8")
+    found = _closer_look(file, store_types)
+    assert sorted((one.message, one.file, one.line) for one in found) == [
+        (FOUND[1], str(inner), 2),
+        (FOUND[0], str(inner), 3),
+    ]
