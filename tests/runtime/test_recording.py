@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import ConfigError, Scope, Workflow, WorkflowRunner, open_stores
+from devmem import ConfigError, Scope, Workflow, WorkflowRunner, load_workflow, open_stores
 from devmem.errors import ChatModelError, CollectionError
 from devmem.recording import Interaction, InteractionLog, Recorder, record_tool
 from devmem.stores import ChatReply
@@ -65,6 +67,22 @@ def test_two_nodes_are_recorded_by_yaml_alone(tmp_path: Path) -> None:
             "writer -> agent critic",
             "  = reviewer says so",
         ]
+
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "stores" / "conversation.md"
+EXAMPLE = Path(__file__).parents[2] / "configs" / "recorded.yaml"
+
+
+def test_the_example_gives_the_tree_that_the_documentation_shows(tmp_path: Path) -> None:
+    read = load_workflow(shutil.copy(EXAMPLE, tmp_path))
+    chats = ChatsByNode(writer=ScriptedChat("Rain falls on the harbour."), reviewer=ScriptedChat("Too short."))
+    with open_stores(read) as stores:
+        with WorkflowRunner(read, stores, chat_models=chats, scope=Scope(user="ann")) as runner:
+            trace = runner.run("Write one sentence about rain.").trace
+        log = stores["global"]
+        assert isinstance(log, InteractionLog)
+        tree = [re.sub(r"[(][0-9.]+ s[)]", "(0.001 s)", line) for line in tree_lines(call_tree(log.trace(trace or "")))]
+    assert "\n".join(tree) in DOCUMENTED.read_text(encoding="utf-8")
 
 
 def test_the_run_names_its_trace(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One conversation of one user: its messages, its knowledge, and what a language model derives from them."""
+"""Changing one conversation of one user, and what a language model derives from it."""
 
 from __future__ import annotations
 
@@ -7,100 +7,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from devmem import MemoryItem, WriteOutcome
+from devmem import WriteOutcome
 from devmem.errors import MessageError
 from devmem.messages import Message, Role
 from devmem.stores import WriteStatus, skipped
 from devmem_stores.brain.archive import item_of
 from devmem_stores.brain.compression import Compressed, given_summary
 from devmem_stores.brain.errors import BrainBusyError, BrainIncompleteError
-from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import Rewriting
-from devmem_stores.brain.metagpt_helpers import to_metagpt_history_format
-from devmem_stores.brain.services import Services
-from devmem_stores.brain.state import BrainState, Entry, Summary, refusal, with_entries
+from devmem_stores.brain.reading import ConversationReader
+from devmem_stores.brain.state import BrainState, Entry, refusal, with_entries
 
 _LOG: Final = logging.getLogger(__name__)
 _NEW: Final = "New"
 _FOR_A_TITLE: Final = 500
 
 
-class Conversation:
+class Conversation(ConversationReader):
     """The interface of MetaGPT's brain memory for one chat, on a store that loses nothing.
 
     Every change is durable when the call returns. A method may wait for Redis, a file or a language model, and has an
     async twin (`Brain`); several threads and processes may use one conversation.
     """
-
-    def __init__(self, key: ChatKey, services: Services) -> None:
-        self.key = key
-        self._services = services
-
-    def snapshot(self) -> BrainState:
-        """Return the state as it is now, which has every property of this class that needs no model."""
-        state = self._services.states.load(self.key).state
-        return state if state is not None else self._services.rebuilt(self.key)
-
-    @property
-    def history(self) -> list[Message]:
-        """The messages that are not summarized."""
-        return self.snapshot().history
-
-    @property
-    def knowledge(self) -> list[Message]:
-        """Messages that add knowledge beside the conversation."""
-        return self.snapshot().knowledge
-
-    @property
-    def summaries(self) -> tuple[Summary, ...]:
-        """Summaries of the older messages, in the order of these messages."""
-        return self.snapshot().summaries
-
-    @property
-    def historical_summary(self) -> str:
-        """The texts of the summaries, a line each."""
-        return self.snapshot().historical_summary
-
-    @property
-    def history_text(self) -> str:
-        """The summaries and the history without its last message, a line each."""
-        return self.snapshot().history_text
-
-    @property
-    def is_history_available(self) -> bool:
-        """Whether anything was said."""
-        return self.snapshot().is_history_available
-
-    @property
-    def last_history_id(self) -> str:
-        """Id of the message added last."""
-        return self.snapshot().last_history_id
-
-    @property
-    def last_talk(self) -> str | None:
-        """Last message of the user, until `pop_last_talk` takes it."""
-        return self.snapshot().last_talk
-
-    @property
-    def is_dirty(self) -> bool:
-        """Whether a change is not yet where it should be: in Redis where one is configured, else in the file."""
-        return self._services.states.is_dirty(self.key)
-
-    def exists(self, text: str) -> bool:
-        """Whether a message of the history has exactly this text."""
-        return self.snapshot().exists(text)
-
-    def get_knowledge(self) -> str:
-        """Return the knowledge, a line for each message."""
-        return self.snapshot().get_knowledge()
-
-    def to_metagpt_history_format(self) -> str:
-        """Return the history as JSON: a list of `{"content": ..., "role": ...}`."""
-        return to_metagpt_history_format(self.history)
-
-    def sources(self, summary: Summary) -> list[MemoryItem]:
-        """Return the items that a summary was made of."""
-        return self._services.archive.get(list(summary.sources))
 
     def add_talk(self, message: Message | str) -> WriteOutcome:
         """Add a message of the user, which `pop_last_talk` takes.
