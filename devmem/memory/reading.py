@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from itertools import islice
-from typing import Final, Unpack
+from pathlib import PurePath
+from typing import Final, Literal, Unpack
 
 from devmem.collections import Filter
 from devmem.memory.boundary import Boundary, ScopeParts, in_scope
@@ -14,6 +16,7 @@ from devmem.memory.records import MemoryRecord, SearchHit, record_of, search_hit
 from devmem.memory.times import When, seconds_of
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem
+from devmem.recall import MergePolicy, merge
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.stores.twins import async_twin
 from devmem.transfer import every_item
@@ -74,6 +77,39 @@ class MemoryReader:
         )
         return [search_hit_of(hit) for hit in self.store.search(asked) if in_scope(hit.item, matching)]
 
+    def context(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        token_budget: int | None = 2000,
+        language: Literal["en", "zh"] = "en",
+        where: Filter | None = None,
+        **scope: Unpack[ScopeParts],
+    ) -> str:
+        """Return what answers a query as one text for a prompt; empty when nothing does.
+
+        It is the block that agents of a workflow are shown: stored text is quoted so that none of it can close or forge
+        the block.
+
+        Args:
+            query: a question or words.
+            limit: maximum number of hits.
+            token_budget: maximum size of the block, in estimated tokens; None is no limit.
+            language: of the lines around the stored texts.
+            where: a filter for what the scope cannot say.
+            scope: whose items are searched: user, agent, session, conversation.
+
+        Raises:
+            ScopeError: the scope is out of reach.
+            CollectionError: the memory cannot be read.
+        """
+        found = self.search(query, limit=limit, where=where, **scope)
+        # A memory in a file is called by its path, which no model needs to know.
+        name = PurePath(self.store.name).stem if "/" in self.store.name or "\\" in self.store.name else self.store.name
+        hits = [replace(one.hit, store=name) for one in found]
+        return merge([hits], MergePolicy(token_budget=token_budget, language=language)).formatted_text
+
     def get(self, id: str) -> MemoryRecord | None:  # noqa: A002 - what databases call it
         """Return the record of an id; None when there is none within reach."""
         item = self._item(id)
@@ -114,6 +150,7 @@ class MemoryReader:
         return isinstance(id, str) and self._item(id) is not None
 
     asearch = async_twin(search)
+    acontext = async_twin(context)
     aget = async_twin(get)
     arecent = async_twin(recent)
     acount = async_twin(count)
