@@ -55,4 +55,5 @@ class CombinedEmbedder:
 def _combined(vector: Vector, made: TokenEmbedding) -> TokenEmbedding:
     if made.known < READABLE:
         made = replace(made, tokens=made.tokens[:0], words=())
-    return replace(made, vector=vector, known=1.0)
+    # The share was fitted for the vectors of the other model.
+    return replace(made, vector=vector, vector_share=0.0, known=1.0)

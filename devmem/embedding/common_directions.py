@@ -1,7 +1,7 @@
-"""The common part of all token vectors of a model, taken off, so that their cosines tell words apart.
+"""The common part of all vectors of a model, taken off, so that their cosines tell words and texts apart.
 
-In most models the vectors of any two tokens are similar: they share a mean, and a few directions hold most of their
-variance, such as that of the language. Without both, late interaction compares meanings. The method is that of Mu and
+In many models the vectors of any two tokens, or texts, are similar: they share a mean, and a few directions hold most
+of their variance, such as that of the language. Without both, cosines compare meanings. The method is that of Mu and
 Viswanath, "All-but-the-Top: Simple and Effective Postprocessing for Word Representations" (ICLR 2018).
 """
 
@@ -16,12 +16,12 @@ import numpy as np
 from devmem.model.items import Vector
 
 _DIRECTIONS: Final = 16
-"""Number of directions taken off; on Chinese memories with multilingual-e5-small, 8 and 32 found less."""
+"""Number of directions taken off; on Chinese memories with multilingual-e5-small, 4 and 32 found less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommonDirections:
-    """The mean of a model's token vectors, and the directions in which they vary most."""
+    """The mean of a model's vectors, and the directions in which they vary most."""
 
     mean: Vector
     """Shape (dimension,)."""
@@ -29,16 +29,16 @@ class CommonDirections:
     """Orthonormal rows, shape (directions, dimension)."""
 
     @classmethod
-    def of(cls, texts: Sequence[Vector]) -> Self:
-        """Return those of the token vectors of sample texts, each of shape (tokens, dimension)."""
-        tokens = np.concatenate(texts)
-        tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
-        mean = tokens.mean(axis=0)
-        _, _, directions = np.linalg.svd(tokens - mean, full_matrices=False)
+    def of(cls, samples: Sequence[Vector]) -> Self:
+        """Return those of the vectors of sample texts, each of shape (vectors, dimension)."""
+        vectors = np.concatenate(samples)
+        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        mean = vectors.mean(axis=0)
+        _, _, directions = np.linalg.svd(vectors - mean, full_matrices=False)
         return cls(mean=mean.astype(np.float32), directions=directions[:_DIRECTIONS].astype(np.float32))
 
-    def removed_from(self, tokens: Vector) -> Vector:
-        """Return token vectors without what they have in common, rows of any length, of the same shape."""
-        rest = tokens / np.linalg.norm(tokens, axis=1, keepdims=True) - self.mean
+    def removed_from(self, vectors: Vector) -> Vector:
+        """Return vectors without what they have in common, rows of any length, of the same shape."""
+        rest = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) - self.mean
         found: Vector = rest - (rest @ self.directions.T) @ self.directions
         return found

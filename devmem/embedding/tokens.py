@@ -36,6 +36,8 @@ class TokenEmbedding:
     """The word that each token is a piece of."""
     known: float = 1.0
     """Share of the text's words that the model knows; a model of one language knows little of another."""
+    vector_share: float = 0.0
+    """Share that the cosine of the vectors has in a match beside late interaction, fitted for the model, 0 to 1."""
 
 
 @runtime_checkable

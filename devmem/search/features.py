@@ -23,6 +23,8 @@ _RESTATED_OFFSET: Final = 0.3
 _LOWEST: Final = 0.2
 _SPAN: Final = 0.4
 """The fused score stands in for a missing late-interaction score: from 0.2 for the worst candidate to 0.6."""
+_SPAN_WITHOUT: Final = 0.25
+"""The same where no candidate has late interaction, so that the fused score decides less beside the other features."""
 _PREFERENCE: Final = 0.75
 """Share that a preference counts of what an instruction does."""
 _REACH: Final = 2
@@ -45,9 +47,9 @@ def score_candidates(
     query, doc_values = context.query, context.indexes.doc_values
     positions = doc_values.positions(candidates.rows)
     coverage = _coverage(context, candidates)
-    match = _match(fused, max_sim)
+    match = _match(fused, _with_vectors(context, candidates, max_sim))
     # What waits for its embedding has its words alone: it shall not lose to what matches worse but has more signals.
-    by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _SPAN * coverage, -np.inf)
+    by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _span(max_sim) * coverage, -np.inf)
     features = _features(context, coverage, positions, np.maximum(match, by_words), candidates.similarity)
     breakdown = score_features(features, query.ranking, max_sim)
     if asks_for_overview(context.text) and query.vector is not None:
@@ -59,11 +61,21 @@ def score_candidates(
     return add_context(breakdown, *_context_features(context, positions, best, matches))
 
 
+def _with_vectors(context: QueryContext, candidates: CandidateSet, max_sim: Column) -> Column:
+    """Return the late-interaction score, mixed with the cosine as far as the model needs it."""
+    share = context.query.tokens.vector_share if context.query.tokens is not None else 0.0
+    return max_sim if not share else (1 - share) * max_sim + share * candidates.similarity
+
+
+def _span(max_sim: Column) -> float:
+    return _SPAN_WITHOUT if np.isnan(max_sim).all() else _SPAN
+
+
 def _match(fused: Column, max_sim: Column) -> Column:
     """Return the late-interaction score, and where there is none a substitute on the same scale."""
     known = ~np.isnan(max_sim)
     if not known.any():
-        return _LOWEST + _SPAN * fused
+        return _LOWEST + _span(max_sim) * fused
     low, high = max_sim[known].min(), max_sim[known].max()
     return np.where(known, max_sim, low + (high - low) * fused)
 

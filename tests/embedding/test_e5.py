@@ -11,7 +11,7 @@ import pytest
 
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.embedding import Embedder, TokenEmbedder, TokenEmbedding, open_embedder, query_embedder
-from devmem.embedding.e5.provider import FILE
+from devmem.embedding.e5.provider import FILE, Provider
 from devmem.embedding.model_files import package_folder
 from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
 
@@ -31,12 +31,6 @@ def opened(**params: Any) -> Embedder:
     return open_embedder(EmbeddingConfig(provider="e5", params=EmbeddingParams(**params)))
 
 
-@pytest.fixture(scope="module", params=["numpy", "onnx"])
-def e5(request: pytest.FixtureRequest) -> Embedder:
-    """The model on each backend, loaded once."""
-    return opened(backend=request.param)
-
-
 @pytest.fixture(scope="module")
 def engine() -> Any:
     # It sets this variable for good.
@@ -51,10 +45,20 @@ def tokens_of(embedder: Embedder, text: str) -> TokenEmbedding:
     return made
 
 
-def test_vectors_are_those_of_the_packages_engine(e5: Embedder, engine: Any) -> None:
+@pytest.mark.parametrize("backend", ["numpy", "onnx"])
+def test_the_model_is_that_of_the_packages_engine(backend: Any, engine: Any) -> None:
     """It rounds activations to 8 bits, so a little is lost there."""
-    assert (e5.embed(TEXTS) * engine.passage(TEXTS)).sum(axis=1).min() > 0.9995
-    assert (query_embedder(e5).embed(TEXTS) * engine.query(TEXTS)).sum(axis=1).min() > 0.9995
+    passages = Provider(EmbeddingConfig(provider="e5", params=EmbeddingParams(backend=backend)))
+    for ours, theirs in ((passages, engine.passage), (passages.for_queries(), engine.query)):
+        vectors, _ = ours.raw(TEXTS)
+        cosines = (vectors * theirs(TEXTS)).sum(axis=1) / np.linalg.norm(vectors, axis=1)
+        assert cosines.min() > 0.9995
+
+
+def test_texts_that_have_nothing_in_common_are_not_similar() -> None:
+    """The common part of all texts is taken off: without that, the cosine of any two is above 0.75."""
+    asked, fitting, other = opened().embed(["什么时候开发布会?", "发布会改到了六月二日。", "她喜欢喝乌龙茶。"])
+    assert asked @ other < 0.45 < asked @ fitting
 
 
 def test_the_backends_agree() -> None:

@@ -1,4 +1,4 @@
-"""Writes `devmem/embedding/e5/common_directions.npz`: the common part of all token vectors of multilingual-e5-small.
+"""Writes `devmem/embedding/e5/common_directions.npz`: the common part of all vectors of multilingual-e5-small.
 
     python -m tools.embedding.make_common_directions
 
@@ -21,8 +21,15 @@ TARGET = Path("devmem/embedding/e5/common_directions.npz")
 
 def main() -> None:
     """Write the file; run from the repository's root."""
-    found = CommonDirections.of(Provider(EmbeddingConfig(provider="e5")).hidden(SAMPLE_TEXTS))
-    np.savez(TARGET, mean=found.mean, directions=found.directions)
+    texts, tokens = Provider(EmbeddingConfig(provider="e5")).raw(SAMPLE_TEXTS)
+    of_texts, of_tokens = CommonDirections.of([texts]), CommonDirections.of(tokens)
+    np.savez(
+        TARGET,
+        text_mean=of_texts.mean,
+        text_directions=of_texts.directions,
+        token_mean=of_tokens.mean,
+        token_directions=of_tokens.directions,
+    )
     print(f"{TARGET}: {TARGET.stat().st_size} bytes")
 
 

@@ -43,8 +43,12 @@ class BertModel:
 
     tokenizer: Tokenizer
     backend: Backend
-    common: CommonDirections | None = None
-    """Common part of all token vectors, which is taken off; None where they differ enough as they are."""
+    of_texts: CommonDirections | None = None
+    """Common part of all texts' vectors, which is taken off; None where they differ enough as they are."""
+    vector_share: float = 0.0
+    """See `TokenEmbedding.vector_share`."""
+    of_tokens: CommonDirections | None = None
+    """Common part of all token vectors, which is taken off."""
 
 
 class LazyModel:
@@ -96,9 +100,10 @@ class BertEmbedder:
             for vector, (text, hidden) in zip(vectors, found, strict=True)
         ]
 
-    def hidden(self, texts: Sequence[str]) -> list[Vector]:
-        """Return the token vectors as the model makes them, shape (tokens, 384) for each text."""
-        return [hidden[self._start : -1] for _, hidden in self._run(texts)]
+    def raw(self, texts: Sequence[str]) -> tuple[Vector, list[Vector]]:
+        """Return the texts' vectors, shape (len(texts), 384), and those of their tokens, as the model makes them."""
+        found = [hidden for _, hidden in self._run(texts)]
+        return _means(found), [hidden[self._start : -1] for hidden in found]
 
     @cached_property
     def _start(self) -> int:
@@ -106,7 +111,8 @@ class BertEmbedder:
         return 1 + len(self._model.get().tokenizer.words(self._prefix))
 
     def _pooled(self, hidden: Sequence[Vector]) -> Vector:
-        return unit_rows(np.stack([tokens.mean(axis=0) for tokens in hidden]), source=self._identity.name)
+        means, common = _means(hidden), self._model.get().of_texts
+        return unit_rows(means if common is None else common.removed_from(means), source=self._identity.name)
 
     def _run(self, texts: Sequence[str]) -> Iterator[tuple[str, Vector]]:
         """Return each text, prefixed, with its token vectors, shape (tokens, 384), in order."""
@@ -130,9 +136,19 @@ class BertEmbedder:
         yield batch
 
 
+def _means(hidden: Sequence[Vector]) -> Vector:
+    return np.stack([tokens.mean(axis=0) for tokens in hidden])
+
+
 def _with_tokens(vector: Vector, tokens: Vector, words: Sequence[str], model: BertModel) -> TokenEmbedding:
     known = sum(map(model.tokenizer.is_known, words)) / max(len(words), 1)
-    if model.common is not None:
-        tokens = model.common.removed_from(tokens)
+    if model.of_tokens is not None:
+        tokens = model.of_tokens.removed_from(tokens)
     lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
-    return TokenEmbedding(vector=vector, tokens=tokens / lengths, words=tuple(words), known=known)
+    return TokenEmbedding(
+        vector=vector,
+        tokens=tokens / lengths,
+        words=tuple(words),
+        vector_share=model.vector_share,
+        known=known,
+    )
