@@ -22,6 +22,7 @@ from devmem.memory.reading import MemoryReader
 from devmem.memory.records import MemoryRecord, RecordVersion, record_of, version_of
 from devmem.memory.times import When, expiry_of, seconds_of
 from devmem.memory.writing import check_id, replace_item
+from devmem.model.keys import with_key
 from devmem.model.message import Message
 from devmem.stores import CollectionMemory, MemoryBase
 from devmem.stores.adding import store_items
@@ -77,7 +78,9 @@ class Memory(MemoryReader):
 
     # A text is an iterable of texts too; the first overload that fits counts.
     @overload
-    def add(self, content: str, *, id: str | None = None, **options: Unpack[AddOptions]) -> str: ...  # type: ignore[overload-overlap]
+    def add(  # type: ignore[overload-overlap]
+        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
+    ) -> str: ...
 
     @overload
     def add(
@@ -89,6 +92,7 @@ class Memory(MemoryReader):
         content: Content | Iterable[Content],
         *,
         id: str | None = None,  # noqa: A002 - what databases call it
+        key: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
         time: When | None = None,
         expires_at: When | timedelta | None = None,
@@ -101,6 +105,8 @@ class Memory(MemoryReader):
             content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
                 A message that is added again to its scope is kept once; one without any content is left out.
             id: id of a text's item, which replaces the item of this id in the same scope; None makes a new id.
+            key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
+                takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
             metadata: what else is known; searches and `forget` can ask for its values.
             time: when it happened; None is not known, or the message's own time.
             expires_at: from when on it is forgotten, or how long from now.
@@ -117,11 +123,13 @@ class Memory(MemoryReader):
         """
         within = self._boundary.narrowed(scope).scope()
         envelope = envelope_of(within, self._clock(), metadata, time=time, expires_at=expires_at, trust=trust)
-        if id is not None:
-            if not isinstance(content, str):
-                raise ValueError("`id` names the item of one text; messages have ids of their own")
-            check_id(self.store, id, envelope.scope)
-        ids = store_items(self.store, items_of(listed(content), envelope, id))
+        items = items_of(listed(content), envelope, id)
+        if id is not None or key is not None:
+            if not isinstance(content, str) or (id is not None and key is not None):
+                raise ValueError("`id` or `key` names the item of one text; messages have ids of their own")
+            items = items if key is None else [with_key(items[0], key, within)]
+            check_id(self.store, items[0].id, envelope.scope)
+        ids = store_items(self.store, items)
         return ids[0] if isinstance(content, str) else ids
 
     def update(
@@ -262,7 +270,9 @@ class Memory(MemoryReader):
         return f"<{name}{reach}: {self.store.setup.store_type}, {count:,} item{'' if count == 1 else 's'}>"
 
     @overload
-    async def aadd(self, content: str, *, id: str | None = None, **options: Unpack[AddOptions]) -> str: ...  # type: ignore[overload-overlap]
+    async def aadd(  # type: ignore[overload-overlap]
+        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
+    ) -> str: ...
 
     @overload
     async def aadd(

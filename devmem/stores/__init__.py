@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
     from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
     from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
+    from devmem.model.keys import with_key
     from devmem.model.results import HitGroup, SearchReport, WriteStatus
     from devmem.model.trust import TRUST
     from devmem.recall import by_conversation
@@ -92,4 +93,5 @@ __all__ = [
     "turns_of",
     "versions_of",
     "viewed",
+    "with_key",
 ]

@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import re
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem.stores import CollectionConfig
+from devmem.stores import CollectionConfig, ConfigModel
+
+_SEARCHED: Final = 10_000
+"""Characters of an exchange that patterns are searched for in."""
+
+
+class KeyRule(ConfigModel):
+    """Key of the exchanges whose text a pattern matches."""
+
+    pattern: str
+    """Regular expression (Python's), searched for in the text of an exchange."""
+    key: str = Field(min_length=1)
+    """Name of the fact that the text states; `{name}` stands for what the group `(?P<name>...)` matched."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            groups = re.compile(self.pattern).groupindex
+        except re.error as error:
+            raise ValueError(f"`pattern` is no regular expression: {error}") from error
+        try:
+            self.key.format_map(dict.fromkeys(groups, "x"))
+        except (KeyError, ValueError, IndexError) as error:
+            named = ", ".join(groups) or "none"
+            raise ValueError(
+                f"`key` names a group that the pattern does not have ({error}); its groups: {named}"
+            ) from error
+        return self
+
+    def key_of(self, text: str) -> str | None:
+        """Return the key of a text; None where the pattern does not match, or the key would be blank."""
+        found = re.search(self.pattern, text[:_SEARCHED])
+        key = self.key.format_map({name: value or "" for name, value in found.groupdict().items()}) if found else ""
+        return key.strip().casefold() or None
 
 
 class SimpleConfig(CollectionConfig):
@@ -20,6 +54,9 @@ class SimpleConfig(CollectionConfig):
     says so."""
     max_items: int | None = Field(default=None, ge=1)
     """Maximum number of items; the oldest are deleted first. Absent keeps everything."""
+    keys: tuple[KeyRule, ...] = Field(default=(), json_schema_extra={"advanced": True})
+    """Rules by which an exchange states a fact that has one value at a time: it takes the place of the exchange of the
+    same key, user and agent, which stays in the history. The first rule that matches counts."""
     ranking: Literal["hybrid", "devall"] = Field(default="hybrid", json_schema_extra={"advanced": True})
     """`hybrid` joins meaning and words; `devall` scores as DevAll does: 0.7 cosine + 0.3 text overlap."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import Unique, Weights
 from devmem.stores import (
     CollectionMemory,
@@ -17,6 +17,7 @@ from devmem.stores import (
     item_from,
     skipped,
     strip_frames,
+    with_key,
 )
 from devmem_stores.simple.config import SimpleConfig
 from devmem_stores.simple.overlap import text_overlap
@@ -44,7 +45,7 @@ class SimpleMemory(CollectionMemory):
         if len(asked.strip()) + len(answered.strip()) < self.config.min_content_length:
             return skipped(f"shorter than min_content_length = {self.config.min_content_length} characters")
         summary = summarize_exchange(asked, answered, self.config.max_content_length)
-        item = item_from(payload, summary, created_at=self.setup.clock())
+        item = self._keyed(item_from(payload, summary, created_at=self.setup.clock()), f"{asked}\n{answered}")
         return replace(
             item,
             # Over both texts whole, so that long inputs which start alike do not swallow each other's answers.
@@ -57,6 +58,12 @@ class SimpleMemory(CollectionMemory):
             # The summary may be cut; what was asked is kept whole all the same.
             input_snapshot=payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked.strip() else None),
         )
+
+    def _keyed(self, item: MemoryItem, text: str) -> MemoryItem:
+        """Return the item under the key of its text, if it has one."""
+        key = next((key for rule in self.config.keys if (key := rule.key_of(text)) is not None), None)
+        owner = Scope(user=item.scope.user, agent=item.scope.agent)
+        return item if key is None else with_key(item, key, owner)
 
     def capacity(self) -> int | None:
         """Return `max_items`."""

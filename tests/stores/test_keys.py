@@ -1,0 +1,90 @@
+"""Facts with a key have one value at a time, and a history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+import devmem
+from devmem import MemoryWritePayload, Scope
+from devmem.stores import StoreSetup, WriteStatus
+from devmem_stores.simple import SimpleConfig, SimpleMemory
+
+KEYS = [
+    {"pattern": r"(?i)my (?P<what>diet|address) is", "key": "user.{what}"},
+    {"pattern": r"我(?P<what>住)在", "key": "user.{what}"},
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SimpleMemory:
+    config = SimpleConfig.model_validate({"memory_path": str(tmp_path / "notes.db"), "keys": KEYS})
+    return SimpleMemory(StoreSetup(name="notes", store_type="simple", config=config))
+
+
+def said(text: str, *, user: str = "ann", run: str = "1") -> MemoryWritePayload:
+    return MemoryWritePayload(inputs_text=text, scope=Scope(user=user, run=run))
+
+
+def test_a_pattern_names_the_fact(store: SimpleMemory) -> None:
+    """The newer value replaces the older one of the same user, in whatever run it was said."""
+    store.update(said("My diet is vegan."))
+    store.update(said("My address is Elm Street 5."))
+    store.update(said("My diet is pasta.", user="bob"))
+    outcome = store.update(said("By the way, MY DIET IS vegetarian now.", run="2"))
+    assert outcome.status is WriteStatus.SUPERSEDED
+    kept = {(item.scope.user, item.metadata["key"]): item.content_summary for item in store.scan()}
+    assert len(kept) == 3
+    assert "vegetarian" in kept["ann", "user.diet"]
+    assert "Elm Street" in kept["ann", "user.address"]
+    assert "pasta" in kept["bob", "user.diet"]
+    store.close()
+
+
+def test_the_older_value_stays_in_the_history(store: SimpleMemory) -> None:
+    """And what has no key stays beside everything."""
+    store.update(said("我住在北京。"))
+    store.update(said("今天下雨。"))
+    outcome = store.update(said("现在我住在上海了。"))
+    assert outcome.item_id is not None
+    assert store.count_memories() == 2
+    with devmem.open(store.info().location) as memory:
+        texts = [version.record.text for version in memory.history(outcome.item_id)]
+    assert ["北京" in texts[0], "上海" in texts[-1]] == [True, True]
+    store.close()
+
+
+def test_the_same_value_again_is_a_duplicate(store: SimpleMemory) -> None:
+    """Nothing changed."""
+    store.update(said("My diet is vegan."))
+    assert store.update(said("My diet is vegan.")).status is WriteStatus.DUPLICATE
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ({"pattern": "(", "key": "x"}, "no regular expression"),
+        ({"pattern": "a", "key": "{what}"}, "its groups: none"),
+        ({"pattern": "(?P<a>b)", "key": "{0}"}, "its groups: a"),
+        ({"pattern": "a", "key": ""}, "at least 1 character"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused(rule: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        SimpleConfig.model_validate({"keys": [rule]})
+
+
+def test_a_key_of_a_memory_is_within_its_scope() -> None:
+    """Other users have their own value of it, and a blank key is refused."""
+    with devmem.open(":memory:", embedding=None) as memory:
+        first = memory.add("Ann eats everything.", key="diet", user="ann")
+        other = memory.add("Bob eats fish.", key="diet", user="bob")
+        assert memory.add("Ann is a vegan.", key="diet", user="ann") == first != other
+        assert [record.text for record in memory.recent(user=devmem.ANY)] == ["Ann is a vegan.", "Bob eats fish."]
+        with pytest.raises(ValueError, match="`key` is empty"):
+            memory.add("Nothing.", key=" ")
+        with pytest.raises(ValueError, match="`id` or `key`"):
+            memory.add("Nothing.", key="a", id="b")
