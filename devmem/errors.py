@@ -48,6 +48,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from devmem.credentials import without_credentials
 from devmem.distribution import FOREIGN_NAME, NAME, install_command
 from devmem.findings import Finding as Finding
 from devmem.findings import Level as Level
@@ -133,8 +134,8 @@ class CollectionError(DevmemError):
     """Something is wrong with the place where a store keeps its items."""
 
     def __init__(self, location: Path | str, message: str) -> None:
-        self.location = str(location)
-        super().__init__(f"{self.location}: {message}")
+        self.location = without_credentials(str(location))
+        super().__init__(f"{self.location}: {without_credentials(message)}")
 
 
 class CollectionDamagedError(CollectionError):

@@ -19,7 +19,6 @@ from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Collection, Durabi
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity
 from devmem.errors import CollectionError
-from devmem.text.display import without_credentials
 
 ENTRY_POINT_GROUP: Final = "devmem.collections"
 MEMORY: Final = ":memory:"
@@ -103,12 +102,7 @@ def open_collection(
         busy_timeout=busy_timeout,
         history_days=history_days,
     )
-    try:
-        return _opener(place, discover or _installed)(place, options)
-    except CollectionError as error:
-        error.location = without_credentials(error.location)
-        error.args = tuple(without_credentials(str(each)) for each in error.args)
-        raise
+    return _opener(place, discover or _installed)(place, options)
 
 
 def _scheme_of(location: str) -> str:

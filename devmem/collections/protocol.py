@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from devmem.collections.prepared import PreparedItem
+from devmem.credentials import without_credentials
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.search.conditions import Scalar
 from devmem.search.filters import Filter, Order
 from devmem.search.query import SearchQuery
-from devmem.text.display import without_credentials
 
 Durability: TypeAlias = Literal["full", "normal"]
 """`full` survives power loss; `normal` may lose the last writes then, but never when only the process ends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias, get_args, get_origin
@@ -9,6 +10,8 @@ from typing import Any, TypeAlias, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
+
+from devmem.credentials import without_credentials
 
 Annotation: TypeAlias = Any
 """A field's annotation as it is at run time: a class, a union, a generic alias."""
@@ -41,6 +44,11 @@ class ConfigModel(BaseModel):
         allow_inf_nan=False,
         hide_input_in_errors=True,
     )
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Return what the representation shows: without the passwords in URLs."""
+        for name, value in super().__repr_args__():
+            yield name, without_credentials(value) if isinstance(value, str) else value
 
     @field_validator("*", mode="before")
     @classmethod

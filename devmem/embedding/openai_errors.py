@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from devmem.credentials import without_credentials
 from devmem.errors import EmbeddingError, EmbeddingUnavailableError
 from devmem.text.deadline import DeadlineExceededError
-from devmem.text.display import without_credentials
 
 _SLOW, _BUSY, _SERVERS_FAULT = 408, 429, 500
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from devmem.config.embedding import EmbeddingConfig
+from devmem.credentials import without_credentials
 from devmem.embedding.base import ModelIdentity
 from devmem.embedding.openai_answer import read_answer
 from devmem.embedding.openai_errors import translated_errors
@@ -19,7 +20,6 @@ from devmem.embedding.rows import unit_rows
 from devmem.errors import EmbeddingError, MissingExtraError
 from devmem.model.items import Vector
 from devmem.text.deadline import RETRIES_SHARE, within
-from devmem.text.display import without_credentials
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic import SecretStr, ValidationError
 
+from devmem.credentials import without_credentials
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.llm.base import ChatReply, ChatRequest
 from devmem.llm.content_parts import chat_message
 from devmem.llm.openai_answers import StreamedAnswer, parse_answer
 from devmem.text.deadline import RETRIES_SHARE, DeadlineExceededError, within
-from devmem.text.display import without_credentials
 
 _LOG: Final = logging.getLogger(__name__)
 

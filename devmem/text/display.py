@@ -5,12 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from devmem.text.patterns import lazy_pattern
-
 BIDI_CONTROLS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that set the direction of what follows, so that a line reads otherwise than it is stored (UAX #9)."""
-
-_CREDENTIALS: Final = lazy_pattern(r"(://)[^/?#@\s]+@")
 
 
 def is_control(char: str) -> bool:
@@ -32,11 +28,6 @@ def indented(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text on one line."""
     return " ".join(visible(text).split())
-
-
-def without_credentials(text: str) -> str:
-    """Return the text with the user and password of every URL in it masked."""
-    return _CREDENTIALS.sub(r"\1***@", text)
 
 
 def well_formed(text: str) -> str:

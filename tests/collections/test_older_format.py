@@ -285,6 +285,13 @@ def test_killed_while_versions_are_added_it_is_still_the_old_file(
         check_items(collection, items)
 
 
+def _drop_checksums(connection: sqlite3.Connection) -> None:
+    for table, column in (("items", "body_checksum"), ("items", "columns_checksum")):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    for table in ("passages", "vectors", "tokens"):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+
+
 def test_a_file_without_checksums_gets_them(tmp_path: Path, embedder: HashEmbedder) -> None:
     path = tmp_path / "store.db"
     items = [replace(item, embedding=embedder.vector(item.content_summary)) for item in old_items()]
@@ -292,12 +299,28 @@ def test_a_file_without_checksums_gets_them(tmp_path: Path, embedder: HashEmbedd
         collection.add(items)
     make_format_3(path)
     with closing(sqlite3.connect(path)) as connection, connection:
-        for table, column in (("items", "body_checksum"), ("items", "columns_checksum")):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        for table in ("passages", "vectors", "tokens"):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        _drop_checksums(connection)
         connection.execute("PRAGMA user_version = 2")
     with closing(SqliteCollection(path, model=embedder.identity)) as collection:
         assert list(collection.scan()) == items
         assert collection.search(SearchQuery(vector=embedder.vector("note number 7 about tea")))[0].item.id == "7"
+        assert collection.info().damaged == 0
+
+
+def test_names_with_lone_surrogates_of_format_2_are_found(tmp_path: Path) -> None:
+    """There two users shared one column value; the items themselves kept their names."""
+    path, names = tmp_path / "store.db", ["ann\ud800", "ann\\ud800", "ann"]
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id=f"of {name}", content_summary="tea", scope=Scope(user=name)) for name in names])
+    make_format_3(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for name in names[:2]:
+            connection.execute("UPDATE items SET user = 'ann\\ud800' WHERE row = ?", (names.index(name) + 1,))
+        connection.execute("UPDATE items SET id = 'of ann\\ud800.' WHERE row = 1")
+        connection.execute("PRAGMA user_version = 2")
+        _drop_checksums(connection)
+    with closing(SqliteCollection(path)) as collection:
+        for name in names:
+            assert [item.id for item in collection.scan(Filter(scope=Scope(user=name)))] == [f"of {name}"]
+            assert [item.id for item in collection.get([f"of {name}"])] == [f"of {name}"]
         assert collection.info().damaged == 0

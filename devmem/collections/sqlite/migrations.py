@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from dataclasses import asdict
 from typing import Final
 
 from pydantic import ValidationError
@@ -26,6 +27,7 @@ _CHECKSUMS: Final = (
     *(("items", "body_checksum"), ("items", "columns_checksum")),
     *((table, "checksum") for table in ("passages", "vectors", "tokens")),
 )
+_WITH_ESCAPES: Final = r"SELECT row, CAST(body AS BLOB) FROM items WHERE instr(body, '\u') OR instr(body, '\escaped:')"
 _LOG: Final = logging.getLogger(__name__)
 _OF_FORMAT_1: Final = (
     "DROP TRIGGER count_up",
@@ -64,6 +66,7 @@ def upgrade_from_1(connection: sqlite3.Connection, location: str) -> None:
 
 def upgrade_from_2(connection: sqlite3.Connection) -> None:
     """Add the checksums to a file of format 2, within the caller's write transaction."""
+    _rename_surrogates(connection)
     for table, column in _CHECKSUMS:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
     connection.execute(
@@ -83,6 +86,21 @@ def upgrade_from_3(connection: sqlite3.Connection) -> None:
         connection.execute(f"ALTER TABLE items ADD COLUMN {column}")
     connection.execute("DROP TRIGGER count_down")
     create_tables(connection)
+
+
+def _rename_surrogates(connection: sqlite3.Connection) -> None:
+    """Store names with lone surrogates as they are looked up now: format 2 gave two names one column value."""
+    for row, body in connection.execute(_WITH_ESCAPES).fetchall():
+        try:
+            item = load_item_json(body)
+        except ValidationError as error:
+            _LOG.warning("row %d cannot be read and keeps its names: %s", row, error.errors()[0]["msg"])
+            continue
+        names = {"id": item.id, "source_name": item.provenance.name, **asdict(item.scope)}
+        if isinstance(speaker := item.metadata.get("speaker"), str) and speaker:
+            names["speaker"] = speaker
+        columns = ", ".join(f"{name} = ?" for name in names)
+        connection.execute(f"UPDATE items SET {columns} WHERE row = ?", (*map(rows.sql_text, names.values()), row))
 
 
 def _read(location: str, name: str, body: str) -> MemoryItem:

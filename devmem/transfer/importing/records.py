@@ -28,9 +28,12 @@ _SPEAKER_KEYS: Final = ("speaker", "role")
 _TIME_KEYS: Final = ("event_time", "timestamp", "time", "date")
 _SCOPE_KEYS: Final = tuple(one.name for one in fields(Scope))
 _EXPIRY_KEY: Final = "expires_at"
+_TRUST_KEY: Final = "trust"
 _ONLY_PLAIN: Final = frozenset({"text", "content", "time", "date", *_SPEAKER_KEYS, *_SCOPE_KEYS})
 """Keys that no dumped item has."""
-_PLAIN_KEYS: Final = frozenset({"id", "metadata", _EXPIRY_KEY, *_TEXT_KEYS, *_SPEAKER_KEYS, *_TIME_KEYS, *_SCOPE_KEYS})
+_PLAIN_KEYS: Final = frozenset(
+    {"id", "metadata", _EXPIRY_KEY, _TRUST_KEY, *_TEXT_KEYS, *_SPEAKER_KEYS, *_TIME_KEYS, *_SCOPE_KEYS}
+)
 
 
 def read_record(raw: object, origin: Origin) -> Record:
@@ -73,8 +76,8 @@ def text_item(
         metadata=metadata or {},
         event_time=event_time,
         scope=scope or Scope(),
-        trust=TRUST[SourceKind.IMPORT],
         provenance=_imported(origin),
+        trust=TRUST[SourceKind.IMPORT],
     )
 
 
@@ -125,7 +128,11 @@ def _dumped(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         item = load_item({"id": _digest(raw), **known, **times})
     except ValidationError as error:
         raise origin.invalid(error) from error
-    return item if raw.get("provenance") else replace(item, provenance=_imported(origin))
+    if raw.get("provenance"):
+        return item
+    # An export of devmem leaves out what is by default, as full trust; only other programs' items have no hash.
+    is_foreign = "trust" not in raw and "content_hash" not in raw
+    return replace(item, provenance=_imported(origin), trust=TRUST[SourceKind.IMPORT] if is_foreign else item.trust)
 
 
 def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
@@ -148,8 +155,15 @@ def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         scope=Scope(**{key: text_of(raw, key, origin) for key in _SCOPE_KEYS if raw.get(key) is not None}),
         metadata={**({"speaker": speaker} if speaker else {}), **unknown, **given},
     )
-    expiry = raw.get(_EXPIRY_KEY)
-    return item if expiry is None else replace(item, expires_at=origin.time(_EXPIRY_KEY, expiry))
+    if (expiry := raw.get(_EXPIRY_KEY)) is not None:
+        item = replace(item, expires_at=origin.time(_EXPIRY_KEY, expiry))
+    return item if raw.get(_TRUST_KEY) is None else replace(item, trust=_trust(raw[_TRUST_KEY], origin))
+
+
+def _trust(raw: object, origin: Origin) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw <= 1:
+        raise origin.error(f"'{_TRUST_KEY}': expected a number from 0 to 1, found {raw!r}")
+    return float(raw)
 
 
 def _said(raw: Mapping[str, Any], key: str, origin: Origin) -> str:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pydantic import JsonValue
 
 from devmem import Hit, MemoryContentSnapshot, MemoryItem
-from devmem.stores import Provenance, SourceKind
+from devmem.stores import TRUST, Provenance, SourceKind
 from devmem_stores.file.chunks import Chunk
 
 
@@ -42,6 +42,7 @@ def item_of(name: str, chunk: Chunk, now: float) -> MemoryItem:
         created_at=now,
         input_snapshot=MemoryContentSnapshot(text=name),
         provenance=Provenance(kind=SourceKind.FILE, name=name),
+        trust=TRUST[SourceKind.FILE],
     )
 
 
