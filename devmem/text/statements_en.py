@@ -159,8 +159,9 @@ def _differs(older: EnglishClause, newer: EnglishClause, kind: str) -> bool:
 
 
 def _in_subject(older: EnglishClause, newer: EnglishClause, kind: str) -> bool:
-    gone = set(older.values[kind]) - set(newer.values[kind])
-    come = set(newer.values[kind]) - set(older.values[kind])
+    # Only one of the two may have a value of this kind.
+    one, other = set(older.values.get(kind, ())), set(newer.values.get(kind, ()))
+    gone, come = one - other, other - one
     return bool(gone & older.subject) or bool(come & newer.subject)
 
 

@@ -78,3 +78,10 @@ def test_any_text_is_compared(one: str, other: str) -> None:
     """Nothing is raised, and no text updates itself."""
     assert is_update(one, other) in (True, False)
     assert not is_update(one, one)
+
+
+@pytest.mark.parametrize("newer", ["The report needs 20 pages.", "By 5 May the report needs pages."])
+def test_a_value_that_only_one_of_two_texts_has_raises_nothing(newer: str) -> None:
+    older = "The report needs pages."
+    assert is_update(older, newer) in (True, False)
+    assert is_update(newer, older) in (True, False)
