@@ -7,7 +7,7 @@ from devmem.recording.decorators import RecordedCall, record_agent, record_knowl
 from devmem.recording.forwarder import Sink
 from devmem.recording.log import CopySource, InteractionLog, InteractionStore, PromptContext, TokenTrimming
 from devmem.recording.recorder import Recorder, RecordingOptions, RecordingStatus
-from devmem.recording.senders import asked_by
+from devmem.recording.senders import asked_by, caller_in_trace
 from devmem.recording.waiting import JournalState, WaitingRecords, journal_folder, waiting_records
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "TraceContext",
     "WaitingRecords",
     "asked_by",
+    "caller_in_trace",
     "carry",
     "continue_trace",
     "current_trace",

@@ -14,7 +14,7 @@ from devmem.config.conversation import ConversationRecording
 from devmem.messages import Message, Role
 from devmem.model.interactions import Participant, ParticipantType
 from devmem.model.items import Scope
-from devmem.recording import Call, InteractionStore, Recorder, RecordingOptions, asked_by, current_trace, journal_folder
+from devmem.recording import Call, InteractionStore, Recorder, RecordingOptions, asked_by, journal_folder
 from devmem.runtime.stores import session_folder
 from devmem.runtime.view_copies import CopyingSink
 from devmem.stores import MemoryBase, PlaceConfig
@@ -102,13 +102,6 @@ class RunRecording:
         """Bring what was recorded into the store; what it does not take stays in the journal."""
         if self._recorder is not None and not self._recorder.close():
             _LOG.error("records wait in the journal for the next run: %s", self._recorder.status().failure)
-
-
-def recorded_call() -> str | None:
-    """Return the id of the recorded call in progress; None where it is not recorded."""
-    current = current_trace()
-    record = current.frames[-1].record_id if current is not None else None
-    return record.removesuffix("-input") if record is not None else None
 
 
 def _options(block: ConversationRecording) -> RecordingOptions:

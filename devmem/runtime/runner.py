@@ -18,11 +18,12 @@ from devmem.messages import Message, Role
 from devmem.model.blocks import MessageBlock
 from devmem.model.caller import Caller
 from devmem.model.items import ANY, Scope
+from devmem.recording import caller_in_trace
 from devmem.runtime.agent import AgentRun
 from devmem.runtime.graph import Graph
 from devmem.runtime.hidden_items import count_hidden
 from devmem.runtime.passing import pass_on
-from devmem.runtime.recording import RunRecording, recorded_call
+from devmem.runtime.recording import RunRecording
 from devmem.runtime.results import NodeResult, RunResult
 from devmem.stores import MemoryBase, PlaceConfig
 from devmem.stores.twins import async_twin
@@ -203,7 +204,7 @@ class WorkflowRunner:
 
 def _caller(node: NodeConfig, config: AgentConfig, scope: Scope) -> Caller:
     """Return a node's agent, and a new call of it."""
-    own = Caller(node=node.id, agent=config.agent or node.id, call=recorded_call() or uuid4().hex)
+    own = Caller(node=node.id, agent=config.agent or node.id, call=caller_in_trace().call or uuid4().hex)
     return own.completed_by(Caller.of(scope))
 
 

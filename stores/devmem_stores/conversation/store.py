@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
 
-from devmem import Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem import Caller, Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import Order, Unique
-from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, in_order
+from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, caller_in_trace, in_order
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
@@ -82,7 +82,7 @@ class ConversationMemory(CollectionMemory):
         item = self.compose(payload)
         if isinstance(item, WriteOutcome):
             return item
-        if payload.caller.call and self.collection.get([item.id]):
+        if _caller_of(payload).call and self.collection.get([item.id]):
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="the call is recorded already")
         return self.store_items([item])[0]
 
@@ -92,6 +92,7 @@ class ConversationMemory(CollectionMemory):
         answered = payload.output_text().strip()
         if not asked and not answered:
             return skipped("neither the input nor the output has a text")
+        caller = _caller_of(payload)
         record = self._record_of(payload, asked, answered)
         item = item_from(payload, shorten(record.content, self.config.summary_length), created_at=self.setup.clock())
         (kept,) = self.items_of([record])
@@ -103,15 +104,15 @@ class ConversationMemory(CollectionMemory):
             event_time=record.event_time,
             scope=replace(
                 item.scope,
-                conversation=payload.scope.conversation or payload.caller.conversation,
-                trace=payload.scope.trace or payload.caller.trace,
+                conversation=payload.scope.conversation or caller.conversation,
+                trace=payload.scope.trace or caller.trace,
             ),
             input_snapshot=beside,
             output_snapshot=payload.output_snapshot if answered else kept.output_snapshot,
         )
 
     def _record_of(self, payload: MemoryWritePayload, asked: str, answered: str) -> Interaction:
-        scope, caller = payload.scope, payload.caller
+        scope, caller = payload.scope, _caller_of(payload)
         pair = caller.call or uuid4().hex
         agent = Participant(caller.name or scope.agent or payload.source or "agent", ParticipantType.AGENT)
         asking = _asking(payload)
@@ -277,6 +278,17 @@ def _view_of(options: ViewConfig, query: MemoryQuery) -> View:
         counterparts=frozenset(options.memory_types),
         without_trace=query.caller.trace if options.skip_current_trace else None,
     )
+
+
+def _caller_of(payload: MemoryWritePayload) -> Caller:
+    """Return who writes: parts that the payload leaves open are those of the recorded call in progress.
+
+    A call that is in progress belongs to the agent that made it alone.
+    """
+    caller, current = payload.caller, caller_in_trace()
+    if caller.name not in ("", current.agent) or payload.source not in ("", current.agent, caller.node):
+        current = replace(current, agent="", call=None)
+    return caller.completed_by(current)
 
 
 def _asking(payload: MemoryWritePayload) -> Participant:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import Caller, Filter, Scope
+from devmem import Caller, Filter, MemoryContentSnapshot, MemoryWritePayload, Scope
 from devmem.recording import (
     InteractionKind,
     ParticipantType,
@@ -137,6 +137,27 @@ def test_the_relation_is_worded_from_the_readers_side(store: ConversationMemory,
     assert sentence(answered, me="writer") == "You answered user ann: fine: SUM 42"
     assert sentence(asked, me="writer", language="zh") == "用户ann问你:sum"
     assert sentence(answered, language="zh") == "智能体writer回答用户ann:fine: SUM 42"
+
+
+def test_an_agent_that_writes_within_its_recorded_call_stores_nothing_twice(
+    store: ConversationMemory, tmp_path: Path
+) -> None:
+    """The call in progress names the record; what another agent writes there is a record of its own."""
+    with (
+        Recorder(store, tmp_path / "journal") as recorder,
+        recorder.trace(conversation="c", trace="t", user="ann"),
+        record_agent("writer", "Write.") as call,
+    ):
+        for source in ("writer", "guest"):
+            answer = MemoryContentSnapshot(text=f"{source} writes")
+            store.update(MemoryWritePayload(inputs_text="Write.", output_snapshot=answer, source=source))
+        call.output("writer writes")
+    said = [(one.source.name, one.kind.value, one.content) for one in store.log("c")]
+    assert sorted(said) == [
+        ("ann", "input", "Write."),
+        ("guest", "output", "guest writes"),
+        ("writer", "output", "writer writes"),
+    ]
 
 
 def test_many_threads_and_agents(store: ConversationMemory, tmp_path: Path) -> None:
