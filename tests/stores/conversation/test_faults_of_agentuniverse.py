@@ -44,6 +44,7 @@ import pytest
 import devmem
 from devmem import Filter, Scope
 from devmem.collections import Collection
+from devmem.errors import FilterError
 from devmem.recording import (
     Interaction,
     InteractionKind,
@@ -119,6 +120,11 @@ def test_a1_a_deletion_deletes_what_it_names(store: ConversationMemory, where: F
 def test_a2_a_deletion_of_nothing_in_particular_deletes_nothing(store: ConversationMemory) -> None:
     store.record([record(n) for n in range(3)])
     assert store.delete(ids=[]) == 0
+    for where in (Filter(), Filter(scope=Scope(agent=None))):
+        with pytest.raises(FilterError, match="clear"):
+            store.delete(where=where)
+    with pytest.raises(FilterError):
+        store.delete()
     assert store.count_memories() == 3
 
 
@@ -154,8 +160,9 @@ def test_a4_a_time_among_the_arguments_is_recorded(store: ConversationMemory, re
 
 
 def test_a5_the_newest_come_and_in_the_order_of_their_times(store: ConversationMemory) -> None:
-    """A16 and A23 are the same question to other storages."""
-    store.record([record(number) for number in range(10)])
+    """Stored in another order than they happened in; A16 and A23 are the same question to other storages."""
+    for number in (7, 2, 9, 0, 5, 1, 8, 3, 6, 4):
+        store.record([record(number)])
     everything = View(counterparts=frozenset(ParticipantType))
     assert contents(store.view(everything, 3)) == ["message 7", "message 8", "message 9"]
     assert contents(store.log("c")) == [f"message {number}" for number in range(10)]
