@@ -48,7 +48,7 @@ class Journal:
         self._end = self._acknowledged = 0
         self.appended = 0
         """Number of records that were appended."""
-        self._closed = False
+        self._closed = self._torn = False
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.path, self._file = create_journal(folder)
@@ -75,16 +75,27 @@ class Journal:
                 raise JournalError(self.path, "cannot be written: it is closed")
             if self._end - self._acknowledged + len(line) > self._max_bytes:
                 return False
+            if self._torn:
+                line = b"\n" + line
             try:
                 written = write_whole(self._descriptor, line)
-                if written < len(line):
-                    self._file.truncate(self._end)
-                    raise JournalError(self.path, "cannot be written: the disk is full")
             except OSError as error:
                 raise JournalError(self.path, f"cannot be written: {error}") from error
+            if written < len(line):
+                self._withdraw(written)
+                raise JournalError(self.path, "cannot be written: the disk is full")
+            self._torn = False
             self._end += written
             self.appended += 1
         return True
+
+    def _withdraw(self, written: int) -> None:
+        """Remove the beginning of a line whose end found no room, or have the next line begin behind it."""
+        try:
+            self._file.truncate(self._end)
+        except OSError:
+            self._end += written
+            self._torn = True
 
     def next_batch(self, limit: int) -> Batch | None:
         """Return the records that wait longest, at most `limit`; None when none waits."""

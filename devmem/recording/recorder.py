@@ -100,8 +100,8 @@ class Recorder:
         """
         self.options = options or RecordingOptions()
         self.renderer = Renderer(self.options.max_content_length, SecretMask(self.options.secret_patterns))
-        self._folder, self._clock, self._last_time = Path(folder), clock, 0.0
-        self._forwarder = Forwarder(sink, self._folder, backoff or Backoff(first=1.0, longest=30.0), self._retry_held)
+        self._sink, self._folder, self._clock, self._last_time = sink, Path(folder), clock, 0.0
+        self._backoff = backoff or Backoff(first=1.0, longest=30.0)
         self._closed, self._forked = False, False
         self._begin()
         _LIVING.add(self)
@@ -111,6 +111,7 @@ class Recorder:
     def _begin(self) -> None:
         """Start without a journal, which the first record creates."""
         self._lock, self._stamping = threading.Lock(), threading.Lock()
+        self._forwarder = Forwarder(self._sink, self._folder, self._backoff, self._retry_held)
         self._journal: Journal | None = None
         self._held: deque[bytes] = deque()
         self._sequence = itertools.count(1)
@@ -221,7 +222,10 @@ class Recorder:
             return self._journal
 
     def begin_in_child(self) -> None:
-        """Begin again in a forked child: journal, locks and connections of the store are the parent's."""
+        """Begin again in a forked child.
+
+        The journal and the store's connections are the parent's, and a thread that is not here may hold the locks.
+        """
         if self._journal is not None:
             self._journal.close_in_child()
         self._forked = True

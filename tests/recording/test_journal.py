@@ -8,12 +8,17 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from devmem.errors import JournalError
 from devmem.recording import Interaction, Recorder, RecordingOptions, journal_folder, record_tool, waiting_records
+from devmem.recording.journal import Journal
 from devmem.recording.journal_files import SUFFIX
+from devmem.recording.lines import encode_line
 from devmem.text.backoff import Backoff
 
 from .conftest import ListSink
@@ -179,3 +184,28 @@ def test_a_lost_position_sends_again_what_is_stored_once(tmp_path: Path, sink: L
         assert second.flush()
     assert len(sink.records) >= 5
     assert waiting_records(tmp_path).journals == ()
+
+
+class Untruncatable:
+    """A file that cannot be made shorter."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+
+    def truncate(self, size: int) -> int:
+        raise OSError(5, f"cannot be cut to {size} bytes")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_a_line_behind_one_that_was_cut_off_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path, max_bytes=1 << 20)
+    monkeypatch.setattr(journal, "_file", Untruncatable(journal._file))
+    with files_of_at_most(10), pytest.raises(JournalError, match="the disk is full"):
+        journal.append(encode_line(["first"]))
+    assert journal.append(encode_line(["second"]))
+    batch = journal.next_batch(10)
+    assert batch is not None
+    assert batch.records == [["second"]]
+    journal.close()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from devmem.model.items import MemoryItem
 from devmem.transfer.importing.contents import text_of_content
 from devmem.transfer.importing.origin import Origin
-from devmem.transfer.importing.turns import Turn, digest, speaker_of, turn_items
+from devmem.transfer.importing.turns import Turn, digest, read_conversations, speaker_of, turn_items
 
 _OF_OPENAI: Final = frozenset(
     {
@@ -76,13 +76,8 @@ def read_sharegpt(conversations: list[object], origin: Origin) -> Iterator[Memor
     Raises:
         DataFileError: something is not as ShareGPT has it.
     """
-    for at, raw in enumerate(conversations):
-        here = replace(origin, entry=f"[{at}]")
-        if not isinstance(raw, Mapping) or not is_sharegpt(raw):
-            raise here.error("expected a conversation whose turns have `from` and `value`")
-        key = next(key for key in _LISTS if isinstance(raw.get(key), list))
-        name = _name_of(raw, raw[key])
-        yield from turn_items(_sharegpt_turns(raw[key], replace(here, entry=f"{here.entry}.{key}"), name))
+    expected = "a conversation whose turns have `from` and `value`"
+    yield from read_conversations(conversations, origin, is_one=is_sharegpt, expected=expected, turns=_sharegpt_turns)
 
 
 def read_langchain(document: object, origin: Origin) -> Iterator[MemoryItem]:
@@ -123,9 +118,11 @@ def _openai_turns(messages: list[object], origin: Origin, name: str | None) -> I
             yield Turn(text=text, speaker=speaker, origin=here, conversation=name, metadata=said_by)
 
 
-def _sharegpt_turns(turns: list[object], origin: Origin, name: str) -> Iterator[Turn]:
-    for at, raw in enumerate(turns):
-        here = replace(origin, entry=f"{origin.entry}[{at}]")
+def _sharegpt_turns(conversation: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:
+    key = next(key for key in _LISTS if isinstance(conversation.get(key), list))
+    name = _name_of(conversation, conversation[key])
+    for at, raw in enumerate(conversation[key]):
+        here = replace(origin, entry=f"{origin.entry}.{key}[{at}]")
         if not isinstance(raw, Mapping) or not _is_sharegpt_turn(raw):
             raise here.error("expected a turn with `from` and `value`")
         speaker = speaker_of(raw["from"])

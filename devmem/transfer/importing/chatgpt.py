@@ -9,7 +9,7 @@ from typing import Any, Final
 from devmem.model.items import MemoryItem
 from devmem.transfer.importing.contents import text_of_content
 from devmem.transfer.importing.origin import Origin
-from devmem.transfer.importing.turns import Turn, speaker_of, turn_items
+from devmem.transfer.importing.turns import Turn, read_conversations, speaker_of
 
 _SAID: Final = ("text", "multimodal_text")
 """Types of contents that were said; others are thoughts, code for tools, and what tools returned."""
@@ -28,11 +28,13 @@ def read_chatgpt(conversations: list[object], origin: Origin) -> Iterator[Memory
     Raises:
         DataFileError: something is not as ChatGPT exports it.
     """
-    for at, raw in enumerate(conversations):
-        here = replace(origin, entry=f"[{at}]")
-        if not isinstance(raw, Mapping) or not is_chatgpt(raw):
-            raise here.error("expected a conversation with `title` and `mapping`")
-        yield from turn_items(_turns(raw, here))
+    yield from read_conversations(
+        conversations,
+        origin,
+        is_one=is_chatgpt,
+        expected="a conversation with `title` and `mapping`",
+        turns=_turns,
+    )
 
 
 def _turns(raw: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:

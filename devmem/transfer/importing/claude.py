@@ -9,7 +9,7 @@ from typing import Any
 from devmem.model.items import MemoryItem
 from devmem.transfer.importing.contents import text_of_content
 from devmem.transfer.importing.origin import Origin
-from devmem.transfer.importing.turns import Turn, speaker_of, turn_items
+from devmem.transfer.importing.turns import Turn, read_conversations, speaker_of
 
 
 def is_claude(raw: object) -> bool:
@@ -23,11 +23,8 @@ def read_claude(conversations: list[object], origin: Origin) -> Iterator[MemoryI
     Raises:
         DataFileError: something is not as Claude exports it.
     """
-    for at, raw in enumerate(conversations):
-        here = replace(origin, entry=f"[{at}]")
-        if not isinstance(raw, Mapping) or not is_claude(raw):
-            raise here.error("expected a conversation with `chat_messages`")
-        yield from turn_items(_turns(raw, here))
+    expected = "a conversation with `chat_messages`"
+    yield from read_conversations(conversations, origin, is_one=is_claude, expected=expected, turns=_turns)
 
 
 def _turns(raw: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:

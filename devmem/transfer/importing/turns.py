@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from devmem.model.items import MemoryItem, Scope
@@ -49,6 +49,33 @@ class Turn:
 def speaker_of(role: object) -> str | None:
     """Return `user` or `assistant`, however a program names them; None for a prompt, a tool and whatever else."""
     return _ROLES.get(role.lower()) if isinstance(role, str) else None
+
+
+def read_conversations(
+    conversations: Iterable[object],
+    origin: Origin,
+    *,
+    is_one: Callable[[object], bool],
+    expected: str,
+    turns: Callable[[Mapping[str, Any], Origin], Iterable[Turn]],
+) -> Iterator[MemoryItem]:
+    """Yield an item for each turn of a list of conversations.
+
+    Args:
+        conversations: the list.
+        origin: its place.
+        is_one: whether an element is a conversation.
+        expected: words for what an element has to be.
+        turns: returns the turns of a conversation, which stands at the given place.
+
+    Raises:
+        DataFileError: an element is no conversation, or has a turn that is none.
+    """
+    for at, raw in enumerate(conversations):
+        here = replace(origin, entry=f"[{at}]")
+        if not isinstance(raw, Mapping) or not is_one(raw):
+            raise here.error(f"expected {expected}")
+        yield from turn_items(turns(raw, here))
 
 
 def turn_items(turns: Iterable[Turn]) -> Iterator[MemoryItem]:
