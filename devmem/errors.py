@@ -16,6 +16,8 @@
     │   ├── CollectionClosedError
     │   ├── CollectionInUseError     the file belongs to another type of store
     │   ├── CollectionReadOnlyError  an earlier state was asked to change
+    │   ├── RunConflictError         others changed what a run changed too
+    │   ├── RunStateError            a run that has ended, or that there is not
     │   ├── EmbeddingMismatchError
     │   └── OutboxError              writes that wait cannot be kept or sent now
     │       └── OutboxFullError
@@ -163,6 +165,29 @@ class CollectionReadOnlyError(CollectionError):
 
     def __init__(self, location: Path | str, state: str) -> None:
         super().__init__(location, f"{state}, which cannot be changed; write to the collection itself.")
+
+
+class RunConflictError(CollectionError):
+    """A run cannot be committed, or reverted, because others changed the same items since; nothing was changed."""
+
+    def __init__(self, location: Path | str, run: str, ids: Sequence[str], *, undone: bool = False) -> None:
+        self.run, self.ids = run, tuple(ids)
+        """The run, and the ids of the items that others changed."""
+        named = ", ".join(map(repr, self.ids[:5])) + (f" and {len(self.ids) - 5} more" if len(self.ids) > 5 else "")
+        doing, way_out = (
+            ("reverted", "undo those changes first, or correct the items one by one")
+            if undone
+            else ("committed", "discard it and run it again on what is there now")
+        )
+        super().__init__(location, f"run {run!r} cannot be {doing}: {named} changed since; {way_out}.")
+
+
+class RunStateError(CollectionError):
+    """A run is not in the state that was needed; nothing was changed."""
+
+    def __init__(self, location: Path | str, run: str, state: str, reason: str) -> None:
+        self.run, self.state = run, state
+        super().__init__(location, f"run {run!r} is {state}: {reason}.")
 
 
 class EmbeddingMismatchError(CollectionError):

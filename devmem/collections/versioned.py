@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from devmem.collections.protocol import Collection
-from devmem.model.versions import ItemVersion
+from devmem.model.versions import ItemDifference, ItemVersion, RunInfo
 from devmem.search.filters import Filter
 
 
@@ -30,6 +30,69 @@ class VersionedCollection(Collection, Protocol):
 
         What had expired by then is left out. It is read only: its writing methods raise `CollectionReadOnlyError`. The
         caller closes it; the collection stays open.
+        """
+        ...
+
+    def run(self, run: str, *, actor: str | None = None) -> Collection:
+        """Return the collection as a pending run sees and changes it.
+
+        What is written to it is seen by this run alone, in every process, until it is committed. Of what others commit
+        meanwhile it sees all but the items that it has changed itself. The caller closes it; the run stays pending.
+
+        Args:
+            run: id of the run, which begins with its first write, or is pending already.
+            actor: the node, tool or user that makes the changes, for the history.
+
+        Raises:
+            RunStateError: the run has ended.
+        """
+        ...
+
+    def runs(self, limit: int = 100) -> list[RunInfo]:
+        """Return the runs that began last, newest first, at most `limit`."""
+        ...
+
+    def conflicts(self, run: str) -> list[str]:
+        """Return the ids of the items that others changed since a pending run did: it cannot be committed."""
+        ...
+
+    def commit(self, run: str) -> RunInfo:
+        """Make what a pending run wrote the current items, all or nothing; one that is committed stays so.
+
+        Raises:
+            RunConflictError: others changed the same items since; nothing was committed, and the run stays pending.
+            RunStateError: the run was discarded or reverted, or has written nothing.
+        """
+        ...
+
+    def discard(self, run: str) -> RunInfo:
+        """Drop what a pending run wrote; one that is discarded stays so.
+
+        Raises:
+            RunStateError: the run was committed, or has written nothing.
+        """
+        ...
+
+    def revert(self, run: str) -> RunInfo:
+        """Undo a committed run by changes that follow it, and return the run that they make.
+
+        What the run added is deleted, and what it replaced or deleted is the current version again, stored last.
+
+        Raises:
+            RunConflictError: later versions, or items that were derived, build on what the run wrote.
+            RunStateError: the run is not committed, or a version that it replaced is not kept any more.
+        """
+        ...
+
+    def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
+        """Return the items that differ between two states, in the order of their ids.
+
+        Args:
+            before: a time (seconds since the epoch), or a run: the state that it left.
+            after: likewise. None is the current state after a time; after a run it is what this run changed.
+
+        Raises:
+            RunStateError: there is no such run, or it was discarded.
         """
         ...
 

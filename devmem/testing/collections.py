@@ -13,10 +13,10 @@ from devmem.testing.collection_suite.filters import Filtering
 from devmem.testing.collection_suite.fixtures import OpenCollection
 from devmem.testing.collection_suite.listing import Listing
 from devmem.testing.collection_suite.ranking import RankingEvidence
+from devmem.testing.collection_suite.runs import Running
 from devmem.testing.collection_suite.search import Searching
 from devmem.testing.collection_suite.selection import RankingChoice
 from devmem.testing.collection_suite.updates import Updating
-from devmem.testing.collection_suite.versions import Versioning
 
 __all__ = ["CollectionSuite", "OpenCollection", "VersionSuite"]
 
@@ -48,8 +48,8 @@ class CollectionSuite(
     """
 
 
-class VersionSuite(Versioning):
-    """The contract of a collection that keeps versions, beside that of `CollectionSuite`; used in the same way.
+class VersionSuite(Running):
+    """The contract of a collection that keeps versions and has runs, beside that of `CollectionSuite`; used in the same way.
 
     What it opens has to keep versions for at least an hour.
     """

@@ -18,7 +18,18 @@ from typing import TypeVar
 from devmem.collections.deletion import check_deletion
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability, Unique
-from devmem.collections.sqlite import database, history, model_check, predicates, rows, view, writes
+from devmem.collections.sqlite import (
+    database,
+    differences,
+    history,
+    model_check,
+    pending,
+    predicates,
+    reverting,
+    runs,
+    view,
+    writes,
+)
 from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.follower import SqliteFollower
@@ -26,15 +37,16 @@ from devmem.collections.sqlite.history import HistoryLimit
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.reader import Opened, SqliteReader
 from devmem.collections.sqlite.recorder import CurrentRecorder
+from devmem.collections.sqlite.run_view import SqliteRunView
 from devmem.collections.sqlite.table_indexes import ensure_indexes
 from devmem.collections.sqlite.view import ShownInFile, ShownInMemory, ShownItems, SqliteView
 from devmem.collections.transactions import read_transaction
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
-from devmem.errors import CollectionClosedError, CollectionUnwritableError
+from devmem.errors import CollectionClosedError, CollectionUnwritableError, RunStateError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
-from devmem.model.versions import ItemVersion
+from devmem.model.versions import ItemDifference, ItemVersion, RunInfo, RunState
 from devmem.search.filters import Filter
 
 T = TypeVar("T")
@@ -126,9 +138,9 @@ class SqliteCollection(SqliteReader):
         with self._write_lock:
             return committed() if self._in_file else self._memory_lock.write(committed)
 
-    def _recorder(self, connection: sqlite3.Connection) -> CurrentRecorder:
-        """Return the recorder of a write transaction."""
-        return CurrentRecorder(connection, self._attachments, limit=self._history, now=self._clock())
+    def _recorder(self, connection: sqlite3.Connection, run: str | None = None) -> CurrentRecorder:
+        """Return the recorder of a write transaction, in which a run is committed or reverted."""
+        return CurrentRecorder(connection, self._attachments, limit=self._history, now=self._clock(), run=run)
 
     def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation as `_read` does, which holds `_statement_lock` only while it uses the connection."""
@@ -183,14 +195,9 @@ class SqliteCollection(SqliteReader):
         """Delete the items stored last, and return them."""
 
         def pop(connection: sqlite3.Connection) -> list[MemoryItem]:
-            condition, values = predicates.where_sql(where or Filter(), self._clock(), self._indexed)
-            clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
-            found = connection.execute(f"{rows.SELECT_WHOLE} {clause}", (*values, max(count, 0))).fetchall()
-            items = [rows.item_from_row(self._damaged, *columns) for columns in found]
-            recorder = self._recorder(connection)
-            for number, *_ in found:
-                recorder.end("row = ?", [number], writes.FORGOTTEN)
-            return [self._resolved(item) for item in items if item is not None]
+            condition = predicates.where_sql(where or Filter(), self._clock(), self._indexed)
+            popped = writes.pop(self._recorder(connection), self._damaged, count, condition)
+            return [self._resolved(item) for item in popped]
 
         return self._write(pop)
 
@@ -244,6 +251,70 @@ class SqliteCollection(SqliteReader):
         state = f"it is shown as of {time:.6f} (seconds since the epoch)"
         opened = replace(self._opened, clock=lambda: time)
         return SqliteView(opened, shown, model_name=self._model_name, state=state)
+
+    def run(self, run: str, *, actor: str | None = None) -> SqliteRunView:
+        """Return the collection as a pending run sees and changes it."""
+        state = self._read(lambda connection: runs.state_of(connection, run))
+        if state not in (None, RunState.PENDING):
+            raise RunStateError(self.location, run, state.value, "nothing can be written in it; use another id")
+        return SqliteRunView(
+            self._opened,
+            self._shown_items(pending.items_of_run(run)),
+            model_name=self._model_name,
+            write=self._write,
+            run=run,
+            actor=actor,
+        )
+
+    def runs(self, limit: int = 100) -> list[RunInfo]:
+        """Return the runs that began last, newest first."""
+        return self._read(lambda connection: runs.read_runs(connection, max(limit, 0)))
+
+    def conflicts(self, run: str) -> list[str]:
+        """Return the ids of the items that others changed since a pending run did."""
+        return self._read(lambda connection: runs.conflicts(connection, run))
+
+    def commit(self, run: str) -> RunInfo:
+        """Make what a pending run wrote the current items."""
+
+        def commit(connection: sqlite3.Connection) -> RunInfo:
+            runs.commit(self._recorder(connection, run), self.location, run, self._damaged)
+            return runs.read_run(connection, self.location, run)
+
+        return self._write(commit)
+
+    def discard(self, run: str) -> RunInfo:
+        """Drop what a pending run wrote."""
+
+        def discard(connection: sqlite3.Connection) -> RunInfo:
+            runs.discard(connection, self._attachments, self.location, run, self._clock())
+            return runs.read_run(connection, self.location, run)
+
+        return self._write(discard)
+
+    def revert(self, run: str) -> RunInfo:
+        """Undo a committed run by changes that follow it."""
+
+        def revert(connection: sqlite3.Connection) -> RunInfo:
+            undoing = reverting.undoing(run)
+            reverting.revert(self._recorder(connection, undoing), self.location, run, self._damaged)
+            return runs.read_run(connection, self.location, undoing)
+
+        return self._write(revert)
+
+    def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
+        """Return the items that differ between two states, or that a run changed."""
+
+        def read(connection: sqlite3.Connection) -> list[ItemDifference]:
+            return differences.read_differences(connection, self.location, before, after, self._damaged)
+
+        return [
+            ItemDifference(
+                before=None if each.before is None else self._resolved(each.before),
+                after=None if each.after is None else self._resolved(each.after),
+            )
+            for each in self._read(read)
+        ]
 
     def _shown_items(self, items: str) -> ShownItems:
         """Return a reader of the database in which `items` means the rows of a query."""

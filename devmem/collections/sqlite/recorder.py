@@ -52,7 +52,13 @@ class CurrentRecorder:
     """Changes the items that everybody sees; see `Recorder`."""
 
     def __init__(
-        self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, *, limit: HistoryLimit, now: float
+        self,
+        connection: sqlite3.Connection,
+        attachments: AttachmentFiles | None,
+        *,
+        limit: HistoryLimit,
+        now: float,
+        run: str | None = None,
     ) -> None:
         """Prepare the changes of one write transaction.
 
@@ -61,26 +67,19 @@ class CurrentRecorder:
             attachments: files of the collection; None in memory.
             limit: how long versions are kept.
             now: seconds since the epoch.
+            run: the run that is being committed or reverted; None takes that of each item's scope.
         """
         self.connection, self.attachments = connection, attachments
-        self._limit, self._now = limit, now
+        self._limit, self._now, self._run = limit, now, run
 
     @cached_property
     def at(self) -> int:
         """Recorded time of the transaction."""
         return history.tick(self.connection, self._now)
 
-    def insert(
-        self,
-        prepared: PreparedItem,
-        body: MemoryItem,
-        *,
-        waiting: bool,
-        operation: Operation,
-        run: str | None = None,
-    ) -> list[int]:
-        """Insert a current item, changed by the run of its scope unless another is named."""
-        origin = (operation.value, rows.sql_text(run or prepared.item.scope.run), self.at)
+    def insert(self, prepared: PreparedItem, body: MemoryItem, *, waiting: bool, operation: Operation) -> list[int]:
+        """Insert a current item."""
+        origin = (operation.value, rows.sql_text(self._run or prepared.item.scope.run), self.at)
         return rows.insert_item(self.connection, prepared, waiting=waiting, body=body, origin=origin)
 
     def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
@@ -109,8 +108,11 @@ class CurrentRecorder:
         """Remove what is past its `expires_at`, and versions that ended too long ago."""
         expired = "expires_at <= ?"
         if history.any_expired(self.connection, self._now):
+            # What replaces an expired item is in no conflict with its expiry.
+            based = "recorded_until IS NULL AND base IN (SELECT row FROM items WHERE expires_at <= ?)"
+            self.connection.execute(f"UPDATE versions SET base = NULL WHERE {based}", (self._now,))
             self.remove(expired, [self._now])
-        self._purge_versions(expired, [self._now])
+        self._purge_versions(f"{expired} AND recorded_until IS NOT NULL", [self._now])
         if (oldest := self._limit.oldest(self._now)) is not None:
             self._purge_versions("recorded_until < ?", [oldest])
 

@@ -24,6 +24,9 @@ ITEM_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum,
 _INSERT_ITEM: Final = (
     f"INSERT INTO items({ITEM_COLUMNS}, operation, change_run, recorded_from) VALUES ({', '.join('?' * 26)})"
 )
+_INSERT_PENDING: Final = (
+    f"INSERT INTO versions({ITEM_COLUMNS}, operation, change_run, base) VALUES ({', '.join('?' * 26)})"
+)
 _INSERT_PASSAGE: Final = (
     "INSERT INTO passages(row, term_hashes, term_counts, term_length, checksum) VALUES (?, ?, ?, ?, ?)"
 )
@@ -63,13 +66,44 @@ def insert_item(
         body: the item with its large attachments as references; None stores it as it is.
         origin: the change that begins this version.
     """
-    item = prepared.item
-    stored = dump_item_json(body or item)
-    columns = item_columns(prepared, sql_text)
-    sums = checksum(stored), checksum(*columns)
-    values = (row, *columns, int(waiting), stored.decode(), *sums, *origin)
+    values = (row, *_columns(prepared, body or prepared.item, waiting=waiting), *origin)
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
     return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
+
+
+def insert_pending(
+    connection: sqlite3.Connection,
+    prepared: PreparedItem,
+    *,
+    waiting: bool,
+    row: int,
+    body: MemoryItem,
+    operation: str,
+    run: str,
+    base: int | None,
+) -> list[int]:
+    """Insert a version of a pending run and the terms of its passages; return the passages' numbers.
+
+    Args:
+        connection: in a write transaction.
+        prepared: the item.
+        waiting: whether its embeddings are still to be made.
+        row: row number, which is that of no item and no version.
+        body: the item with its large attachments as references.
+        operation: begins this version.
+        run: the run.
+        base: row of the current item that it replaces; None where there is none.
+    """
+    values = (row, *_columns(prepared, body, waiting=waiting), operation, run, base)
+    connection.execute(_INSERT_PENDING, values)
+    return [_insert_passage(connection, row, terms) for terms in prepared.terms()]
+
+
+def _columns(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> tuple[str | float | int | None, ...]:
+    """Return the values of `ITEM_COLUMNS` but for the row number."""
+    stored = dump_item_json(body)
+    columns = item_columns(prepared, sql_text)
+    return (*columns, int(waiting), stored.decode(), checksum(stored), checksum(*columns))
 
 
 def _insert_passage(connection: sqlite3.Connection, row: int, terms: EncodedTerms) -> int:
@@ -108,19 +142,26 @@ def _insert_blobs(
 
 def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbeddings | None:
     """Return the embeddings of an item; None when it is not there or not embedded."""
+    query = "SELECT row, content_hash FROM items WHERE id = ?"
+    found = connection.execute(query, (sql_text(item_id),)).fetchone()
+    return None if found is None else read_embeddings_of_row(connection, *found)
+
+
+def read_embeddings_of_row(connection: sqlite3.Connection, row: int, content_hash: str) -> PassageEmbeddings | None:
+    """Return the embeddings of an item or a version, given its row and the hash of its content; None without any."""
     found = connection.execute(
-        "SELECT vector, codes, content_hash FROM items JOIN passages USING (row) JOIN vectors USING (passage) "
+        "SELECT vector, codes FROM passages JOIN vectors USING (passage) "
         f"LEFT JOIN tokens ON tokens.passage = passages.passage AND {CODES_CHECKSUM} = tokens.checksum "
-        f"WHERE id = ? AND {VECTOR_CHECKSUM} = vectors.checksum ORDER BY passages.passage",
-        (sql_text(item_id),),
+        f"WHERE row = ? AND {VECTOR_CHECKSUM} = vectors.checksum ORDER BY passages.passage",
+        (row,),
     ).fetchall()
     if not found:
         return None
-    vectors = np.stack([vector_from(vector) for vector, *_ in found])
+    vectors = np.stack([vector_from(vector) for vector, _ in found])
     width = code_bytes(vectors.shape[1])
-    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw, _ in found if raw is not None)
+    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw in found if raw is not None)
     return PassageEmbeddings(
-        vectors=vectors, tokens=codes if len(codes) == len(found) else None, content_hash=str(found[0][2])
+        vectors=vectors, tokens=codes if len(codes) == len(found) else None, content_hash=content_hash
     )
 
 

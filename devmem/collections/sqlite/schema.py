@@ -79,7 +79,8 @@ CREATE INDEX IF NOT EXISTS versions_by_end_run ON versions(end_run) WHERE end_ru
 CREATE UNIQUE INDEX IF NOT EXISTS versions_pending ON versions(change_run, id) WHERE recorded_until IS NULL;
 CREATE INDEX IF NOT EXISTS versions_expiring ON versions(expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE IF NOT EXISTS runs(
-    run TEXT PRIMARY KEY, state TEXT NOT NULL, actor TEXT, started_at INTEGER NOT NULL, ended_at INTEGER
+    run TEXT PRIMARY KEY, state TEXT NOT NULL, actor TEXT, started_at INTEGER NOT NULL,
+    committed_at INTEGER, ended_at INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS passages(
     passage INTEGER PRIMARY KEY AUTOINCREMENT,

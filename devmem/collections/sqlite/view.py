@@ -30,15 +30,15 @@ from devmem.search.filters import Filter
 
 T = TypeVar("T")
 
-_COLUMNS: Final = f"{ITEM_COLUMNS}, operation, change_run"
+COLUMNS: Final = f"{ITEM_COLUMNS}, operation, change_run"
 _AT_ONCE: Final = 500
 
 
 def items_as_of(at: int) -> str:
     """Return the query of the items at a recorded time."""
     return (
-        f"SELECT {_COLUMNS}, {RECORDED_FROM} AS recorded_from FROM main.items WHERE {RECORDED_FROM} <= {at} "
-        f"UNION ALL SELECT {_COLUMNS}, recorded_from FROM main.versions "
+        f"SELECT {COLUMNS}, {RECORDED_FROM} AS recorded_from FROM main.items WHERE {RECORDED_FROM} <= {at} "
+        f"UNION ALL SELECT {COLUMNS}, recorded_from FROM main.versions "
         f"WHERE recorded_from <= {at} AND recorded_until > {at}"
     )
 

@@ -170,6 +170,17 @@ def _is_named(connection: sqlite3.Connection, name: str) -> bool:
     return any(connection.execute(query.format(table), (name,)).fetchone() is not None for table in tables)
 
 
+def pop(recorder: Recorder, damaged: DamagedRows, count: int, where: predicates.Sql) -> list[MemoryItem]:
+    """Delete the items stored last that match a condition, at most `count`, and return those that can be read."""
+    condition, values = where
+    clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
+    found = recorder.connection.execute(f"{rows.SELECT_WHOLE} {clause}", (*values, max(count, 0))).fetchall()
+    items = [rows.item_from_row(damaged, *columns) for columns in found]
+    for number, *_ in found:
+        recorder.end("row = ?", [number], FORGOTTEN)
+    return [item for item in items if item is not None]
+
+
 def delete(recorder: Recorder, ids: Sequence[str] | None, where: predicates.Sql) -> int:
     """Delete the items that match a condition; None for ids does not restrict. Return their number."""
     condition, values = where
@@ -227,7 +238,8 @@ def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, Pass
         row = found[:1]
         passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", row).fetchall()
         rows.insert_embeddings(connection, [number for (number,) in passages], usable)
-        connection.execute("UPDATE items SET waiting = 0 WHERE row = ?", row)
+        for table in ("main.items", "main.versions"):
+            connection.execute(f"UPDATE {table} SET waiting = 0 WHERE row = ?", row)
         connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", row)
         done += 1
     if done:

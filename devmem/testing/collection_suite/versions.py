@@ -18,7 +18,7 @@ from devmem.model.versions import Change, Operation
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
-_SHARED: Final = [HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]
+SHARED: Final = [HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]
 """Each example clears the collection that they share; each class that uses the suite runs its examples itself."""
 _IDS = st.sampled_from(["a", "b", "c", "d"])
 _WORDS = st.sampled_from(["tea at three", "tea at four", "rain", "the train is late", "会议 在 周五"])
@@ -166,7 +166,7 @@ class Versioning(Opening):
         assert list(versioned.scan()) == list(earlier.scan()) == []
         earlier.close()
 
-    @settings(max_examples=25, suppress_health_check=_SHARED, deadline=None)
+    @settings(max_examples=25, suppress_health_check=SHARED, deadline=None)
     @given(steps=_STEPS)
     def test_every_state_equals_a_replay(
         self, versioned: VersionedCollection, clock: ManualClock, steps: list[tuple[str, str, str]]
