@@ -52,6 +52,10 @@ class VersionedCollection(Collection, Protocol):
         """Return the runs that began last, newest first, at most `limit`."""
         ...
 
+    def find_run(self, run: str) -> RunInfo | None:
+        """Return what is known of a run; None when it has written nothing."""
+        ...
+
     def conflicts(self, run: str) -> list[str]:
         """Return the ids of the items that others changed since a pending run did: it cannot be committed."""
         ...

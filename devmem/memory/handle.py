@@ -14,20 +14,18 @@ from pydantic import JsonValue
 
 from devmem.collections import Filter
 from devmem.errors import DevmemError, ItemNotFoundError
-from devmem.memory.boundary import Boundary, ScopeParts, in_scope
+from devmem.memory.boundary import Boundary, ScopeParts
 from devmem.memory.contents import Content, envelope_of, items_of, listed, with_text
-from devmem.memory.earlier import EarlierMemory
 from devmem.memory.filters import Values, make_filter
-from devmem.memory.reading import MemoryReader
-from devmem.memory.records import MemoryRecord, RecordVersion, record_of, version_of
+from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
+from devmem.memory.versioning import VersionedMemory
 from devmem.memory.writing import check_id, replace_item
 from devmem.model.keys import with_key
 from devmem.model.message import Message
 from devmem.stores import CollectionMemory, MemoryBase
 from devmem.stores.adding import store_items
 from devmem.stores.twins import async_twin
-from devmem.stores.versioned import as_of, versions_of
 from devmem.transfer import every_item
 
 _LOG: Final = logging.getLogger(__name__)
@@ -42,7 +40,7 @@ class AddOptions(ScopeParts, total=False):
     trust: float
 
 
-class Memory(MemoryReader):
+class Memory(VersionedMemory):
     """A store of remembered texts and messages, or the part of one that a scope reaches.
 
     Every method that names no `user` means what is bound to nobody; `user=devmem.ANY` means everybody's.
@@ -209,28 +207,8 @@ class Memory(MemoryReader):
         found = [item.id for item in candidates if matching.admits(item, now)]
         return len(found) if dry_run or not found else self.store.erase(ids=found, where=matching)
 
-    def history(self, id: str) -> list[RecordVersion]:  # noqa: A002 - what databases call it
-        """Return the versions of a record that are within reach, oldest first; the current one has no `until`.
-
-        Versions are kept as long as the store's `history` says. What was forgotten with `forget` leaves none.
-
-        Raises:
-            NoVersionsError: the store keeps no versions.
-        """
-        reach = self._boundary.filter()
-        found = versions_of(self.store).history(id)
-        return [version_of(version) for version in found if in_scope(version.item, reach)]
-
-    def as_of(self, when: When) -> EarlierMemory:
-        """Return the memory as it was at a time, to be searched and read; nothing can be written to it.
-
-        The first search makes an index of its own, which `close` releases.
-
-        Raises:
-            NoVersionsError: the store keeps no versions.
-            ValueError: `when` is no point in time.
-        """
-        return EarlierMemory(as_of(self.store, seconds_of(when)), self._boundary)
+    def _on(self, store: MemoryBase) -> Self:
+        return type(self)(store, boundary=self._boundary)
 
     def close(self) -> None:
         """Finish what waits and release the files; a scoped handle leaves the memory open.
@@ -286,7 +264,6 @@ class Memory(MemoryReader):
     aupdate = async_twin(update)
     aforget = async_twin(forget)
     aclose = async_twin(close)
-    ahistory = async_twin(history)
 
     async def __aenter__(self) -> Self:
         return self

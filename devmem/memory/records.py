@@ -14,7 +14,7 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.model.message import Message
 from devmem.model.message_items import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit
-from devmem.model.versions import Change, ItemVersion, Operation
+from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation
 from devmem.text.sentences import shorten
 from devmem.transfer.importing.records import SUMMARY_LENGTH
 
@@ -102,6 +102,24 @@ def version_of(version: ItemVersion) -> RecordVersion:
         until=None if ended is None else datetime_of(ended.at or 0.0),
         ended_by=ended,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDifference:
+    """A remembered thing that differs between two states of a memory."""
+
+    before: MemoryRecord | None
+    """None when it was not there."""
+    after: MemoryRecord | None
+    """None when it is not there any more."""
+    operation: Operation
+    """`add`, `update` or `forget`: the change that leads from one to the other."""
+
+
+def difference_of(found: ItemDifference) -> RecordDifference:
+    """Return a difference of items as callers see it."""
+    before, after = (None if item is None else record_of(item) for item in (found.before, found.after))
+    return RecordDifference(before=before, after=after, operation=found.operation)
 
 
 def record_of(item: MemoryItem) -> MemoryRecord:

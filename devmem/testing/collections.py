@@ -49,7 +49,8 @@ class CollectionSuite(
 
 
 class VersionSuite(Running):
-    """The contract of a collection that keeps versions and has runs, beside that of `CollectionSuite`; used in the same way.
+    """The contract of a collection that keeps versions and has runs, beside that of `CollectionSuite`.
 
+    It is used in the same way.
     What it opens has to keep versions for at least an hour.
     """

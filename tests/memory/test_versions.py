@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem.errors import CollectionReadOnlyError, NoVersionsError
+from devmem.errors import CollectionReadOnlyError, NoVersionsError, RunStateError, ScopeError
 
 
 def test_history_is_listed_with_its_times() -> None:
@@ -84,3 +84,57 @@ def test_the_declaration_bounds_the_history(history: object, kept: int) -> None:
         memory.add("one", id="1")
         memory.update("1", "two")
         assert len(memory.history("1")) == kept
+
+
+def test_a_run_is_seen_by_others_from_its_end_on() -> None:
+    with devmem.open(":memory:", embedding=None) as memory:
+        memory.add("The launch is on May 5th.", id="launch")
+        with memory.run("r", actor="planner") as pending:
+            pending.update("launch", "The launch is on June 2nd.")
+            pending.add("Ann brings the cake.", id="cake")
+            assert [hit.text for hit in pending.search("launch")] == ["The launch is on June 2nd."]
+            assert [hit.text for hit in memory.search("launch")] == ["The launch is on May 5th."]
+            assert [(each.operation.value, each.after and each.after.id) for each in memory.diff(run="r")] == [
+                ("add", "cake"),
+                ("update", "launch"),
+            ]
+        assert [hit.text for hit in memory.search("launch")] == ["The launch is on June 2nd."]
+        assert memory.history("launch")[1].actor == "planner"
+        assert memory.revert("r").run == "revert of r"
+        assert [record.text for record in memory] == ["The launch is on May 5th."]
+
+
+def test_an_error_discards_the_run() -> None:
+    with devmem.open(":memory:", embedding=None) as memory:
+        memory.add("tea", id="1")
+
+        def go_wrong() -> None:
+            with memory.run("r") as pending:
+                pending.forget("1")
+                pending.add("rain", id="2")
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            go_wrong()
+        assert [record.text for record in memory] == ["tea"]
+        assert [(run.run, run.state.value) for run in memory.runs()] == [("r", "discarded")]
+
+
+def test_a_run_whose_process_died_is_pending(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with devmem.open(file, embedding=None) as memory:
+        run = memory.run("r")
+        run.memory.add("tea", id="1")
+        run.close()
+    with devmem.open(file, embedding=None) as memory:
+        assert len(memory) == 0
+        assert [(run.run, run.state.value, run.changes) for run in memory.runs()] == [("r", "pending", 1)]
+        with memory.run("r") as again:
+            again.add("rain", id="2")
+        assert len(memory) == 2
+        with pytest.raises(ScopeError):
+            memory.scoped(user="ann").revert("r")
+        with pytest.raises(RunStateError):
+            memory.discard("r")
+        with pytest.raises(ValueError, match="run"):
+            memory.diff()

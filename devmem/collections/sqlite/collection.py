@@ -270,6 +270,10 @@ class SqliteCollection(SqliteReader):
         """Return the runs that began last, newest first."""
         return self._read(lambda connection: runs.read_runs(connection, max(limit, 0)))
 
+    def find_run(self, run: str) -> RunInfo | None:
+        """Return what is known of a run; None when it has written nothing."""
+        return self._read(lambda connection: runs.find_run(connection, run))
+
     def conflicts(self, run: str) -> list[str]:
         """Return the ids of the items that others changed since a pending run did."""
         return self._read(lambda connection: runs.conflicts(connection, run))

@@ -27,7 +27,7 @@ _DERIVED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What a run did to one item."""
+    """A run's change of one item."""
 
     item_id: str
     left: int | None

@@ -24,7 +24,9 @@ T = TypeVar("T")
 class Write(Protocol):
     """Runs an operation in a write transaction of the database."""
 
-    def __call__(self, operation: Callable[[sqlite3.Connection], T], /) -> T: ...
+    def __call__(self, operation: Callable[[sqlite3.Connection], T], /) -> T:
+        """Run it."""
+        ...
 
 
 class SqliteRunView(SqliteView):

@@ -144,17 +144,23 @@ def read_runs(connection: sqlite3.Connection, limit: int) -> list[RunInfo]:
     return [_info(connection, *found) for found in connection.execute(query, (limit,)).fetchall()]
 
 
+def find_run(connection: sqlite3.Connection, run: str) -> RunInfo | None:
+    """Return what is known of a run; None when it has written nothing."""
+    query = "SELECT run, state, actor, started_at, ended_at FROM runs WHERE run = ?"
+    found = connection.execute(query, (rows.sql_text(run),)).fetchone()
+    return None if found is None else _info(connection, *found)
+
+
 def read_run(connection: sqlite3.Connection, location: str, run: str) -> RunInfo:
     """Return what is known of a run.
 
     Raises:
-        RunStateError: there is none.
+        RunStateError: it has written nothing.
     """
-    query = "SELECT run, state, actor, started_at, ended_at FROM runs WHERE run = ?"
-    found = connection.execute(query, (rows.sql_text(run),)).fetchone()
+    found = find_run(connection, run)
     if found is None:
         raise RunStateError(location, run, "unknown", "no run of this id has written anything here")
-    return _info(connection, *found)
+    return found
 
 
 def _info(

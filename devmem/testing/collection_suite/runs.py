@@ -89,7 +89,7 @@ class Running(Versioning):
         assert versioned.commit("r") == info
 
     def test_discarding_leaves_what_was_there(self, versioned: VersionedCollection) -> None:
-        """What the run had replaced or deleted was never touched."""
+        """The items that the run had replaced or deleted were never touched."""
         versioned.add([item("tea at three", id="1"), item("rain", id="2")])
         before = list(versioned.scan())
         run = versioned.run("r")
@@ -271,7 +271,7 @@ class Running(Versioning):
             versioned.diff("nobody")
 
     def test_erasing_reaches_pending_runs(self, versioned: VersionedCollection) -> None:
-        """What a run wrote is erased as what is current is."""
+        """A run's items are erased as current ones are."""
         run = versioned.run("r")
         run.add([item("her secret", id="1", scope=Scope(user="ann")), item("rain", id="2")])
         versioned.erase(where=Filter(scope=Scope(user="ann")))
