@@ -27,6 +27,7 @@
     ├── VersionConflictError         an item was changed meanwhile by somebody else
     ├── ItemNotFoundError
     ├── NotStoredError
+    ├── RunFailedError               a run that is a transaction could not write to a store
     ├── NoVersionsError              a store that keeps no versions was asked for one
     ├── EmbeddingError
     │   ├── ModelNotFoundError
@@ -266,6 +267,14 @@ class NotStoredError(DevmemError):
         super().__init__(
             f"{len(self.reasons)} of the items not stored: {'; '.join(dict.fromkeys(self.reasons))}{beside}"
         )
+
+
+class RunFailedError(DevmemError):
+    """A store could not be written in a run that is a transaction; what the run wrote to others was dropped."""
+
+    def __init__(self, run: str, failures: Sequence[str]) -> None:
+        self.run, self.failures = run, tuple(failures)
+        super().__init__(f"run {run!r} was discarded: {'; '.join(self.failures)}")
 
 
 class NoVersionsError(DevmemError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 from pydantic import BaseModel, SecretStr
@@ -21,6 +22,7 @@ from devmem.stores import MemoryBase, PlaceConfig
 from devmem.stores.versioned import as_of as store_as_of
 from devmem.transfer.importing import parse_time
 
+_SECONDS: Final = re.compile(r"\d+(\.\d+)?")
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
 WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
 StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Store of the workflow.")]
@@ -134,22 +136,19 @@ def _at_time(store: MemoryBase, as_of: str | None) -> Iterator[MemoryBase]:
     if as_of is None:
         yield store
         return
-    try:
-        earlier = store_as_of(store, _seconds(as_of))
-    except ValueError as error:
-        raise CommandError(f"--as-of: {error}") from error
+    earlier = store_as_of(store, seconds_of_option("--as-of", as_of))
     try:
         yield earlier
     finally:
         earlier.close()
 
 
-def _seconds(time: str) -> float:
-    """Return a time, also one in seconds since the epoch, as `devmem history --json` prints it."""
+def seconds_of_option(option: str, time: str) -> float:
+    """Return a time in seconds since the epoch, as which it may also be given; raise `CommandError` for any other."""
     try:
-        return float(time)
-    except ValueError:
-        return parse_time(time)
+        return float(time) if _SECONDS.fullmatch(time) else parse_time(time)
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}") from error
 
 
 @contextmanager

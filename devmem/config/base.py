@@ -32,7 +32,8 @@ class ConfigModel(BaseModel):
     An optional text, path or secret that is given as empty text counts as not given, and so does an empty block.
 
     A store type that never takes writes says so with `read_only: ClassVar[bool] = True`, and one that a workflow's
-    `conversation` block may name with `keeps_records`.
+    `conversation` block may name with `keeps_records`; one that can take part in a workflow's transaction with
+    `keeps_versions`.
     """
 
     model_config = ConfigDict(

@@ -19,10 +19,11 @@ from devmem.config.review import review
 from devmem.config.store import StoreDeclaration
 from devmem.config.store_types import StoreTypes
 from devmem.config.subgraphs import ReadingContext, read_graph
+from devmem.config.transaction_check import check_transaction
 from devmem.config.validate import Validator
 from devmem.config.variables import read_variables, unresolved_in
 from devmem.config.wording import found
-from devmem.config.workflow import Workflow
+from devmem.config.workflow import NodeConfig, Workflow
 from devmem.errors import Finding, StoreTypeError
 
 
@@ -47,6 +48,7 @@ class Reader:
         options = self._read_options()
         graph = read_graph(self._context(base_dir), self._parts)
         conversation = self._read_conversation(graph.memory)
+        transaction = self._read_transaction(graph.memory, graph.nodes)
         warn_about_graph(self._report, self._document.data.get("graph"), ("graph",))
         warn_about_paths(self._report, graph.memory, base_dir)
         unresolved = unresolved_in(self._report, self._placeholders)
@@ -58,6 +60,7 @@ class Reader:
             memory=graph.memory,
             memory_options=options,
             conversation=conversation,
+            transaction=transaction,
             start=graph.start,
             nodes=graph.nodes,
             edges=graph.edges,
@@ -105,6 +108,18 @@ class Reader:
         if recording is not None and not self._report.has_errors:
             check_recording(self._report, recording, part.path, stores)
         return recording
+
+    def _read_transaction(self, stores: Sequence[StoreDeclaration], nodes: Sequence[NodeConfig]) -> bool:
+        part = self._parts.get("transaction")
+        if part is None or part.value is None:
+            return False
+        wanted = self._placeholders.expand(part.value, part.path)
+        if not isinstance(wanted, bool):
+            self._report.error(part.path, f"expected true or false, found {found(wanted)}")
+            return False
+        if wanted and not self._report.has_errors:
+            check_transaction(self._report, part.path, stores, nodes)
+        return wanted is True
 
     def _context(self, base_dir: pathlib.Path) -> ReadingContext:
         origin = self._document.origin

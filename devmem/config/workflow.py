@@ -100,6 +100,9 @@ class WorkflowDocument(ConfigModel):
     """How recalled items are put before a model."""
     conversation: ConversationRecording | None = None
     """Recording of what the agents say to each other."""
+    transaction: bool = False
+    """Commit what a run writes to its stores at the end, as a whole, and drop it when the run fails; until then only
+    the run itself sees it."""
     start: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = ()
     """IDs of the nodes that get the workflow's input; none named means those that no edge leads to."""
     nodes: tuple[NodeConfig, ...] = ()

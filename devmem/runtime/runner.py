@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 from uuid import uuid4
 
 from devmem.config import AgentConfig, NodeConfig, Workflow
@@ -25,11 +25,14 @@ from devmem.runtime.hidden_items import count_hidden
 from devmem.runtime.passing import pass_on
 from devmem.runtime.recording import RunRecording
 from devmem.runtime.results import NodeResult, RunResult
+from devmem.runtime.transaction import finish_earlier, in_transaction
 from devmem.stores import MemoryBase, PlaceConfig
 from devmem.stores.twins import async_twin
 
 _LOG: Final = logging.getLogger(__name__)
 
+Managers: TypeAlias = Mapping[str, MemoryManager]
+"""The manager of each agent node, by node id."""
 ChatModels = Callable[[NodeConfig, AgentConfig], ChatModel]
 """Chooses the chat model of an agent node."""
 TextHook = Callable[[str, str], None]
@@ -109,9 +112,11 @@ class WorkflowRunner:
         self._scope = scope or Scope()
         self._user: User = ANY if all_users else self._scope.user
         self._recording = RunRecording(workflow, stores, rescue_dir)
+        self._rescue_dir, self._on_operation = rescue_dir, on_operation
         self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
         self._chats: dict[str, ChatModel] = {}
         self._on_text = on_text
+        finish_earlier(workflow, stores, rescue_dir)
 
     def __enter__(self) -> Self:
         return self
@@ -125,24 +130,43 @@ class WorkflowRunner:
         Raises:
             KeyError: there is no such node.
             ConfigError: a placeholder that a node needs has no value.
-            ChatModelError: a chat model gave no answer; what earlier nodes wrote is kept.
+            ChatModelError: a chat model gave no answer; what earlier nodes wrote is kept, unless the workflow is a
+                `transaction`.
+            RunFailedError, RunConflictError, NoVersionsError: the workflow is a `transaction`, and cannot be committed;
+                what it wrote was dropped.
         """
         asked = Message(role=Role.USER, content=text, source="user", blocks=attachments)
         scope = replace(self._scope, run=self._scope.run or uuid4().hex)
         chosen = None if node is None else self._workflow.node(node)
         with self._recording.run(scope):
-            result = self._run_all(asked, scope) if chosen is None else self._run_one(chosen, asked, scope)
+            result = self._run_committed(chosen, asked, scope)
         self._recording.settle()
         return replace(result, trace=scope.trace or scope.run if self._recording.is_on else None)
 
     arun = async_twin(run)
 
-    def _run_one(self, node: NodeConfig, asked: Message, scope: Scope) -> RunResult:
-        result = self._run_node(node, [asked], scope)
+    def _run_committed(self, node: NodeConfig | None, asked: Message, scope: Scope) -> RunResult:
+        """Run all or one of the nodes, as a transaction where the workflow says so."""
+
+        def run(managers: Managers) -> RunResult:
+            if node is None:
+                return self._run_all(asked, scope, managers)
+            return self._run_one(node, asked, scope, managers)
+
+        def run_on(stores: Mapping[str, MemoryBase]) -> RunResult:
+            # A write that fails ends the run: nothing is left to be rescued.
+            return run(_open_managers(self._workflow, stores, None, self._on_operation))
+
+        if not self._workflow.transaction:
+            return run(self._managers)
+        return in_transaction(self._workflow, self._stores, scope.run or "", self._rescue_dir, run_on)
+
+    def _run_one(self, node: NodeConfig, asked: Message, scope: Scope, managers: Managers) -> RunResult:
+        result = self._run_node(node, [asked], scope, managers)
         hidden = count_hidden([node], self._stores, self._user)
         return RunResult(nodes=(result,), output=result.text, warnings=self._not_carried_out(node), hidden=hidden)
 
-    def _run_all(self, asked: Message, scope: Scope) -> RunResult:
+    def _run_all(self, asked: Message, scope: Scope, managers: Managers) -> RunResult:
         warnings = [
             f"the edge from {edge.source!r} to {edge.target!r} leads back and is not followed"
             for edge in self._graph.back_edges
@@ -158,24 +182,26 @@ class WorkflowRunner:
             warnings += self._not_carried_out(node)
             if node.type == "human" and inputs != [asked]:
                 _LOG.warning("%s", warnings[-1])
-            done[name] = self._run_node(node, inputs, scope)
+            done[name] = self._run_node(node, inputs, scope, managers)
         results = tuple(done.values())
         agents = [result for result in results if self._workflow.node(result.node).config is not None]
         output = (agents or [*results])[-1].text if results else asked.content
         hidden = count_hidden(self._workflow.nodes, self._stores, self._user)
         return RunResult(nodes=results, output=output, warnings=tuple(warnings), hidden=hidden)
 
-    def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope) -> NodeResult:
+    def _run_node(
+        self, node: NodeConfig, inputs: Sequence[Message], scope: Scope, managers: Managers
+    ) -> NodeResult:
         if node.config is None:
             return pass_on(node, inputs)
-        if node.id not in self._managers:
+        if node.id not in managers:
             raise KeyError(f"the stores of node {node.id!r} were not opened")
         with self._recording.call(node.id, inputs) as call:
             result = AgentRun(
                 node=node.id,
                 config=node.config,
                 inputs=inputs,
-                manager=self._managers[node.id],
+                manager=managers[node.id],
                 chat=self._chat(node, node.config),
                 scope=scope,
                 user=self._user,

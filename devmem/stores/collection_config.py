@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,8 @@ History: TypeAlias = Literal["keep", "none"] | Annotated[float, Field(gt=0)]
 
 class PlaceConfig(ConfigModel):
     """Where a store's items live; a store type adds its own fields."""
+
+    keeps_versions: ClassVar[bool] = True
 
     memory_path: str | None = None
     """Where the items live: a path such as `memory/store.db` (SQLite) or `memory/store.json` (DevAll's format), `auto`

@@ -70,6 +70,16 @@ class StoreRun:
             self.close()
             raise
 
+    def check(self) -> None:
+        """Make sure that the run can be committed in every store, as far as can be told before.
+
+        Raises:
+            RunConflictError: others changed the same items in one of the stores.
+        """
+        for name in self._written():
+            if found := self._collections[name].conflicts(self.run):
+                raise RunConflictError(name, self.run, found)
+
     def commit(self) -> None:
         """Commit the run in every store that it wrote to.
 
@@ -77,10 +87,8 @@ class StoreRun:
             RunConflictError: others changed the same items in one of the stores; nothing was committed.
         """
         self.close()
+        self.check()
         written = self._written()
-        for name in written:
-            if found := self._collections[name].conflicts(self.run):
-                raise RunConflictError(name, self.run, found)
         decision = CommitDecision(run=self.run, stores=tuple(written))
         file = decision.write(self._decisions) if self._decisions is not None and len(written) > 1 else None
         for name in written:

@@ -53,3 +53,38 @@ def test_an_earlier_state_is_searched_shown_and_exported(notes: tuple[Path, str]
 def test_what_is_forgotten_leaves_no_version(notes: tuple[Path, str], devmem: Devmem) -> None:
     devmem("forget", notes[0], "--id", "launch", "--yes")
     assert "no version" in devmem("history", notes[0], "launch", code=2).stderr
+
+
+@pytest.fixture
+def pending(tmp_path: Path) -> Path:
+    """A memory in which a run is pending that changed one item and added another."""
+    path = tmp_path / "notes.db"
+    with library.open(path, embedding=None) as memory:
+        memory.add("The launch is on May 5th.", id="launch")
+        run = memory.run("r", actor="planner")
+        run.memory.update("launch", "The launch is on June 2nd.")
+        run.memory.add("Ann brings the cake.", id="cake")
+        run.close()
+    return path
+
+
+def test_a_pending_run_is_listed_compared_and_committed(pending: Path, devmem: Devmem) -> None:
+    (run,) = json.loads(devmem("runs", pending, "--json").stdout)
+    assert (run["run"], run["state"], run["actor"], run["changes"]) == ("r", "pending", "planner", 2)
+    found = json.loads(devmem("diff", pending, "--run", "r", "--json").stdout)
+    assert [(each["id"], each["operation"]) for each in found] == [("cake", "add"), ("launch", "update")]
+    assert "June 2nd" not in devmem("show", pending).stdout
+    assert "committed" in devmem("runs", pending, "--commit", "r").stdout
+    assert "June 2nd" in devmem("show", pending).stdout
+    assert "June 2nd" in devmem("diff", pending, "--from", "2020-01-01").stdout
+    assert "2 items changed back" in devmem("revert", pending, "r").stdout
+    assert "May 5th" in devmem("show", pending).stdout
+    assert "is reverted" in devmem("revert", pending, "r", code=1).stderr
+
+
+def test_a_pending_run_is_discarded(pending: Path, devmem: Devmem) -> None:
+    assert "discarded" in devmem("runs", pending, "--discard", "r").stdout
+    assert "cake" not in devmem("show", pending).stdout
+    devmem("runs", pending, "--discard", "r", "--commit", "r", code=2)
+    devmem("diff", pending, code=2)
+    assert "no run of this id" in devmem("runs", pending, "--commit", "nobody", code=1).stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -35,6 +35,9 @@ class RedisConfig(ConfigModel):
 
 class BrainConfig(CollectionConfig):
     """Configuration of a `brain` store."""
+
+    keeps_versions: ClassVar[bool] = False
+    """The states of its conversations are kept beside its items, without versions."""
 
     memory_path: str | None = "auto"
     """Where the messages live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
