@@ -189,9 +189,7 @@ class WorkflowRunner:
         hidden = count_hidden(self._workflow.nodes, self._stores, self._user)
         return RunResult(nodes=results, output=output, warnings=tuple(warnings), hidden=hidden)
 
-    def _run_node(
-        self, node: NodeConfig, inputs: Sequence[Message], scope: Scope, managers: Managers
-    ) -> NodeResult:
+    def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope, managers: Managers) -> NodeResult:
         if node.config is None:
             return pass_on(node, inputs)
         if node.id not in managers:

@@ -79,7 +79,7 @@ def test_a_pending_run_is_listed_compared_and_committed(pending: Path, devmem: D
     assert "June 2nd" in devmem("diff", pending, "--from", "2020-01-01").stdout
     assert "2 items changed back" in devmem("revert", pending, "r").stdout
     assert "May 5th" in devmem("show", pending).stdout
-    assert "is reverted" in devmem("revert", pending, "r", code=1).stderr
+    assert "is reverted" in devmem("revert", pending, "r", code=2).stderr
 
 
 def test_a_pending_run_is_discarded(pending: Path, devmem: Devmem) -> None:
@@ -87,4 +87,4 @@ def test_a_pending_run_is_discarded(pending: Path, devmem: Devmem) -> None:
     assert "cake" not in devmem("show", pending).stdout
     devmem("runs", pending, "--discard", "r", "--commit", "r", code=2)
     devmem("diff", pending, code=2)
-    assert "no run of this id" in devmem("runs", pending, "--commit", "nobody", code=1).stderr
+    assert "no run of this id" in devmem("runs", pending, "--commit", "nobody", code=2).stderr

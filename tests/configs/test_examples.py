@@ -14,7 +14,7 @@ from devmem.cli.app import app
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 NO_WORKFLOWS = {"design_template.yaml"}
-NEED_A_KEY = {"openai.yaml", "mem0.yaml"}
+NEED_A_KEY = {"openai.yaml", "mem0.yaml", "transaction.yaml"}
 WITHOUT_AGENTS = {"stores.yaml"}
 """Stores that a program in Python opens."""
 NOT_ALL_CARRIED_OUT = {"devall_article.yaml"}
