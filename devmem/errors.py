@@ -171,16 +171,11 @@ class CollectionReadOnlyError(CollectionError):
 class RunConflictError(CollectionError):
     """A run cannot be committed, or reverted, because others changed the same items since; nothing was changed."""
 
-    def __init__(self, location: Path | str, run: str, ids: Sequence[str], *, undone: bool = False) -> None:
+    def __init__(self, location: Path | str, run: str, ids: Sequence[str]) -> None:
         self.run, self.ids = run, tuple(ids)
         """The run, and the ids of the items that others changed."""
-        named = ", ".join(map(repr, self.ids[:5])) + (f" and {len(self.ids) - 5} more" if len(self.ids) > 5 else "")
-        doing, way_out = (
-            ("reverted", "undo those changes first, or correct the items one by one")
-            if undone
-            else ("committed", "discard it and run it again on what is there now")
-        )
-        super().__init__(location, f"run {run!r} cannot be {doing}: {named} changed since; {way_out}.")
+        named = ", ".join(map(repr, self.ids[:9])) + (", ..." if self.ids[9:] else "")
+        super().__init__(location, f"run {run!r} stays as it is, since others changed or built on {named} meanwhile.")
 
 
 class RunStateError(CollectionError):

@@ -24,6 +24,7 @@ from tools.torture.faults import (
     scopes,
     servers,
     texts,
+    versions,
 )
 from tools.torture.peers import faults as peer_faults
 from tools.torture.peers.faults import PEERS, PeerMissingError
@@ -41,6 +42,7 @@ FAULTS: Final = {
     "servers": servers.run,
     "scopes": scopes.run,
     "texts": texts.run,
+    "versions": versions.run,
 }
 """Classes of faults by name, in the order of the table."""
 

@@ -58,7 +58,7 @@ def revert(recorder: CurrentRecorder, location: str, run: str, damaged: DamagedR
     conflicts = [item_id for item_id, change in zip(touched, changes, strict=True) if change is None]
     conflicts += [found for (found,) in connection.execute(_DERIVED, (name,))]
     if conflicts:
-        raise RunConflictError(location, run, sorted(set(conflicts)), undone=True)
+        raise RunConflictError(location, run, sorted(set(conflicts)))
     runs.begin(connection, location, undoing(run), None, history.seconds(recorder.at))
     for change in changes:
         if change is not None:

@@ -1,0 +1,128 @@
+"""SIGKILL at every point of the commit, the discard and the revert of a run: all of it is there, or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from devmem.collections import SearchQuery, SqliteCollection
+from devmem.collections.sqlite.examination import examine
+from devmem.model.items import MemoryItem
+from devmem.testing import HashEmbedder
+from tools.torture.children import EXIT_FAILED, Child
+from tools.torture.results import Plan, Result
+
+_EMBEDDER = HashEmbedder(dimension=16)
+_ITEMS = 12
+_RUN = "r"
+_ENDINGS = ("commit", "discard", "revert")
+_MOST_STATEMENTS = 400
+
+State = dict[str, str]
+
+
+def run(plan: Plan) -> list[Result]:
+    """Kill processes that end runs."""
+    return [_kill_endings(plan, ending) for ending in _ENDINGS]
+
+
+def _kill_endings(plan: Plan, ending: str) -> Result:
+    result, chance = Result(fault=f"versions:{ending}"), plan.random("versions", ending)
+    folder = plan.folder / f"versions-{ending}"
+    folder.mkdir(parents=True)
+    template = folder / "template.db"
+    before, after = _prepare(template, ending)
+    statements = _count(template, folder / "whole.db", ending)
+    for kill in range(plan.extent(short=6, full=170)):
+        path, at = folder / f"{kill}.db", chance.randrange(statements)
+        shutil.copy(template, path)
+        with Child(_ends_and_dies(path, ending, at)) as child:
+            child.finish()
+        result.tried += 1
+        result.acknowledged += len(before)
+        where = f"seed {plan.seed}, {ending} killed before statement {at}"
+        if child.status == EXIT_FAILED:
+            result.fail("unrecovered", f"{where}: it failed")
+        _judge(path, ending, before, after, result, where)
+        for file in folder.glob(f"{kill}.db*"):
+            file.unlink()
+    return result
+
+
+def _items(text: str, numbers: range) -> list[MemoryItem]:
+    texts = [f"{text} {number}" for number in numbers]
+    return [
+        MemoryItem(id=f"{number}", content_summary=text, embedding=_EMBEDDER.vector(text))
+        for number, text in zip(numbers, texts, strict=True)
+    ]
+
+
+def _prepare(path: Path, ending: str) -> tuple[State, State]:
+    """Make a file whose run is to be ended; return its items before that and after it."""
+    with closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
+        collection.add(_items("old", range(_ITEMS)))
+        old = _state(collection)
+        with closing(collection.run(_RUN)) as view:
+            view.add(_items("new", range(_ITEMS // 2, _ITEMS + 4)))
+            view.delete(ids=["0", "1"])
+            new = _state(view)
+        if ending == "revert":
+            collection.commit(_RUN)
+    return {"commit": (old, new), "discard": (old, old), "revert": (new, old)}[ending]
+
+
+def _state(collection: SqliteCollection) -> State:
+    return {item.id: item.content_summary for item in collection.scan()}
+
+
+def _end(collection: SqliteCollection, ending: str) -> None:
+    {"commit": collection.commit, "discard": collection.discard, "revert": collection.revert}[ending](_RUN)
+
+
+def _count(template: Path, path: Path, ending: str) -> int:
+    """Return the number of statements that the whole ending runs."""
+    shutil.copy(template, path)
+    done: list[str] = []
+    with closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
+        collection._writer.set_trace_callback(done.append)
+        _end(collection, ending)
+        collection._writer.set_trace_callback(None)
+    return min(len(done), _MOST_STATEMENTS)
+
+
+def _ends_and_dies(path: Path, ending: str, at: int) -> Callable[[Callable[[str], None]], None]:
+    def work(_send: Callable[[str], None]) -> None:
+        left = at
+
+        def count(_statement: str) -> None:
+            nonlocal left
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left -= 1
+
+        with closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
+            collection._writer.set_trace_callback(count)
+            _end(collection, ending)
+
+    return work
+
+
+def _judge(path: Path, ending: str, before: State, after: State, result: Result, where: str) -> None:
+    with closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
+        if (found := _state(collection)) not in (before, after):
+            result.fail("wrong", f"{where}: neither all nor nothing: {found}")
+            return
+        if found == before and (ending != "discard" or collection.find_run(_RUN).state.value == "pending"):  # type: ignore[union-attr]
+            _end(collection, ending)
+        if (found := _state(collection)) != after:
+            result.fail("lost", f"{where}: after another try: {found}")
+        hits = collection.search(SearchQuery(text="old new", limit=99))
+        if leaked := {hit.item.content_summary for hit in hits} - set(after.values()):
+            result.fail("leaked", f"{where}: {sorted(leaked)} are found")
+    examined = examine(path)
+    if examined.orphans or not examined.is_sound:
+        result.fail("wrong", f"{where}: {examined.orphans or examined.damage}")
