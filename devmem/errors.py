@@ -173,7 +173,6 @@ class RunConflictError(CollectionError):
 
     def __init__(self, location: Path | str, run: str, ids: Sequence[str]) -> None:
         self.run, self.ids = run, tuple(ids)
-        """The run, and the ids of the items that others changed."""
         named = ", ".join(map(repr, self.ids[:9])) + (", ..." if self.ids[9:] else "")
         super().__init__(location, f"run {run!r} stays as it is, since others changed or built on {named} meanwhile.")
 

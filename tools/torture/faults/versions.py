@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
-from contextlib import closing
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from devmem.collections import SearchQuery, SqliteCollection
+from devmem.collections import Collection, Durability, SearchQuery, SqliteCollection
+from devmem.collections.sqlite import database
 from devmem.collections.sqlite.examination import examine
 from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
@@ -75,7 +77,7 @@ def _prepare(path: Path, ending: str) -> tuple[State, State]:
     return {"commit": (old, new), "discard": (old, old), "revert": (new, old)}[ending]
 
 
-def _state(collection: SqliteCollection) -> State:
+def _state(collection: Collection) -> State:
     return {item.id: item.content_summary for item in collection.scan()}
 
 
@@ -87,25 +89,41 @@ def _count(template: Path, path: Path, ending: str) -> int:
     """Return the number of statements that the whole ending runs."""
     shutil.copy(template, path)
     done: list[str] = []
-    with closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
-        collection._writer.set_trace_callback(done.append)
+    with _traced(done.append), closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
+        opening = len(done)
         _end(collection, ending)
-        collection._writer.set_trace_callback(None)
-    return min(len(done), _MOST_STATEMENTS)
+        return min(len(done) - opening, _MOST_STATEMENTS)
+
+
+@contextmanager
+def _traced(call: Callable[[str], None]) -> Iterator[None]:
+    """Have a function called before every statement of the connections that are opened meanwhile."""
+    connect = database.open_connection
+
+    def traced(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:
+        connection = connect(location, durability, busy_timeout)
+        connection.set_trace_callback(call)
+        return connection
+
+    vars(database)["open_connection"] = traced
+    try:
+        yield
+    finally:
+        vars(database)["open_connection"] = connect
 
 
 def _ends_and_dies(path: Path, ending: str, at: int) -> Callable[[Callable[[str], None]], None]:
     def work(_send: Callable[[str], None]) -> None:
-        left = at
+        left: list[int] = []
 
         def count(_statement: str) -> None:
-            nonlocal left
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left -= 1
+            if left:
+                left.append(left.pop() - 1)
+                if left[0] < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
 
-        with closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
-            collection._writer.set_trace_callback(count)
+        with _traced(count), closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
+            left.append(at)
             _end(collection, ending)
 
     return work
