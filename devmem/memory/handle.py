@@ -20,7 +20,8 @@ from devmem.memory.filters import Values, make_filter
 from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
 from devmem.memory.versioning import VersionedMemory
-from devmem.memory.writing import check_id, replace_item
+from devmem.memory.writing import check_id, update_item
+from devmem.model.items import MemoryItem
 from devmem.model.keys import with_key
 from devmem.model.message import Message
 from devmem.stores import CollectionMemory, MemoryBase
@@ -138,8 +139,9 @@ class Memory(VersionedMemory):
         metadata: Mapping[str, JsonValue] | None = None,
         time: When | EllipsisType | None = ...,
         expires_at: When | timedelta | EllipsisType | None = ...,
+        expected: str | None = None,
     ) -> MemoryRecord:
-        """Change a record and return it; what is not given stays as it is.
+        """Change a record and return it; what is not given stays as it is, also where others change it meanwhile.
 
         Args:
             id: of the record.
@@ -147,24 +149,31 @@ class Memory(VersionedMemory):
             metadata: values to set; None takes a key out.
             time: when it happened; None is not known.
             expires_at: from when on it is forgotten, or how long from now; None is never.
+            expected: `version` of the record that was read; a record that was changed since is left as it is.
 
         Raises:
             ItemNotFoundError: no item within reach has this id.
+            VersionConflictError: the record is another version than the expected one.
             NotStoredError: the store keeps the item as it was.
         """
-        item = self._item(id)
-        if item is None:
-            raise ItemNotFoundError(id)
-        new = item if text is None else with_text(item, text)
-        if metadata is not None:
-            merged = {**item.metadata, **metadata}
-            new = replace(new, metadata={key: value for key, value in merged.items() if value is not None})
-        if time is not ...:
-            new = replace(new, event_time=None if time is None else seconds_of(time))
-        if expires_at is not ...:
-            new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
-        replace_item(self.store, new)
-        return record_of(new)
+
+        def read() -> MemoryItem:
+            if (item := self._item(id)) is None:
+                raise ItemNotFoundError(id)
+            return item
+
+        def changed(item: MemoryItem) -> MemoryItem:
+            new = item if text is None else with_text(item, text)
+            if metadata is not None:
+                merged = {**item.metadata, **metadata}
+                new = replace(new, metadata={key: value for key, value in merged.items() if value is not None})
+            if time is not ...:
+                new = replace(new, event_time=None if time is None else seconds_of(time))
+            if expires_at is not ...:
+                new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
+            return new
+
+        return record_of(update_item(self.store, read, changed, expected))
 
     def forget(
         self,

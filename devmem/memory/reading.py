@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Final, Literal, Unpack
 
-from devmem.collections import Filter
+from devmem.collections import Filter, Order
 from devmem.memory.boundary import Boundary, ScopeParts, in_scope
 from devmem.memory.filters import Values, make_filter
 from devmem.memory.records import MemoryRecord, SearchHit, record_of, search_hit_of
@@ -121,11 +121,18 @@ class MemoryReader:
         return next((item for item in found if reach.admits(item, now)), None)
 
     def recent(
-        self, limit: int = 10, *, where: Filter | None = None, **scope: Unpack[ScopeParts]
+        self,
+        limit: int = 10,
+        *,
+        where: Filter | None = None,
+        order: Order = Order.STORED,
+        offset: int = 0,
+        **scope: Unpack[ScopeParts],
     ) -> list[MemoryRecord]:
-        """Return what was stored last, newest first."""
+        """Return what is last in an order, the last first, after passing over `offset` records."""
         matching = self._boundary.matching(scope, where)
-        return [record_of(item) for item in self.store.recent(limit, matching) if in_scope(item, matching)]
+        found = self.store.recent(limit, matching, order=order, offset=offset)
+        return [record_of(item) for item in found if in_scope(item, matching)]
 
     def count(self, *, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> int:
         """Return the number of records."""

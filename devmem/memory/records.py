@@ -14,6 +14,7 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.model.message import Message
 from devmem.model.message_items import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit
+from devmem.model.version_hash import version_hash
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation
 from devmem.text.sentences import shorten
 from devmem.transfer.importing.records import SUMMARY_LENGTH
@@ -43,6 +44,11 @@ class MemoryRecord:
     def scope(self) -> Scope:
         """Who or what it belongs to: user, agent, session, conversation."""
         return self.item.scope
+
+    @property
+    def version(self) -> str:
+        """Hash of all that an update can change; `Memory.update` can expect it."""
+        return version_hash(self.item)
 
     @property
     def message(self) -> Message | None:

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from devmem.errors import NotStoredError, ScopeError
+from collections.abc import Callable
+from typing import Final
+
+from devmem.errors import NotStoredError, ScopeError, VersionConflictError
 from devmem.memory.boundary import checked_name
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import WriteStatus
-from devmem.stores import MemoryBase
+from devmem.model.version_hash import version_hash
+from devmem.stores import CollectionMemory, MemoryBase
+
+_ATTEMPTS: Final = 50
+"""Number of times that a change is made again because somebody else was faster."""
 
 
-def replace_item(store: MemoryBase, item: MemoryItem) -> None:
-    """Store an item in the place of the one that has its id.
+def update_item(
+    store: MemoryBase,
+    read: Callable[[], MemoryItem],
+    changed: Callable[[MemoryItem], MemoryItem],
+    expected: str | None,
+) -> MemoryItem:
+    """Change an item and return it; where somebody else changes it meanwhile, the change is made to what is there then.
+
+    Args:
+        store: keeps the item.
+        read: returns the item as it is now.
+        changed: returns the item with the change.
+        expected: `version_hash` of the only version that may be changed; None for any.
 
     Raises:
+        VersionConflictError: another version than the expected one is stored.
         NotStoredError: the store keeps the item as it was.
         CollectionError: it cannot be written.
     """
-    (outcome,) = store.add([item])
+    for attempt in range(_ATTEMPTS):
+        item = read()
+        found = version_hash(item)
+        if expected not in (None, found):
+            raise VersionConflictError(item.id, expected=expected, found=found)
+        new = changed(item)
+        try:
+            _replace_item(store, new, found)
+        except VersionConflictError:
+            if expected is not None or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            break
+    return new
+
+
+def _replace_item(store: MemoryBase, item: MemoryItem, expected: str) -> None:
+    # Other stores cannot compare what they replace.
+    if isinstance(store, CollectionMemory):
+        (outcome,) = store.add([item], expected={item.id: expected})
+    else:
+        (outcome,) = store.add([item])
     as_it_was = outcome.status is WriteStatus.DUPLICATE and outcome.item_id == item.id
     if not outcome and not as_it_was:
         reason = outcome.reason or f"a store of type {store.setup.store_type!r} does not change this of an item"
