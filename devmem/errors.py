@@ -225,11 +225,10 @@ class ScopeError(DevmemError, ValueError):
 
 
 class FilterError(DevmemError, ValueError):
-    """A filter has a value that means nothing, or would select everything where that is refused; nothing was done."""
+    """A `field` such as `scope.user` has a value that means nothing, or all would be selected where that is refused."""
 
     def __init__(self, field: str, message: str) -> None:
         self.field = field
-        """The field of the filter, as `scope.user` or `metadata['room']`."""
         super().__init__(f"filter: {field}: {message}" if field else f"filter: {message}")
 
 
