@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from devmem.config.base import ConfigModel
 from devmem.config.document import Path
@@ -52,8 +53,22 @@ class ConversationRecording(ConfigModel):
     """Language in which the records are worded."""
     max_content_length: int = Field(default=20_000, ge=100, json_schema_extra={"advanced": True})
     """Maximum number of characters of one record; more are cut with a mark."""
+    secret_patterns: tuple[str, ...] = Field(default=(), json_schema_extra={"advanced": True})
+    """Regular expressions; what they match is not recorded, beside what looks like a key or a password."""
+    max_journal_bytes: int = Field(default=256 << 20, ge=10_000, json_schema_extra={"advanced": True})
+    """Maximum number of bytes that wait for the store; beyond it new records are counted, and not kept."""
     copies: tuple[CopyRule, ...] = ()
     """Rules by which records are copied into other stores."""
+
+    @field_validator("secret_patterns")
+    @classmethod
+    def _are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+        return patterns
 
 
 def check_recording(

@@ -109,6 +109,8 @@ def _options(block: ConversationRecording) -> RecordingOptions:
         types=frozenset(ParticipantType(kind) for kind in block.types),
         language=block.language,
         max_content_length=block.max_content_length,
+        secret_patterns=block.secret_patterns,
+        max_journal_bytes=block.max_journal_bytes,
     )
 
 

@@ -163,6 +163,14 @@ def test_long_answers_are_cut_with_a_mark(tmp_path: Path) -> None:
         assert answer.language == "zh"
 
 
+def test_what_a_pattern_matches_is_masked(tmp_path: Path) -> None:
+    read = workflow(tmp_path, ", secret_patterns: ['card \\d+'], max_journal_bytes: 10000")
+    with recorded(read, "Write.", writer=ScriptedChat("paid with card 4711")) as log:
+        assert log.log("monday")[1].content == "paid with [secret]"
+    with pytest.raises(ConfigError, match="no regular expression"):
+        workflow(tmp_path, ", secret_patterns: ['(']")
+
+
 def test_a_store_that_is_down_costs_the_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its records wait in the journal and are stored by the next run."""
 
