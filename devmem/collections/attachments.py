@@ -44,11 +44,11 @@ class AttachmentFiles:
         Raises:
             CollectionUnwritableError: a file cannot be written; nothing refers to it.
         """
-        return _map_attachments(item, self._externalize)
+        return map_attachments(item, self._externalize)
 
     def resolve(self, item: MemoryItem) -> MemoryItem:
         """Return the item with the references to its files as absolute paths."""
-        return _map_attachments(item, self._absolute)
+        return map_attachments(item, self._absolute)
 
     def release(self, body: str) -> None:
         """Record the files of an item that is being deleted, given its stored body."""
@@ -77,14 +77,10 @@ class AttachmentFiles:
         return sum(file.stat().st_size for file in self.folder.iterdir()) if self.folder.is_dir() else 0
 
     def _externalize(self, ref: AttachmentRef) -> AttachmentRef:
-        uri = ref.data_uri
-        if uri is None or len(uri) <= self._inline_limit or not (head := _DATA_URI.match(uri)):
+        found = large_content(ref, self._inline_limit)
+        if found is None:
             return ref
-        try:
-            content = base64.b64decode(uri[head.end() :], validate=True)
-        except binascii.Error:
-            # Not base64 after all: keep it as it came.
-            return ref
+        content = found[1]
         name = hashlib.sha256(content).hexdigest()
         self._write(name, content)
         return replace(ref, data_uri=None, sha256=name, size=len(content), local_path=self._prefix + name)
@@ -105,7 +101,24 @@ class AttachmentFiles:
             raise CollectionUnwritableError(target, f"an attachment cannot be written: {error}") from error
 
 
-def _map_attachments(item: MemoryItem, change: Callable[[AttachmentRef], AttachmentRef]) -> MemoryItem:
+def large_content(ref: AttachmentRef, limit: int = INLINE_LIMIT) -> tuple[str, bytes] | None:
+    """Return the head of a data URI and the bytes that it encodes; None where it is no longer than the limit.
+
+    None also where it is not base64, or not in the one form that encoding the bytes again would give.
+    """
+    uri = ref.data_uri
+    if uri is None or len(uri) <= limit or not (head := _DATA_URI.match(uri)):
+        return None
+    try:
+        content = base64.b64decode(uri[head.end() :], validate=True)
+    except binascii.Error:
+        return None
+    same = base64.b64encode(content).decode("ascii") == uri[head.end() :]
+    return (head[0], content) if same else None
+
+
+def map_attachments(item: MemoryItem, change: Callable[[AttachmentRef], AttachmentRef]) -> MemoryItem:
+    """Return the item with every attachment changed."""
     if not any(snapshot and snapshot.blocks for snapshot in (item.input_snapshot, item.output_snapshot)):
         return item
     return replace(
@@ -146,7 +159,7 @@ def with_inline_attachments(item: MemoryItem, lost: Callable[[AttachmentRef, OSE
         encoded = base64.b64encode(content).decode("ascii")
         return replace(ref, data_uri=f"data:{ref.mime_type or ''};base64,{encoded}", local_path=None)
 
-    return _map_attachments(item, inline)
+    return map_attachments(item, inline)
 
 
 def _in_store(ref: AttachmentRef) -> bool:

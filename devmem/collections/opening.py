@@ -27,9 +27,6 @@ MEMORY: Final = ":memory:"
 Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
 """Returns the entry points of installed packages."""
 
-_COMING: Final = {"postgresql": "postgres", "postgres": "postgres"}
-"""Schemes that no package of today opens, with the extra that is to bring them."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionOptions:
@@ -39,6 +36,8 @@ class CollectionOptions:
     """Embedding model; without one the search is by text alone and new items wait for an embedding."""
     store_type: str | None = None
     """Store type to record in a new collection; one of another type is refused."""
+    name: str | None = None
+    """Name of the store, by which a database that holds many tells them apart where the location does not."""
     durability: Durability = "full"
     index: IndexConfig | None = None
     """Options of the vector search; None takes the defaults."""
@@ -68,6 +67,7 @@ def open_collection(
     *,
     model: ModelIdentity | None = None,
     store_type: str | None = None,
+    name: str | None = None,
     durability: Durability = "full",
     index: IndexConfig | None = None,
     clock: Callable[[], float] = time.time,
@@ -81,6 +81,7 @@ def open_collection(
         location: `memory/store.db`, `memory.json` or `scheme://...`; None is a collection in memory.
         model: see `CollectionOptions`, as for the next six.
         store_type: see there.
+        name: see there.
         durability: see there.
         index: see there.
         clock: see there.
@@ -96,6 +97,7 @@ def open_collection(
     options = CollectionOptions(
         model=model,
         store_type=store_type,
+        name=name,
         durability=durability,
         index=index,
         clock=clock,
@@ -139,12 +141,6 @@ def _owner(point: EntryPoint) -> str:
 
 
 def _unknown(location: str, scheme: str, known: list[str]) -> CollectionError:
-    if extra := _COMING.get(scheme):
-        return CollectionError(
-            location,
-            f"no installed package opens {scheme!r} URLs. This version of devmem keeps items in files; the extra "
-            f"{extra!r} is to bring PostgreSQL. Until then give a path such as memory/store.db.",
-        )
     close = difflib.get_close_matches(scheme, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     return CollectionError(

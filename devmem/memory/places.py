@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
@@ -144,10 +143,9 @@ def _literal(path: str) -> str:
 
 
 def _name_of(path: str) -> str:
-    """Name the store of a path for messages, where no password may stand."""
+    """Name the store of a path, for messages; in a database the name is what one URL with another host finds again."""
     if "://" in path:
-        url = urlsplit(path)
-        return f"{url.scheme}://{url.hostname or ''}{url.path}"
+        return "memory"
     return path if path == path.strip() and path.isprintable() and path else "memory"
 
 

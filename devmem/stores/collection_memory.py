@@ -139,6 +139,7 @@ class CollectionMemory(CollectionItems):
             self.setup.location(self._place.memory_path),
             model=self._embedder.identity if self._embedder and claim else None,
             store_type=self.setup.store_type,
+            name=self.setup.name,
             durability=self._place.durability,
             index=self._options.index,
             clock=self.setup.clock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from devmem.collections import CollectionInfo, CollectionOptions, JsonCollection, SqliteCollection, open_collection
 from devmem.collections.opening import ENTRY_POINT_GROUP
 from devmem.embedding import ModelIdentity
-from devmem.errors import CollectionError
+from devmem.errors import CollectionError, MissingExtraError
 from devmem.model.items import MemoryItem
 from tests.registry.strangers import install, points_in
 
@@ -40,13 +41,19 @@ def test_a_file_url_without_its_third_slash(location: str) -> None:
         open_collection(location)
 
 
-def test_postgresql_names_the_extra_that_is_to_come() -> None:
-    with pytest.raises(CollectionError, match=r"'postgresql' URLs.*the extra 'postgres'.*path such as memory/store.db"):
+def test_postgresql_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("devmem.collections.postgres.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"devmem-framework\[postgres\]"):
         open_collection("postgresql://host/db")
 
 
 def test_an_unknown_scheme_names_those_that_are_known() -> None:
-    with pytest.raises(CollectionError, match=r"'sqlit' URLs; did you mean 'sqlite'\? Known schemes: json, sqlite;"):
+    with pytest.raises(
+        CollectionError,
+        match=r"'sqlit' URLs; did you mean 'sqlite'\? Known schemes: json, postgres, postgresql, sqlite;",
+    ):
         open_collection("sqlit:///store.db")
 
 
@@ -90,7 +97,7 @@ def open_cloud(location, options):
 """
 
 
-@pytest.mark.parametrize("url", ["postgresql://ann:hunter2@host/db", "sqlit://ann:hunter2@host/db"])
+@pytest.mark.parametrize("url", ["oracle://ann:hunter2@host/db", "sqlit://ann:hunter2@host/db"])
 def test_a_password_is_not_in_the_error_of_an_unknown_scheme(url: str) -> None:
     with pytest.raises(CollectionError) as caught:
         open_collection(url)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from devmem.collections.connection_pool import ConnectionPool
 from devmem.collections.deletion import check_deletion
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability, Unique
@@ -30,7 +31,7 @@ from devmem.collections.sqlite import (
     view,
     writes,
 )
-from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
+from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.history import HistoryLimit

@@ -13,6 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 from devmem.collections.cleaning import clean_up
+from devmem.collections.connection_pool import PoolClosedError
 from devmem.collections.protocol import Durability
 from devmem.collections.sqlite.integrity import define_functions
 from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2, upgrade_from_3
@@ -232,6 +233,8 @@ def translate_errors(location: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _translated(location, error) from error
+    except PoolClosedError as error:
+        raise CollectionClosedError(location, "the collection was closed.") from error
 
 
 def _translated(location: str, error: sqlite3.Error) -> CollectionError:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Final, NoReturn, Protocol, TypeVar
 
+from devmem.collections.connection_pool import ConnectionPool
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
-from devmem.collections.sqlite.concurrency import ConnectionPool, SharedLock
+from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import translate_errors
 from devmem.collections.sqlite.follower import Recorded, SqliteFollower
 from devmem.collections.sqlite.history import RECORDED_FROM

@@ -1,0 +1,1 @@
+"""The PostgreSQL collection: one database for many stores, processes and machines."""

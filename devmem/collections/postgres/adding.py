@@ -1,0 +1,171 @@
+"""Adding items within one write transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from devmem.collections.postgres import rows
+from devmem.collections.postgres.attachments import externalized, insert_attachments
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.locks import lock, lock_each, lock_shared
+from devmem.collections.postgres.texts import read_text, stored_text
+from devmem.collections.postgres.writes import delete_rows
+from devmem.collections.prepared import PreparedItem
+from devmem.collections.protocol import Unique
+from devmem.collections.unit_vectors import usable_embeddings
+from devmem.embedding import PassageEmbeddings
+from devmem.errors import VersionConflictError
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.model.version_hash import version_hash
+
+_LOCKS_EACH: Final = 64
+"""Number of contents up to which each is locked by itself; locks are scarce."""
+
+_Content: TypeAlias = tuple[str, str | None, str | None]
+"""Hash of a content, agent and user: what is the same for `Unique.CONTENT`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """The current version of an item."""
+
+    row: int | None
+    """None for one of the same batch."""
+    item: MemoryItem
+
+
+class BatchWriter:
+    """Adds a batch of items: decides on each in its turn, then deletes and inserts all at once."""
+
+    def __init__(self, connection: Connection, store: int, *, has_model: bool) -> None:
+        self._connection, self._store, self._has_model = connection, store, has_model
+        self._stored: dict[str, _Stored] = {}
+        """Versions that are there, by id."""
+        self._embeddings: dict[str, PassageEmbeddings] = {}
+        """Embeddings of those that items without embeddings replace, by id."""
+        self._holders: dict[_Content, list[str]] = {}
+        """Ids of the items with a content."""
+        self._new: dict[str, rows.NewItem] = {}
+        self._superseded: list[int] = []
+
+    def add(
+        self, batch: Sequence[PreparedItem], unique: Unique, expected: Mapping[str, str | None]
+    ) -> list[WriteOutcome]:
+        """Store the items that are not stored already; see `Collection.add`."""
+        for prepared in batch:
+            rows.check_storable(prepared)
+        self._stored = self._read_stored({*(prepared.item.id for prepared in batch), *expected})
+        self._check_versions(expected)
+        self._read_embeddings(batch)
+        if unique is Unique.CONTENT:
+            self._read_holders(batch)
+        outcomes = [self._decide(prepared, unique) for prepared in batch]
+        if self._superseded:
+            delete_rows(self._connection, self._store, "row = ANY(%s)", [self._superseded])
+        self._insert()
+        return outcomes
+
+    def _read_stored(self, ids: Collection[str]) -> dict[str, _Stored]:
+        # Locked, so that nobody replaces them meanwhile; a new id is guarded by its unique index.
+        found = self._connection.execute(
+            "SELECT row, body FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE",
+            (self._store, [rows.key_of(each) for each in ids]),
+        ).fetchall()
+        items = ((row, rows.item_from(body)) for row, body in found)
+        return {item.id: _Stored(row=row, item=item) for row, item in items}
+
+    def _check_versions(self, expected: Mapping[str, str | None]) -> None:
+        for item_id, wanted in expected.items():
+            if (found := self._version(item_id)) == wanted:
+                continue
+            if found is None:
+                # What replaced it while this transaction waited for the lock was not shown to that statement.
+                self._stored |= self._read_stored([item_id])
+                found = self._version(item_id)
+            raise VersionConflictError(item_id, expected=wanted, found=found)
+
+    def _version(self, item_id: str) -> str | None:
+        return version_hash(self._stored[item_id].item) if item_id in self._stored else None
+
+    def _read_embeddings(self, batch: Sequence[PreparedItem]) -> None:
+        without = (each.item for each in batch if each.embeddings is None)
+        kept = [item.id for item in without if item.id in self._stored]
+        if kept:
+            self._embeddings = rows.read_embeddings(self._connection, self._store, kept)
+
+    def _read_holders(self, batch: Sequence[PreparedItem]) -> None:
+        hashes = sorted({prepared.item.content_hash for prepared in batch})
+        if len(hashes) > _LOCKS_EACH:
+            lock(self._connection, "contents", self._store)
+        else:
+            lock_shared(self._connection, "contents", self._store)
+            lock_each(self._connection, [("content", self._store, each) for each in hashes])
+        found = self._connection.execute(
+            'SELECT id, content_hash, agent, "user" FROM items WHERE store = %s AND content_key = ANY(%s) ORDER BY row',
+            (self._store, list(map(rows.key_of, hashes))),
+        ).fetchall()
+        for name, *content in found:
+            self._holders.setdefault((content[0], content[1], content[2]), []).append(read_text(name) or "")
+
+    def _decide(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
+        item = prepared.item
+        older = self._stored.get(item.id)
+        if older is not None and version_hash(older.item) == version_hash(item):
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
+        if unique is Unique.CONTENT and (twin := self._twin(item)):
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
+        if older is not None:
+            self._supersede(older)
+        waiting = self._append(prepared)
+        return WriteOutcome(
+            status=WriteStatus.STORED if older is None else WriteStatus.SUPERSEDED,
+            item_id=item.id,
+            replaced=older.item.content_hash if older else None,
+            waiting=waiting,
+            reason="its embedding is still to be made" if waiting else "",
+        )
+
+    def _twin(self, item: MemoryItem) -> str | None:
+        """Return the id of another item with the same content."""
+        return next((holder for holder in self._holders.get(_content(item), ()) if holder != item.id), None)
+
+    def _supersede(self, older: _Stored) -> None:
+        if older.row is not None:
+            self._superseded.append(older.row)
+        for holders in self._holders.values():
+            if older.item.id in holders:
+                holders.remove(older.item.id)
+
+    def _embeddings_of(self, prepared: PreparedItem) -> PassageEmbeddings | None:
+        """Return the embeddings of an item, or else those of its older version where that has the same content."""
+        item = prepared.item
+        if prepared.embeddings is not None:
+            return usable_embeddings(item.id, prepared.embeddings)
+        if item.id in self._new:
+            older = self._new[item.id]
+            return older.embeddings if older.item.content_hash == item.content_hash else None
+        found = self._embeddings.get(item.id)
+        return found if found is not None and found.content_hash == item.content_hash else None
+
+    def _append(self, prepared: PreparedItem) -> bool:
+        """Prepare an item for insertion; return whether it waits for its embeddings."""
+        item, embeddings = prepared.item, self._embeddings_of(prepared)
+        # Without a model the item is marked too: one may be added to the workflow later.
+        without_vector = embeddings is None and bool(item.content_summary.strip())
+        body, _ = externalized(item)
+        self._new[item.id] = rows.NewItem(prepared, body, embeddings, without_vector)
+        self._stored[item.id] = _Stored(row=None, item=item)
+        self._holders.setdefault(_content(item), []).append(item.id)
+        return without_vector and self._has_model
+
+    def _insert(self) -> None:
+        new = list(self._new.values())
+        numbers = rows.insert_items(self._connection, self._store, new)
+        insert_attachments(self._connection, self._store, numbers, [externalized(one.item)[1] for one in new])
+
+
+def _content(item: MemoryItem) -> _Content:
+    return item.content_hash, stored_text(item.scope.agent), stored_text(item.scope.user)

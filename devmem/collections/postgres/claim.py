@@ -1,0 +1,149 @@
+"""The row of a store in the table `stores`: its number, its type and its embedding model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from devmem.collections.model_check import check_length, check_model, check_name, check_store_type
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.location import Location
+from devmem.collections.postgres.locks import lock, lock_shared
+from devmem.collections.postgres.rows import refresh_terms
+from devmem.collections.postgres.schema import partition_statements
+from devmem.embedding import ModelIdentity, PassageEmbeddings
+from devmem.errors import CollectionError
+from devmem.text.analysis import ANALYSIS_VERSION
+
+_SELECT = "SELECT store, store_type, analysis, model, dimension FROM stores WHERE tenant = %s AND name = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRecord:
+    """A store as it is recorded."""
+
+    store: int
+    """Its number, with which its rows begin in every table."""
+    store_type: str | None
+    analysis: str
+    """Version of the text analysis that made the terms."""
+    model: str | None
+    dimension: int | None
+
+
+def claim_store(
+    connection: Connection, location: Location, model: ModelIdentity | None, store_type: str | None
+) -> StoreRecord:
+    """Check that store, store type and model belong together, and record those that were not known yet.
+
+    Raises:
+        CollectionInUseError: the store is of another type.
+        EmbeddingMismatchError: its embeddings are of another model.
+    """
+    found = _find(connection, location)
+    if found is None or not _is_recorded(found, model, store_type):
+        connection.execute("BEGIN")
+        connection.execute("SET LOCAL statement_timeout = 0")
+        lock(connection, "stores", location.schema)
+        found = _find(connection, location) or _insert(connection, location)
+        _check(location, found, model, store_type)
+        _record(connection, found, model, store_type)
+        connection.execute("COMMIT")
+        found = _find(connection, location)
+    if found is None:
+        raise CollectionError(str(location), "the store was dropped while it was being opened.")
+    _check(location, found, model, store_type)
+    return found
+
+
+def _find(connection: Connection, location: Location) -> StoreRecord | None:
+    row = connection.execute(_SELECT, (location.tenant, location.store)).fetchone()
+    return StoreRecord(*row) if row else None
+
+
+def _insert(connection: Connection, location: Location) -> StoreRecord:
+    connection.execute(
+        "INSERT INTO stores(tenant, name, analysis) VALUES (%s, %s, %s)",
+        (location.tenant, location.store, ANALYSIS_VERSION),
+    )
+    found = _find(connection, location)
+    assert found is not None  # noqa: S101 - it was just inserted
+    if location.partition:
+        for statement in partition_statements(found.store):
+            connection.execute(statement)
+    return found
+
+
+def _check(location: Location, found: StoreRecord, model: ModelIdentity | None, store_type: str | None) -> None:
+    check_store_type(str(location), owner=found.store_type, wanted=store_type)
+    if model is not None and found.model is not None:
+        check_model(str(location), model, recorded=found.model, dimension=found.dimension)
+
+
+def _is_recorded(found: StoreRecord, model: ModelIdentity | None, store_type: str | None) -> bool:
+    """Whether nothing about the store is left to record."""
+    return (
+        found.analysis == ANALYSIS_VERSION
+        and (store_type is None or found.store_type is not None)
+        and (model is None or found.model is not None)
+    )
+
+
+def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | None, store_type: str | None) -> None:
+    if found.analysis != ANALYSIS_VERSION:
+        lock(connection, "store", found.store)
+        refresh_terms(connection, found.store)
+        connection.execute(
+            "UPDATE stores SET analysis = %s, generation = generation + 1 WHERE store = %s",
+            (ANALYSIS_VERSION, found.store),
+        )
+    if found.store_type is None and store_type is not None:
+        connection.execute("UPDATE stores SET store_type = %s WHERE store = %s", (store_type, found.store))
+    if found.model is None and model is not None:
+        connection.execute(
+            "UPDATE stores SET model = %s, dimension = %s WHERE store = %s", (model.name, model.dimension, found.store)
+        )
+
+
+def check_embeddings(
+    connection: Connection,
+    location: str,
+    store: int,
+    model: str | None,
+    embeddings: Iterable[PassageEmbeddings | None],
+) -> bool:
+    """Refuse embeddings of another model or length; the first embedding of all sets the length.
+
+    Until the transaction ends nobody replaces the model.
+
+    Args:
+        connection: in a write transaction.
+        location: location of the collection, for the error.
+        store: number of the store.
+        model: name of the model that made the embeddings; None when it is not known.
+        embeddings: embeddings that are to be stored.
+
+    Returns:
+        Whether the store has a model.
+
+    Raises:
+        EmbeddingMismatchError: the model or the length is another.
+        CollectionError: the store was dropped.
+    """
+    lock_shared(connection, "store", store)
+    select = "SELECT model, dimension FROM stores WHERE store = %s"
+    found = connection.execute(select, (store,)).fetchone()
+    if found is None:
+        raise CollectionError(location, "the store was dropped; open it again to begin with an empty one.")
+    recorded, dimension = found
+    lengths = {encoding.vectors.shape[1] for encoding in embeddings if encoding is not None}
+    if lengths:
+        check_name(location, made=recorded, given=model)
+        if dimension is None:
+            connection.execute(
+                "UPDATE stores SET dimension = COALESCE(dimension, %s) WHERE store = %s", (min(lengths), store)
+            )
+            _, dimension = connection.execute(select, (store,)).fetchone() or (None, 0)
+        for length in lengths:
+            check_length(location, made=dimension, given=length)
+    return recorded is not None

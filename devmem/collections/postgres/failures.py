@@ -1,0 +1,77 @@
+"""PostgreSQL's errors in the words of collections: which are tried again, and what the others say to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from psycopg import errors
+
+from devmem.credentials import without_credentials
+from devmem.errors import (
+    CollectionBusyError,
+    CollectionDamagedError,
+    CollectionError,
+    CollectionUnwritableError,
+)
+
+CONFLICTS: Final = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    # Another transaction stored the same id, or removed an attachment, at the same time.
+    errors.UniqueViolation,
+    errors.ForeignKeyViolation,
+)
+"""The transaction was rolled back, since another one came first."""
+_UNREACHABLE: Final = ("08", "57P01", "57P02", "57P03", "53300")
+_REFUSED: Final = ("28", "3D", "3F", "42501")
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, or was never made, for reasons that pass: a restart, too many connections."""
+    state = error.sqlstate
+    if state is None:
+        # libpq reports a broken connection without a code, and also that the password is wrong.
+        return isinstance(error, psycopg.OperationalError) and "authentication failed" not in str(error)
+    return state.startswith(_UNREACHABLE)
+
+
+@contextmanager
+def translate_errors(location: str) -> Iterator[None]:
+    """Raise PostgreSQL's errors as `CollectionError`s, which say what to do."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translated(location, error) from error
+
+
+def translated(location: str, error: psycopg.Error) -> CollectionError:
+    """Return the `CollectionError` of an error."""
+    state, text = error.sqlstate or "", _first_line(error)
+    if isinstance(error, CONFLICTS):
+        return CollectionBusyError(location, f"others changed the same items too often ({text}); nothing was written.")
+    if isinstance(error, errors.LockNotAvailable):
+        return CollectionBusyError(location, "another transaction held its locks for too long; nothing was written.")
+    if isinstance(error, errors.QueryCanceled):
+        return CollectionBusyError(
+            location, "a statement took longer than `statement_timeout`, seconds in the URL; nothing was written."
+        )
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return CollectionUnwritableError(location, f"the server accepts no writes ({text}); is it a standby?")
+    if state.startswith("53"):
+        return CollectionUnwritableError(location, f"the server lacks resources ({text}); nothing was written.")
+    if state.startswith("XX"):
+        return CollectionDamagedError(location, f"the database is damaged ({text}): restore a backup.")
+    if state.startswith(_REFUSED):
+        return CollectionUnwritableError(location, f"the server refused ({text}); check user, database and rights.")
+    if is_lost(error):
+        return CollectionBusyError(location, f"the server cannot be reached ({text}); nothing was written. Try again.")
+    if isinstance(error, psycopg.OperationalError) and not state:
+        return CollectionUnwritableError(location, f"the server refused ({text}); check user and password.")
+    return CollectionError(location, f"PostgreSQL says: {text}")
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return without_credentials((str(error).strip().splitlines() or [type(error).__name__])[0])

@@ -1,0 +1,206 @@
+"""Following a PostgreSQL database in the order in which its transactions commit.
+
+Numbers of rows become visible out of order, so what is new is not what has a higher number. Every row carries the
+number of the transaction that wrote it, and a follower remembers the snapshot that it read last: new is what that
+snapshot did not see, as PostgreSQL itself decides it (its documentation, "Snapshot Information Functions").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from devmem.collections.following import Follower
+from devmem.collections.postgres.database import Connection, Server
+from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.texts import read_text
+from devmem.collections.unit_vectors import are_unit
+from devmem.config import IndexConfig
+from devmem.errors import CollectionError
+from devmem.indexes.doc_values import STRING_COLUMNS, DocEntry
+from devmem.indexes.index_set import IndexSet
+from devmem.indexes.locking import locked
+from devmem.indexes.postings import EncodedTerms
+from devmem.text.utf8 import encodable
+
+_BATCH: Final = 5000
+_NEW: Final = "xact >= %(xmin)s::xid8 AND (xact >= %(xmax)s::xid8 OR xact = ANY(%(running)s::text[]::xid8[]))"
+"""Condition that a snapshot did not see a row; the first comparison is what an index finds."""
+_POLL: Final = f"""
+SELECT pg_current_snapshot()::text, generation, changes_floor::text::bigint, model,
+    EXISTS (SELECT FROM items WHERE store = %(store)s AND {_NEW})
+    OR EXISTS (SELECT FROM changes WHERE store = %(store)s AND {_NEW})
+FROM stores WHERE store = %(store)s
+"""
+_ITEMS: Final = f"""
+SELECT row, agent, "user", session, conversation, trace, run, source_kind, source_name, speaker, cues, length,
+    COALESCE(event_time, created_at), importance, trust, expires_at
+FROM items WHERE store = %(store)s AND row > %(last)s AND {_NEW} ORDER BY row LIMIT {_BATCH}
+"""
+_CHANGES: Final = f"SELECT row, kind FROM changes WHERE store = %(store)s AND {_NEW}"
+# Where everything is new, the passages of a batch of items are one range of the index.
+_IN_RANGE: Final = "FROM {table} WHERE store = %(store)s AND passage >= %(first)s AND passage < %(end)s"
+_OF_ROWS: Final = (
+    f"FROM unnest(%(rows)s::bigint[]) AS new(row) JOIN {{table}} ON store = %(store)s "
+    f"AND passage >= new.row << {PASSAGE_BITS} AND passage < (new.row + 1) << {PASSAGE_BITS}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Which transactions one moment of the database shows."""
+
+    server: Server | None
+    xmin: int
+    """All with lower numbers are shown, as far as they were committed."""
+    xmax: int
+    """None from here on is shown."""
+    running: tuple[int, ...]
+    """Those between that are not shown."""
+
+    @classmethod
+    def parse(cls, text: str, server: Server) -> Snapshot:
+        """Read the textual form of a `pg_snapshot`: `xmin:xmax:running,...`."""
+        xmin, xmax, running = text.split(":")
+        return cls(server, int(xmin), int(xmax), tuple(int(each) for each in running.split(",") if each))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of `_NEW`."""
+        return {"xmin": str(self.xmin), "xmax": str(self.xmax), "running": [str(each) for each in self.running]}
+
+
+_NOTHING: Final = Snapshot(None, 0, 0, ())
+"""Shows nothing, so that everything is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Poll:
+    """The database as one poll found it."""
+
+    snapshot: Snapshot
+    generation: int
+    changes_floor: int
+    model: str | None
+    news: bool
+
+
+class PostgresFollower(Follower[Connection]):
+    """Keeps an `IndexSet` up to date with a store of a database. Thread-safe."""
+
+    def __init__(self, location: str, store: int, config: IndexConfig | None) -> None:
+        """Start empty."""
+        super().__init__(config)
+        self._location, self._store = location, store
+        self._seen = _NOTHING
+        self._generation = 0
+        self._found: _Poll | None = None
+
+    def _poll(self, connection: Connection) -> bool:
+        if self._moment is None:
+            self._seen = _NOTHING
+        row = connection.execute(_POLL, self._parameters()).fetchone()
+        if row is None:
+            raise CollectionError(self._location, "the store was dropped; open it again to begin with an empty one.")
+        text, *rest = row
+        found = _Poll(Snapshot.parse(text, connection.server), *rest)
+        self._found = found
+        if self._moment is not None and self._must_start_again(found):
+            self._moment = None
+        if self._moment is not None and not found.news and self._moment.model == found.model:
+            self._seen = found.snapshot
+            return False
+        return True
+
+    def _must_start_again(self, found: _Poll) -> bool:
+        """Whether what the indexes show is not a past of this database, or more changed than was recorded."""
+        seen = self._seen
+        return (
+            seen.server != found.snapshot.server
+            or found.snapshot.xmax < seen.xmax
+            or found.generation != self._generation
+            or seen.xmin <= found.changes_floor
+        )
+
+    def _catch_up(self, connection: Connection, now: float) -> str | None:  # noqa: ARG002 - nothing depends on the time
+        found = self._found
+        assert found is not None  # noqa: S101 - `_poll` was called
+        if self._moment is None:
+            self.indexes.close()
+            self.indexes = IndexSet(self._config)
+            self._seen = _NOTHING
+        self._apply_items(connection)
+        if self._seen is not _NOTHING:
+            self._apply_changes(connection)
+        self._seen, self._generation = found.snapshot, found.generation
+        return found.model
+
+    def close(self) -> None:
+        """End the work in the background."""
+        locked(self._lock, lambda: self.indexes.close())
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"store": self._store, **self._seen.parameters()}
+
+    def _apply_items(self, connection: Connection) -> None:
+        last = 0
+        while True:
+            found = connection.execute(_ITEMS, {**self._parameters(), "last": last}, binary=True).fetchall()
+            if not found:
+                return
+            self.indexes.add_items([_doc_entry(columns) for columns in found])
+            self._apply_passages(connection, [row for row, *_ in found])
+            last = found[-1][0]
+            if len(found) < _BATCH:
+                return
+
+    def _apply_passages(self, connection: Connection, rows: list[int]) -> None:
+        source = _IN_RANGE if self._seen is _NOTHING else _OF_ROWS
+        parameters = {
+            "store": self._store,
+            "rows": rows,
+            "first": rows[0] << PASSAGE_BITS,
+            "end": (rows[-1] + 1) << PASSAGE_BITS,
+        }
+        columns = "SELECT passage, term_hashes, term_counts, term_length "
+        query = columns + source.format(table="passages") + " ORDER BY passage"
+        found = connection.execute(query, parameters, binary=True).fetchall()
+        terms = [EncodedTerms(hashes=hashes, counts=counts, length=length) for _, hashes, counts, length in found]
+        passages = [passage for passage, *_ in found]
+        self.indexes.add_passages(passages, [passage >> PASSAGE_BITS for passage in passages], terms)
+        query = "SELECT passage, vector_send(vector) " + source.format(table="vectors") + " ORDER BY passage"
+        self._add_vectors(connection.execute(query, parameters, binary=True).fetchall())
+
+    def _apply_changes(self, connection: Connection) -> None:
+        changes = connection.execute(_CHANGES, self._parameters()).fetchall()
+        rows = {kind: sorted({row for row, its in changes if its == kind}) for kind in ("deleted", "embedded")}
+        self.indexes.remove(np.array(rows["deleted"], dtype=np.int64))
+        passages = self.indexes.passages_without_vector(np.array(rows["embedded"], dtype=np.int64)).tolist()
+        query = (
+            "SELECT passage, vector_send(vector) FROM vectors WHERE store = %s AND passage = ANY(%s) ORDER BY passage"
+        )
+        for start in range(0, len(passages), _BATCH):
+            part = passages[start : start + _BATCH]
+            self._add_vectors(connection.execute(query, (self._store, part), binary=True).fetchall())
+
+    def _add_vectors(self, found: list[tuple[Any, ...]]) -> None:
+        if not found:
+            return
+        passages = np.array([passage for passage, _ in found], dtype=np.int64)
+        raw = np.frombuffer(b"".join(vector for _, vector in found), dtype=">f4").reshape(len(found), -1)
+        # Before the components there are two bytes of dimension and two of flags, as wide as one of them.
+        matrix = raw[:, 1:].astype(np.float32)
+        usable = are_unit(matrix)
+        self.indexes.add_vectors(passages[usable], matrix[usable])
+
+
+def _doc_entry(columns: tuple[Any, ...]) -> DocEntry:
+    last = 1 + len(STRING_COLUMNS)
+    strings: tuple[Any, ...] = tuple(map(_indexed_form, columns[1:last]))
+    return DocEntry(columns[0], *strings, *columns[last:])
+
+
+def _indexed_form(text: str | None) -> str | None:
+    """Return a column's text in the form by which the indexes know it."""
+    return None if text is None else encodable(read_text(text) or "")

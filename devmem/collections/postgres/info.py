@@ -1,0 +1,52 @@
+"""Size, model and counts of a PostgreSQL collection."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.schema import PARTITIONED
+from devmem.collections.protocol import CollectionInfo
+
+_COUNTS: Final = """
+SELECT model, dimension, (SELECT count(*) FROM items WHERE items.store = stores.store),
+    (SELECT count(*) FROM items WHERE items.store = stores.store AND waiting)
+FROM stores WHERE store = %s
+"""
+_SIZES: Final = """
+SELECT COALESCE(sum(pg_total_relation_size(name)), 0)::bigint,
+    COALESCE(max(reltuples) FILTER (WHERE name = to_regclass(%s)), -1)
+FROM (SELECT to_regclass(name) AS name FROM unnest(%s::text[]) AS name) AS tables
+JOIN pg_class ON pg_class.oid = name
+"""
+
+
+def read_info(connection: Connection, location: str, store: int) -> CollectionInfo:
+    """Return what the database reports.
+
+    The size of a store without partitions of its own is its share of all such stores, by the number of items.
+    """
+    model, dimension, items, waiting = connection.execute(_COUNTS, (store,)).fetchone() or (None, None, 0, 0)
+    return CollectionInfo(
+        location=location,
+        items=items,
+        waiting=waiting if model else 0,
+        size_bytes=_size_bytes(connection, store, items),
+        embedding=model,
+        dimension=dimension,
+    )
+
+
+def _size_bytes(connection: Connection, store: int, items: int) -> int:
+    own, _ = _sizes(connection, str(store))
+    if own:
+        return own
+    size, in_all = _sizes(connection, "of_all")
+    return round(size * items / max(in_all, items, 1))
+
+
+def _sizes(connection: Connection, suffix: str) -> tuple[int, float]:
+    """Return the bytes of the partitions with a suffix, and the estimated number of items in them."""
+    names = [f"{table}_{suffix}" for table in PARTITIONED]
+    size, items = connection.execute(_SIZES, (names[0], names)).fetchone() or (0, 0.0)
+    return int(size), float(items)

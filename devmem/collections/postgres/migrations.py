@@ -1,0 +1,106 @@
+"""Making the tables of a database, and bringing older ones up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from psycopg import errors, sql
+
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.location import Location
+from devmem.collections.postgres.locks import lock
+from devmem.collections.postgres.schema import SCHEMA_VERSION, row_security_statements, statements
+from devmem.errors import CollectionError
+
+Migration: TypeAlias = Callable[[Connection], None]
+
+MIGRATIONS: Final[Mapping[int, Migration]] = {}
+"""By version: what makes the next version of it, within the caller's transaction."""
+
+
+def prepare_database(connection: Connection, location: Location) -> None:
+    """Make the tables where they are missing, and bring them up to date; any number of processes may do so at once.
+
+    Raises:
+        CollectionError: they are of a newer devmem, or the extension `vector` is not there.
+    """
+    if _is_prepared(connection, location):
+        return
+    connection.execute("BEGIN")
+    lock(connection, "schema", location.schema)
+    # Building indexes, or numbering every row, takes as long as it takes.
+    connection.execute("SET LOCAL statement_timeout = 0")
+    # Another process may have been faster.
+    if not _is_prepared(connection, location):
+        _prepare(connection, location)
+    connection.execute("COMMIT")
+
+
+def _is_prepared(connection: Connection, location: Location) -> bool:
+    found = _properties(connection, location)
+    if int(found.get("version", 0)) > SCHEMA_VERSION:
+        raise CollectionError(
+            str(location), f"is of a newer devmem (schema {found['version']}, known {SCHEMA_VERSION}): upgrade devmem."
+        )
+    secure = not location.row_security or found.get("row_security") == "on"
+    return secure and (found.get("version"), found.get("system")) == (str(SCHEMA_VERSION), _system(connection))
+
+
+def _properties(connection: Connection, location: Location) -> dict[str, str]:
+    name = sql.Identifier(location.schema, "properties")
+    (there,) = connection.execute("SELECT to_regclass(%s)", (name.as_string(connection),)).fetchone() or (None,)
+    if there is None:
+        return {}
+    return dict(connection.execute(sql.SQL("SELECT name, value FROM {}").format(name)).fetchall())
+
+
+def _prepare(connection: Connection, location: Location) -> None:
+    found = _properties(connection, location)
+    if not found:
+        _create(connection, location)
+    for version in range(int(found.get("version", SCHEMA_VERSION)), SCHEMA_VERSION):
+        MIGRATIONS[version](connection)
+    if found and found.get("system") != _system(connection):
+        _number_transactions_again(connection)
+    if location.row_security and found.get("row_security") != "on":
+        for statement in row_security_statements():
+            connection.execute(statement)
+        _set_property(connection, "row_security", "on")
+    _set_property(connection, "version", str(SCHEMA_VERSION))
+    _set_property(connection, "system", _system(connection))
+
+
+def _create(connection: Connection, location: Location) -> None:
+    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(location.schema)))
+    try:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
+    except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege) as error:
+        raise CollectionError(
+            str(location),
+            "needs the extension `vector` (pgvector 0.8 or newer): install it on the server and have its administrator "
+            "run CREATE EXTENSION vector in this database.",
+        ) from error
+    for statement in statements():
+        connection.execute(statement)
+
+
+def _number_transactions_again(connection: Connection) -> None:
+    """Number every row as one of this transaction, after a dump was restored into another server.
+
+    The numbers that the rows came with are the other server's; this one's may not have reached them yet.
+    """
+    connection.execute("UPDATE items SET xact = pg_current_xact_id()")
+    connection.execute("DELETE FROM changes")
+    connection.execute("UPDATE stores SET generation = generation + 1, changes_floor = '0'")
+
+
+def _set_property(connection: Connection, name: str, value: str) -> None:
+    connection.execute(
+        "INSERT INTO properties(name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (name, value),
+    )
+
+
+def _system(connection: Connection) -> str:
+    return str(connection.server.system)

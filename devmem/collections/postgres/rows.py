@@ -1,0 +1,220 @@
+"""Items as rows of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+
+from devmem.collections.item_columns import COLUMNS, check_item, item_columns
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.texts import stored_text
+from devmem.collections.prepared import PreparedItem
+from devmem.embedding import PassageEmbeddings
+from devmem.embedding.tokens import code_bytes
+from devmem.indexes.postings import EncodedTerms
+from devmem.model.items import MemoryItem, Vector, dump_item_json, load_item_json
+from devmem.search.conditions import comparable_number
+from devmem.search.filters import SCOPE_PARTS
+
+_MOST_IN_SCOPE: Final = 500
+"""Characters of a part of a scope, of which an index holds four."""
+_BATCH: Final = 1000
+_QUOTED: Final = ", ".join(f'"{name}"' for name in COLUMNS)
+_INSERT_ITEM: Final = (
+    f"INSERT INTO items(store, row, id_key, content_key, {_QUOTED}, waiting, metadata, body) "
+    f"VALUES ({', '.join(['%s'] * (len(COLUMNS) + 7))})"
+)
+_INSERT_PASSAGE: Final = (
+    "INSERT INTO passages(store, passage, term_hashes, term_counts, term_length) VALUES (%s, %s, %s, %s, %s)"
+)
+_INSERT_VECTOR: Final = "INSERT INTO vectors(store, passage, vector) VALUES (%s, %s, %s)"
+_INSERT_CODES: Final = "INSERT INTO tokens(store, passage, codes) VALUES (%s, %s, %s)"
+SELECT_WHOLE: Final = (
+    "SELECT items.row, body, vector_send(vector) FROM items "
+    f"LEFT JOIN vectors ON vectors.store = items.store AND vectors.passage = items.row << {PASSAGE_BITS}"
+)
+"""Selects row numbers and the arguments of `item_from`."""
+
+
+def key_of(text: str) -> UUID:
+    """Return the key by which a text of any length is found in an index."""
+    return UUID(bytes=hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """An item that is about to be inserted."""
+
+    prepared: PreparedItem
+    body: MemoryItem
+    """The item with its large attachments as references."""
+    embeddings: PassageEmbeddings | None
+    """Of unit length; None for an item that waits for them, or has no text."""
+    waiting: bool
+
+    @property
+    def item(self) -> MemoryItem:
+        """The item as it was given."""
+        return self.prepared.item
+
+
+def check_storable(prepared: PreparedItem) -> None:
+    """Refuse an item whose fields do not fit their columns.
+
+    Raises:
+        ValueError: it names the item and the field.
+    """
+    item = prepared.item
+    check_item(item)
+    for part in SCOPE_PARTS:
+        if len(getattr(item.scope, part) or "") > _MOST_IN_SCOPE:
+            raise ValueError(
+                f"item {item.id!r} cannot be stored: its `{part}` has more than {_MOST_IN_SCOPE} characters"
+            )
+    if len(prepared.passages) >> PASSAGE_BITS:
+        raise ValueError(f"item {item.id!r} cannot be stored: it has {len(prepared.passages):,} passages")
+
+
+def insert_items(connection: Connection, store: int, new: Sequence[NewItem]) -> list[int]:
+    """Insert items, the terms of their passages and their embeddings; return their rows."""
+    if not new:
+        return []
+    numbers = connection.execute("SELECT nextval('row_numbers') FROM generate_series(1, %s)", (len(new),)).fetchall()
+    rows = sorted(number for (number,) in numbers)
+    with connection.cursor() as cursor:
+        cursor.executemany(_INSERT_ITEM, [_item_values(store, row, one) for row, one in zip(rows, new, strict=True)])
+        terms = [
+            (store, passage, encoded.hashes, encoded.counts, encoded.length)
+            for row, one in zip(rows, new, strict=True)
+            for passage, encoded in enumerate(one.prepared.terms(), row << PASSAGE_BITS)
+        ]
+        cursor.executemany(_INSERT_PASSAGE, terms)
+    for row, one in zip(rows, new, strict=True):
+        if one.embeddings is not None:
+            insert_embeddings(connection, store, row, len(one.prepared.passages), one.embeddings)
+    return rows
+
+
+def _item_values(store: int, row: int, new: NewItem) -> tuple[object, ...]:
+    item = new.item
+    keys = key_of(item.id), key_of(item.content_hash)
+    columns = item_columns(new.prepared, stored_text)
+    body = dump_item_json(new.body).decode()
+    return (store, row, *keys, *columns, new.waiting, _metadata(item.metadata), body)
+
+
+def _metadata(metadata: Mapping[str, Any]) -> str:
+    """Return the top-level values that filters compare with, as JSON that PostgreSQL can hold."""
+    found = {
+        stored_text(str(key)): json_scalar(value)
+        for key, value in metadata.items()
+        if isinstance(value, str | bool | int) or (isinstance(value, float) and not math.isnan(value))
+    }
+    return "{" + ", ".join(f"{json.dumps(key)}: {value}" for key, value in found.items()) + "}"
+
+
+def json_scalar(value: str | float) -> str:
+    """Return a value as JSON, in which equal numbers are equal decimals."""
+    if isinstance(value, str):
+        return json.dumps(stored_text(value))
+    if isinstance(value, bool):
+        return json.dumps(value)
+    number = comparable_number(value)
+    if math.isinf(number):
+        return "1e1000" if number > 0 else "-1e1000"
+    return repr(int(number) if float(number).is_integer() and abs(number) < 2**63 else number)
+
+
+def insert_embeddings(connection: Connection, store: int, row: int, passages: int, encoding: PassageEmbeddings) -> None:
+    """Insert the embeddings of an item of a number of passages; a single vector is that of the first passage."""
+    if len(encoding.vectors) not in (1, passages):
+        raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {passages} passages")
+    first = row << PASSAGE_BITS
+    with connection.cursor() as cursor:
+        vectors = enumerate(np.asarray(encoding.vectors, dtype=np.float32), first)
+        cursor.executemany(_INSERT_VECTOR, [(store, passage, vector) for passage, vector in vectors])
+        if encoding.tokens is not None:
+            codes = enumerate(encoding.tokens[:passages], first)
+            cursor.executemany(_INSERT_CODES, [(store, passage, each.tobytes()) for passage, each in codes])
+
+
+def item_from(body: str, vector: bytes | None = None) -> MemoryItem:
+    """Return the item of a body, with the embedding of its first passage where that was selected too."""
+    item = load_item_json(body)
+    return item if vector is None else replace(item, embedding=vector_from(vector))
+
+
+def vector_from(raw: bytes) -> Vector:
+    """Return the vector of pgvector's binary form: dimension and flags, then big-endian float32."""
+    return np.frombuffer(raw, dtype=">f4", offset=4).astype(np.float32)
+
+
+def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+    """Return the embeddings of those of the items that have them, by id."""
+    keys = {key_of(wanted): wanted for wanted in ids}
+    found = connection.execute(
+        "SELECT id_key, content_hash, vector_send(vector), codes FROM items "
+        f"JOIN vectors ON vectors.store = items.store AND vectors.passage >= items.row << {PASSAGE_BITS} "
+        f"AND vectors.passage < (items.row + 1) << {PASSAGE_BITS} "
+        "LEFT JOIN tokens ON tokens.store = vectors.store AND tokens.passage = vectors.passage "
+        "WHERE items.store = %s AND id_key = ANY(%s) ORDER BY vectors.passage",
+        (store, list(keys)),
+    ).fetchall()
+    rows: dict[UUID, list[tuple[Any, ...]]] = {}
+    for key, *rest in found:
+        rows.setdefault(key, []).append(tuple(rest))
+    return {keys[key]: _embeddings_of(each) for key, each in rows.items()}
+
+
+def _embeddings_of(rows: Sequence[tuple[Any, ...]]) -> PassageEmbeddings:
+    vectors = np.stack([vector_from(vector) for _, vector, _ in rows])
+    width = code_bytes(vectors.shape[1])
+    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for *_, raw in rows if raw is not None)
+    tokens = codes if len(codes) == len(rows) else None
+    return PassageEmbeddings(vectors=vectors, tokens=tokens, content_hash=str(rows[0][0]))
+
+
+def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dict[int, MemoryItem]:
+    """Return items by row number, without their embeddings; one that is not there is left out."""
+    found = connection.execute(
+        "SELECT row, body FROM items WHERE store = %s AND row = ANY(%s)", (store, list(rows))
+    ).fetchall()
+    return {row: item_from(body) for row, body in found}
+
+
+def refresh_terms(connection: Connection, store: int) -> None:
+    """Analyse every text again, as another version of the analysis made the terms."""
+    for row, body in each_body(connection, store):
+        update = (
+            "UPDATE passages SET term_hashes = %s, term_counts = %s, term_length = %s WHERE store = %s AND passage = %s"
+        )
+        terms: list[EncodedTerms] = list(PreparedItem.of(item_from(body)).terms())
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                update,
+                [
+                    (one.hashes, one.counts, one.length, store, passage)
+                    for passage, one in enumerate(terms, row << PASSAGE_BITS)
+                ],
+            )
+
+
+def each_body(connection: Connection, store: int) -> Iterator[tuple[int, str]]:
+    """Yield row number and body of every item, reading them in batches."""
+    last = 0
+    while True:
+        found = connection.execute(
+            "SELECT row, body FROM items WHERE store = %s AND row > %s ORDER BY row LIMIT %s", (store, last, _BATCH)
+        ).fetchall()
+        if not found:
+            return
+        yield from found
+        last = found[-1][0]

@@ -1,0 +1,73 @@
+"""The URL of a store, and that nothing shows its password."""
+
+from __future__ import annotations
+
+import pytest
+
+from devmem.collections import open_collection
+from devmem.collections.postgres.location import Location
+from devmem.errors import CollectionError
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ann:{SECRET}@db.test/team",
+        f"postgresql://ann:{SECRET}@db.test,other.test:5433/team?target_session_attrs=any",
+        f"postgres://db.test/team?user=ann&password={SECRET}",
+        f"postgresql://ann:%40{SECRET}@db.test/team?sslmode=require&sslpassword={SECRET}",
+    ],
+)
+def test_no_form_of_a_location_shows_the_password(url: str) -> None:
+    location = Location.parse(url)
+    assert SECRET in location.conninfo
+    assert not [text for text in (str(location), repr(location), f"{location}") if SECRET in text or "ann" in text]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ann:{SECRET}@localhost:1/team",
+        f"postgresql://ann:{SECRET}@localhost:port/team",
+        f"postgresql://ann:{SECRET}@localhost/team?connections=none",
+        f"postgresql://ann:{SECRET}@localhost/team?no_such_parameter=1",
+        f"postgresql://ann:{SECRET}@[::1/team",
+        f"postgresql://ann:%zz{SECRET}@localhost/team",
+    ],
+)
+def test_no_error_shows_the_password(url: str) -> None:
+    with pytest.raises(CollectionError) as caught:
+        open_collection(url, busy_timeout=2)
+    shown = [str(caught.value), repr(caught.value), str(caught.value.location)]
+    assert not [text for text in shown if SECRET in text]
+
+
+def test_what_a_url_names() -> None:
+    location = Location.parse("postgresql://db.test/team?store=notes&tenant=acme&connections=3&statement_timeout=1.5")
+    assert (location.store, location.tenant, location.connections, location.statement_timeout) == (
+        "notes", "acme", 3, 1.5,
+    )  # fmt: skip
+    assert "connections" not in location.conninfo
+    assert str(location) == "postgresql://db.test/team?store=notes&tenant=acme"
+
+
+def test_the_workflow_names_the_store_where_the_url_does_not() -> None:
+    assert Location.parse("postgresql://db.test/team", "plans").store == "plans"
+    assert Location.parse("postgresql://db.test/team?store=notes", "plans").store == "notes"
+    assert Location.parse("postgresql://db.test/team").store == "memory"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        ("connections=0", "connections=0 in the URL is no number from 1 on"),
+        ("statement_timeout=soon", "statement_timeout=soon in the URL is no number"),
+        ("row_security=maybe", "row_security=maybe in the URL is neither on nor off"),
+        (f"store={'x' * 501}", "store's name has more than 500 characters"),
+    ],
+)
+def test_a_wrong_parameter_is_named(parameter: str, message: str) -> None:
+    with pytest.raises(CollectionError, match=message):
+        Location.parse(f"postgresql://db.test/team?{parameter}")
