@@ -51,14 +51,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from devmem.credentials import without_credentials
+from devmem.base_error import DevmemError as DevmemError
+from devmem.collection_errors import CollectionBusyError as CollectionBusyError
+from devmem.collection_errors import CollectionClosedError as CollectionClosedError
+from devmem.collection_errors import CollectionDamagedError as CollectionDamagedError
+from devmem.collection_errors import CollectionError as CollectionError
+from devmem.collection_errors import CollectionInUseError as CollectionInUseError
+from devmem.collection_errors import CollectionReadOnlyError as CollectionReadOnlyError
+from devmem.collection_errors import CollectionUnwritableError as CollectionUnwritableError
+from devmem.collection_errors import EmbeddingMismatchError as EmbeddingMismatchError
+from devmem.collection_errors import OutboxError as OutboxError
+from devmem.collection_errors import OutboxFullError as OutboxFullError
+from devmem.collection_errors import RunConflictError as RunConflictError
+from devmem.collection_errors import RunStateError as RunStateError
 from devmem.distribution import FOREIGN_NAME, NAME, install_command
 from devmem.findings import Finding as Finding
 from devmem.findings import Level as Level
-
-
-class DevmemError(Exception):
-    """Base of every error that devmem raises on purpose."""
 
 
 class ConfigError(DevmemError, ValueError):
@@ -131,85 +139,6 @@ class PluginLoadError(StoreTypeError):
     def __init__(self, module: str, reason: str) -> None:
         self.module, self.reason = module, reason
         super().__init__(f"module {module!r} cannot be imported: {reason}")
-
-
-class CollectionError(DevmemError):
-    """Something is wrong with the place where a store keeps its items."""
-
-    def __init__(self, location: Path | str, message: str) -> None:
-        self.location = without_credentials(str(location))
-        super().__init__(f"{self.location}: {without_credentials(message)}")
-
-
-class CollectionDamagedError(CollectionError):
-    """The file is not what it should be; it was left as it is."""
-
-
-class CollectionBusyError(CollectionError):
-    """Another process held the write lock for too long; nothing was written."""
-
-
-class CollectionUnwritableError(CollectionError):
-    """The disk is full, the folder is missing or may not be written; nothing was written."""
-
-
-class CollectionClosedError(CollectionError):
-    """The collection was used after `close()`."""
-
-
-class CollectionInUseError(CollectionError):
-    """The file holds the items of another type of store."""
-
-
-class CollectionReadOnlyError(CollectionError):
-    """A view of an earlier state of the collection was asked to write; nothing was written."""
-
-    def __init__(self, location: Path | str, state: str) -> None:
-        super().__init__(location, f"{state}, which cannot be changed; write to the collection itself.")
-
-
-class RunConflictError(CollectionError):
-    """A run cannot be committed, or reverted, because others changed the same items since; nothing was changed."""
-
-    def __init__(self, location: Path | str, run: str, ids: Sequence[str]) -> None:
-        self.run, self.ids = run, tuple(ids)
-        named = ", ".join(map(repr, self.ids[:9])) + (", ..." if self.ids[9:] else "")
-        super().__init__(location, f"run {run!r} stays as it is, since others changed or built on {named} meanwhile.")
-
-
-class RunStateError(CollectionError):
-    """A run is not in the state that was needed; nothing was changed."""
-
-    def __init__(self, location: Path | str, run: str, state: str, reason: str) -> None:
-        self.run, self.state = run, state
-        super().__init__(location, f"run {run!r} is {state}: {reason}.")
-
-
-class EmbeddingMismatchError(CollectionError):
-    """The vectors in the collection were made by another embedding model."""
-
-    def __init__(self, location: Path | str, *, recorded: str, wanted: str) -> None:
-        self.recorded, self.wanted = recorded, wanted
-        super().__init__(
-            location,
-            f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
-            "Vectors of different models are never mixed: put the old model back, "
-            "or run `devmem reindex FILE STORE` to embed every item again.",
-        )
-
-
-class OutboxError(CollectionError):
-    """The outbox, in which writes wait for their receiver, cannot be used now."""
-
-
-class OutboxFullError(OutboxError):
-    """The maximum number of writes waits already; nothing was added."""
-
-    def __init__(self, location: Path | str, limit: int) -> None:
-        self.limit = limit
-        super().__init__(
-            location, f"{limit:,} writes wait here already. Bring the receiver back, or raise the limit, and try again."
-        )
 
 
 class AccessError(DevmemError, PermissionError):

@@ -10,7 +10,9 @@ import pytest
 from .conftest import COMMANDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-SECTIONS = {title.strip(): body for title, body in re.findall(r"^## devmem (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)}
+SECTIONS = {
+    title.strip(): body for title, body in re.findall(r"^## devmem ([\w-]+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)
+}
 
 
 def test_every_command_has_its_section() -> None:
