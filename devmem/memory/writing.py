@@ -35,20 +35,21 @@ def update_item(
         NotStoredError: the store keeps the item as it was.
         CollectionError: it cannot be written.
     """
-    for attempt in range(_ATTEMPTS):
+    left = _ATTEMPTS
+    while True:
         item = read()
         found = version_hash(item)
         if expected not in (None, found):
             raise VersionConflictError(item.id, expected=expected, found=found)
         new = changed(item)
+        left -= 1
         try:
             _replace_item(store, new, found)
         except VersionConflictError:
-            if expected is not None or attempt == _ATTEMPTS - 1:
+            if expected is not None or not left:
                 raise
         else:
-            break
-    return new
+            return new
 
 
 def _replace_item(store: MemoryBase, item: MemoryItem, expected: str) -> None:
