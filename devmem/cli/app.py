@@ -40,7 +40,7 @@ _COMMANDS: Final = {
     "index": "Bring a store of files up to date.",
     "backup": "Copy the file of a store while it is in use.",
     "restore": "Put a backup in place.",
-    "doctor": "Examine the file of a store.",
+    "doctor": "Examine what stores keep on disk.",
     "reindex": "Embed every item again with another model.",
     "mcp": "Serve a memory to MCP clients.",
     "schema": "Print the JSON Schema of workflows.",

@@ -29,6 +29,11 @@ _LOG: Final = logging.getLogger(__name__)
 _DATA_URI: Final = lazy_pattern(r"data:[^,]*;base64,", re.IGNORECASE)
 
 
+def stored_names(body: str) -> set[str]:
+    """Return the names of the files that an item's stored body refers to."""
+    return set(_NAMED.findall(body))
+
+
 class AttachmentFiles:
     """The folder of a collection's large attachments."""
 
@@ -52,7 +57,7 @@ class AttachmentFiles:
 
     def release(self, body: str) -> None:
         """Record the files of an item that is being deleted, given its stored body."""
-        self.released |= set(_NAMED.findall(body))
+        self.released |= stored_names(body)
 
     def discard_released(self) -> None:
         """Forget the released files: the deletion was not committed."""

@@ -54,7 +54,7 @@ class RunRecording:
             raise ValueError(f"memory store {block.store!r}, which `conversation` names, was not opened")
         if not isinstance(store, InteractionStore):
             raise TypeError(f"memory store {block.store!r}, which `conversation` names, keeps no records")
-        journals = _journals(store, folder or session_folder(workflow))
+        journals = journals_of(store, folder or session_folder(workflow))
         sink = CopyingSink(store, block.copies, stores) if block.copies else store
         self._recorder = Recorder(sink, journals, _options(block))
         attached = [entry for config in agents.values() for entry in config.memories]
@@ -114,7 +114,7 @@ def _options(block: ConversationRecording) -> RecordingOptions:
     )
 
 
-def _journals(store: MemoryBase, folder: Path) -> Path:
+def journals_of(store: MemoryBase, folder: Path) -> Path:
     """Return the folder of a store's journals: beside its file, or else in the given folder."""
     config = store.setup.config
     place = store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from devmem.config import ChatConfig, ConfigModel, EmbeddingConfig, EmbeddingParams, IndexConfig, ViewConfig
     from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
     from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
+    from devmem.model.file_report import FileReport, damage, unfinished
     from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
     from devmem.model.keys import with_key
     from devmem.model.results import HitGroup, SearchReport, WriteStatus
@@ -46,6 +47,7 @@ __all__ = [
     "Embedder",
     "EmbeddingConfig",
     "EmbeddingParams",
+    "FileReport",
     "History",
     "HitGroup",
     "IndexConfig",
@@ -72,6 +74,7 @@ __all__ = [
     "by_conversation",
     "content_hash",
     "count_words",
+    "damage",
     "dump_item",
     "embed_items",
     "estimate_tokens",
@@ -91,6 +94,7 @@ __all__ = [
     "split_sentences",
     "strip_frames",
     "turns_of",
+    "unfinished",
     "versions_of",
     "viewed",
     "with_key",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from devmem.collections import (
@@ -13,8 +13,10 @@ from devmem.collections import (
     Weights,
     open_collection,
 )
+from devmem.collections.location_report import examine_location
 from devmem.config import ConfigModel
 from devmem.embedding import CombinedEmbedder, Embedder, PassageEmbeddings
+from devmem.model.file_report import FileReport
 from devmem.model.items import MemoryItem
 from devmem.model.results import HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
 from devmem.ranking import Ranking
@@ -298,6 +300,10 @@ class CollectionMemory(CollectionItems):
             collection.replace_model(identity.name, identity.dimension)
         self._check.settle(collection)
         return self._writer.embed_waiting(collection, progress)
+
+    def examine(self) -> Iterable[FileReport]:
+        """Report on the collection's file; a store type with further files adds theirs."""
+        return examine_location(self.setup.location(self._place.memory_path))
 
     def close(self) -> None:
         """Release the collection; one that is being opened meanwhile is released too."""

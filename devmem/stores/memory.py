@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from devmem.collections import CollectionInfo, Filter, Order, check_deletion
 from devmem.config import ConfigModel
+from devmem.model.file_report import FileReport
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.model.results import Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome, from_store
 from devmem.search.related import with_related
@@ -116,6 +118,18 @@ class MemoryBase(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release what the memory holds; closing twice is allowed."""
+
+    def examine(self) -> Iterable[FileReport]:
+        """Report on every file that the store keeps, without opening the store or changing anything.
+
+        `devmem doctor` calls it on a store that is not loaded.
+        """
+        return ()
+
+    @classmethod
+    def examine_file(cls, path: Path) -> FileReport | None:  # noqa: ARG003 - of a subclass
+        """Report on a file of a kind that only this store type keeps; None for any other."""
+        return None
 
     def compress(self) -> int:
         """Make the memory smaller without losing what it says; return by how many items, often 0."""

@@ -1,8 +1,9 @@
-"""`devmem doctor`: examine the file of a store, and save or rebuild what is damaged."""
+"""`devmem doctor`: examine what a workflow's stores keep, or one file, and save or rebuild what is damaged."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,35 +12,45 @@ import typer
 from devmem.cli.describe import items_text
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson
+from devmem.cli.workflow_stores import AsJson, Session, check_session, load
 from devmem.collections.attachments import AttachmentFiles, with_inline_attachments
 from devmem.collections.sqlite.examination import Examination, examine, readable_items
 from devmem.collections.sqlite.repair import repair
+from devmem.collections.sqlite.report import report_of
 from devmem.messages import AttachmentRef
+from devmem.model.file_report import FileReport
+from devmem.runtime import DEFAULT_SESSION
+from devmem.runtime.examination import examine_file, examine_workflow, journals_beside
 from devmem.text.atomic_write import replace_file
 from devmem.transfer.exporting import json_parts
 from devmem.transfer.exporting.snapshot import Snapshot
 
-_SHOWN: Final = 20
-"""Maximum number of unreadable items that are listed."""
+_WORKFLOWS: Final = (".yaml", ".yml")
 
 
 def doctor(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Workflow (YAML), file of a store, outbox, or folder of journals.")
+    ],
+    session: Session = DEFAULT_SESSION,
     salvage: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write every readable item into this file, to import again.")
     ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Rebuild what can be rebuilt.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examine the file of a store.
+    """Examine what the stores of a workflow keep, or one file of theirs.
 
-    It counts items, terms, vectors and items that wait for their embedding, compares checksums, and looks for rows
-    that belong to nothing and for leftover files. The exit code is 1 when something is wrong. The file is not changed
-    unless `--fix` is given, and a file whose structure is damaged never is.
+    Of a workflow, every file of every store is examined: collections, manifests, states of conversations, outboxes,
+    journals of records, and writes that no store took. A file is examined by its kind. Of a SQLite collection, rows,
+    vectors and attachments are compared with their checksums. An error is damage, a warning is work that waits.
+
+    The exit code is 1 when something is damaged. Nothing is changed unless `--fix` is given, and a file whose
+    structure is damaged never is; `--salvage` and `--fix` are for the SQLite file of a collection.
 
     Examples:
+        devmem doctor team.yaml
         devmem doctor notes.db
         devmem doctor notes.db --salvage saved.json
         devmem doctor notes.db --fix
@@ -47,17 +58,70 @@ def doctor(
     terminal: Terminal = ctx.obj
     if salvage is not None and salvage.exists():
         raise CommandError(f"{salvage} is there already and was not changed; name another file.")
+    if file.suffix in _WORKFLOWS:
+        others = list(_of_workflow(terminal, file, session))
+    elif (report := examine_file(file)) is not None:
+        others = [("", report)]
+    else:
+        _examine_collection(terminal, file, salvage, fix=fix, as_json=as_json)
+        return
+    if fix or salvage is not None:
+        raise CommandError(f"--fix and --salvage are for the SQLite file of a collection, which {file} is not.")
+    if as_json:
+        terminal.json([{"store": name or None, **_json_of(report)} for name, report in others])
+    else:
+        _show_reports(terminal, others)
+    if not all(report.is_sound for _, report in others):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _of_workflow(terminal: Terminal, file: Path, session: str) -> Iterator[tuple[str, FileReport]]:
+    workflow = load(terminal, file)
+    check_session(workflow, session)
+    return examine_workflow(workflow, session)
+
+
+def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *, fix: bool, as_json: bool) -> None:
     found = examine(file)
     repaired = repair(found) if fix else []
     if salvage is not None:
         saved = _salvage(terminal, found, salvage)
         terminal.report("note", f"{items_text(saved)} written to {salvage}; `devmem import` reads them")
+    journals = journals_beside(file)
     if as_json:
-        terminal.json(_as_json(found) | ({"repaired": repaired} if fix else {}))
+        beside = {} if journals is None else {"journals": _json_of(journals)}
+        terminal.json(_as_json(found) | beside | ({"repaired": repaired} if fix else {}))
     else:
-        _show(terminal, found, repaired)
-    if not (examine(file) if repaired else found).is_sound:
+        _show_reports(terminal, [("", report_of(found)), *([("", journals)] if journals is not None else [])])
+        for line in repaired:
+            terminal.print(line)
+    is_sound = (examine(file) if repaired else found).is_sound
+    if not is_sound or (journals is not None and not journals.is_sound):
         raise typer.Exit(EXIT_PARTLY)
+
+
+def _show_reports(terminal: Terminal, reports: Sequence[tuple[str, FileReport]]) -> None:
+    for name, report in reports:
+        counts = ", ".join(f"{count:,} {fact}" for fact, count in report.facts.items() if isinstance(count, int))
+        owner = f"{name}: " if name else ""
+        terminal.print(f"{owner}{report.path}: {report.kind}{f': {counts}' if counts else ''}")
+        others = [f"{fact} {value}" for fact, value in report.facts.items() if isinstance(value, str)]
+        if others:
+            terminal.print(", ".join(others), style="dim")
+        for finding in report.findings:
+            terminal.report(finding.level.value, finding.message)
+    if not any(report.findings for _, report in reports):
+        terminal.print("nothing is wrong", style="green")
+
+
+def _json_of(report: FileReport) -> dict[str, object]:
+    return {
+        "file": report.path,
+        "kind": report.kind,
+        "sound": report.is_sound,
+        **report.facts,
+        "findings": [{"level": finding.level.value, "message": finding.message} for finding in report.findings],
+    }
 
 
 def _salvage(terminal: Terminal, found: Examination, out: Path) -> int:
@@ -74,42 +138,10 @@ def _salvage(terminal: Terminal, found: Examination, out: Path) -> int:
     return len(items)
 
 
-def _show(terminal: Terminal, found: Examination, repaired: list[str]) -> None:
-    counts = ", ".join(f"{count:,} {name}" for name, count in found.counts.items())
-    terminal.print(f"{found.path}: {counts or 'nothing can be counted'}")
-    model = found.facts.get("model")
-    terminal.print(
-        f"store type {found.facts.get('store_type') or 'unknown'}, vectors of {model or 'no model'}", style="dim"
-    )
-    for message in found.damage:
-        terminal.report("error", f"structure: {message}")
-    for row, reason in list(found.unreadable.items())[:_SHOWN]:
-        terminal.report("error", f"row {row} cannot be read: {reason}")
-    if len(found.unreadable) > _SHOWN:
-        terminal.report("error", f"and {len(found.unreadable) - _SHOWN:,} more items cannot be read")
-    for text in _doubts(found):
-        terminal.report("warning", text)
-    for line in repaired:
-        terminal.print(line)
-    if found.is_sound and not found.orphans and not found.leftovers:
-        terminal.print("nothing is wrong", style="green")
-
-
-def _doubts(found: Examination) -> list[str]:
-    """Return what a repair can put right."""
-    told = [f"{count:,} {kind}" for kind, count in found.orphans.items()]
-    if found.bad_vectors:
-        told.append(f"{len(found.bad_vectors):,} passages with damaged vectors")
-    if found.without_terms:
-        told.append(f"{items_text(len(found.without_terms))} without terms, which no search finds")
-    if found.miscounted:
-        told.append(f"{found.facts['count']} items are recorded, {found.counts['items']:,} are there")
-    return told + [f"leftover of a killed writer: {path.name}" for path in found.leftovers]
-
-
 def _as_json(found: Examination) -> dict[str, object]:
     return {
         "file": str(found.path),
+        "kind": "collection",
         "sound": found.is_sound,
         "store_type": found.facts.get("store_type"),
         "model": found.facts.get("model"),
@@ -117,6 +149,10 @@ def _as_json(found: Examination) -> dict[str, object]:
         "damage": found.damage,
         "unreadable": {str(row): reason for row, reason in found.unreadable.items()},
         "bad_vectors": len(found.bad_vectors),
+        "bad_passages": len(found.bad_passages),
+        "bad_columns": len(found.bad_columns),
+        "bad_versions": len(found.bad_versions),
+        "attachments": [finding.message for finding in found.attachments],
         "without_terms": len(found.without_terms),
         "orphans": found.orphans,
         "leftovers": [str(path) for path in found.leftovers],

@@ -18,7 +18,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from devmem.collections.sqlite.database import APPLICATION_ID, read_meta_unchecked
+from devmem.collections.sqlite.integrity import define_functions
+from devmem.collections.sqlite.row_checks import check_attachments, damaged_rows
 from devmem.errors import CollectionDamagedError
+from devmem.findings import Finding
 from devmem.model.items import MemoryItem, load_item_json
 
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part$")
@@ -48,6 +51,14 @@ class Examination:
     """Items that cannot be read, by row number, and why."""
     bad_vectors: list[int] = field(default_factory=list)
     """Passages whose vector or token codes are damaged."""
+    bad_columns: list[int] = field(default_factory=list)
+    """Items, by row number, whose columns differ from their checksum: no search finds them, but they can be read."""
+    bad_passages: list[int] = field(default_factory=list)
+    """Passages whose terms, or whose item, differ from their checksum."""
+    bad_versions: list[int] = field(default_factory=list)
+    """Versions that ended, by row number, whose row differs from its checksums."""
+    attachments: list[Finding] = field(default_factory=list)
+    """Attachments whose file is missing or has another content."""
     without_terms: list[int] = field(default_factory=list)
     """Items, by row number, without any passage: no search finds them."""
     orphans: dict[str, int] = field(default_factory=dict)
@@ -58,7 +69,8 @@ class Examination:
     @property
     def is_sound(self) -> bool:
         """Whether nothing is lost and nothing needs to be rebuilt."""
-        return not (self.damage or self.unreadable or self.bad_vectors or self.without_terms or self.miscounted)
+        rows = (self.unreadable, self.bad_columns, self.bad_passages, self.bad_versions, self.without_terms)
+        return not (self.damage or any(rows) or self.bad_vectors or self.attachments or self.miscounted)
 
     @property
     def miscounted(self) -> bool:
@@ -87,7 +99,23 @@ def examine(path: Path) -> Examination:
             pass
         found.bad_vectors = sorted({*_bad_vectors(found, connection), *_bad_codes(found, connection)})
         found.without_terms = _without_terms(found, connection)
+        _check_rows(found, connection)
     return found
+
+
+def _check_rows(found: Examination, connection: sqlite3.Connection) -> None:
+    """Compare rows and attachments with their checksums."""
+    rows = {"items": found.bad_columns, "passages": found.bad_passages, "versions": found.bad_versions}
+    for table, bad in rows.items():
+        try:
+            bad += damaged_rows(connection, table)
+        except sqlite3.DatabaseError as error:
+            found.damage.append(f"{table}: {error}")
+    found.bad_columns = [row for row in found.bad_columns if row not in found.unreadable]
+    try:
+        found.attachments = check_attachments(connection, found.path.with_name(found.path.name + ".files"))
+    except sqlite3.DatabaseError as error:
+        found.damage.append(f"items: {error}")
 
 
 def readable_items(path: Path, unreadable: dict[int, str]) -> Iterator[MemoryItem]:
@@ -143,6 +171,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     if application != APPLICATION_ID:
         connection.close()
         raise CollectionDamagedError(path, "is not a file of devmem.")
+    define_functions(connection)
     # A damaged text need not be UTF-8.
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return connection

@@ -16,15 +16,16 @@ from devmem.text.atomic_write import remove_leftovers
 
 _BUSY_SECONDS: Final = 5.0
 _PASSAGES_OF: Final = "SELECT passage FROM passages WHERE row = ?"
+_WITHOUT_PASSAGES: Final = "SELECT row FROM items WHERE row NOT IN (SELECT row FROM passages)"
 _ITEM_OF: Final = "SELECT row FROM passages WHERE passage = ?"
 
 
 def repair(examined: Examination) -> list[str]:
     """Rebuild what an examination found wrong and return what was done, one line each.
 
-    Orphans and leftovers are deleted, the number of items is corrected, items without terms are stored again, and those
-    with damaged vectors wait for new ones. Items that cannot be read stay as they are. The snapshot of the indexes is
-    rebuilt by the next opening.
+    Orphans and leftovers are deleted, the number of items is corrected, items without terms or with damaged rows are
+    stored again, and those with damaged vectors wait for new ones. Items that cannot be read stay as they are. The
+    snapshot of the indexes is rebuilt by the next opening.
 
     Raises:
         CollectionDamagedError: the structure of the file is damaged; nothing was changed.
@@ -44,7 +45,8 @@ def repair(examined: Examination) -> list[str]:
         if examined.miscounted:
             connection.execute("UPDATE meta SET value = (SELECT count(*) FROM items) WHERE key = 'count'")
             done.append("the number of items was corrected")
-        done += _store_again(connection, examined)
+        done += _store_again(connection, examined.without_terms, examined, "without terms")
+        done += _store_again(connection, _damaged(connection, examined), examined, "with damaged rows")
         if done:
             # Indexes in memory and on disk were built from the old rows.
             connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
@@ -62,15 +64,29 @@ def _delete_orphans(connection: sqlite3.Connection, examined: Examination) -> li
     return [f"{count:,} {kind} were deleted" for kind, count in examined.orphans.items()]
 
 
-def _store_again(connection: sqlite3.Connection, examined: Examination) -> list[str]:
-    """Store items without passages again, as the newest: the numbers of passages follow those of items."""
-    rows = [row for row in examined.without_terms if row not in examined.unreadable]
+def _damaged(connection: sqlite3.Connection, examined: Examination) -> list[int]:
+    """Return the items with damaged columns or passages, whose bodies are intact."""
+    rows = set(examined.bad_columns)
+    rows |= {row for passage in examined.bad_passages for (row,) in connection.execute(_ITEM_OF, (passage,))}
+    # A passage whose own reference to its item is what was damaged would be left behind.
+    for table in ("vectors", "tokens", "passages"):
+        connection.executemany(f"DELETE FROM {table} WHERE passage = ?", [(each,) for each in examined.bad_passages])
+    rows |= {row for (row,) in connection.execute(_WITHOUT_PASSAGES)}
+    return sorted(rows)
+
+
+def _store_again(connection: sqlite3.Connection, rows: list[int], examined: Examination, kind: str) -> list[str]:
+    """Store items again, as the newest: the numbers of passages follow those of items."""
+    stored = 0
     for row in rows:
-        (body,) = connection.execute("SELECT CAST(body AS BLOB) FROM items WHERE row = ?", (row,)).fetchone()
+        found = connection.execute("SELECT CAST(body AS BLOB) FROM items WHERE row = ?", (row,)).fetchone()
+        if found is None or row in examined.unreadable:
+            continue
         connection.execute("DELETE FROM items WHERE row = ?", (row,))
-        prepared = PreparedItem.of(load_item_json(body))
+        prepared = PreparedItem.of(load_item_json(found[0]))
         insert_item(connection, prepared, waiting=bool(examined.facts.get("model")))
-    return [f"{len(rows):,} items without terms were stored again"] if rows else []
+        stored += 1
+    return [f"{stored:,} items {kind} were stored again"] if stored else []
 
 
 def _drop_vectors(connection: sqlite3.Connection, examined: Examination) -> list[str]:

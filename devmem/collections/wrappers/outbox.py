@@ -13,7 +13,9 @@ from typing import Final, Generic, TypeVar
 from filelock import FileLock, Timeout
 
 from devmem.collections.transactions import write_transaction
+from devmem.collections.wrappers.outbox_report import examine_outbox
 from devmem.errors import CollectionClosedError, OutboxError, OutboxFullError
+from devmem.model.file_report import FileReport
 from devmem.text.atomic_write import OWNER_ONLY, create_empty
 
 T = TypeVar("T")
@@ -204,6 +206,11 @@ class Outbox(Generic[T]):
             yield True
         finally:
             self._process_turn.release()
+
+    def examine(self) -> Iterator[FileReport]:
+        """Yield the report of the file, read-only; nothing where there is none."""
+        if self.file is not None and self.file.exists():
+            yield examine_outbox(self.file, self._load)
 
     def close(self) -> None:
         """Release the file; the outbox cannot be used afterwards. Closing twice is allowed."""

@@ -13,7 +13,7 @@ from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import Collection, Unique
 from devmem.errors import NoVersionsError
 from devmem.llm import Summarizer, TextModel, split_texts
-from devmem.stores import CollectionMemory, ConfigModel, MemoryQuery, SearchReport, StoreSetup
+from devmem.stores import CollectionMemory, ConfigModel, FileReport, MemoryQuery, SearchReport, StoreSetup
 from devmem_stores.brain import metagpt_helpers
 from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.brain import Brain
@@ -21,6 +21,7 @@ from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.deletion import emptied, without
 from devmem_stores.brain.errors import BrainCacheError
+from devmem_stores.brain.examination import examine_states, has_states
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import LlmTasks
 from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInFile, StatesInProcess
@@ -76,6 +77,17 @@ class BrainMemory(CollectionMemory):
             llm_tasks=LlmTasks(model, config.language),
             clock=setup.clock,
         )
+
+    def examine(self) -> Iterator[FileReport]:
+        """Report on the collection's file and on that of the states."""
+        yield from super().examine()
+        if isinstance(self._local, StatesInFile) and Path(self._local.place).exists():
+            yield examine_states(Path(self._local.place))
+
+    @classmethod
+    def examine_file(cls, path: Path) -> FileReport | None:
+        """Report on a file of states; None for any other file."""
+        return examine_states(path) if has_states(path) else None
 
     def _local_states(self) -> LocalStates:
         place = self.setup.location(self.config.memory_path)

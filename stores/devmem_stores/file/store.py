@@ -19,6 +19,7 @@ from devmem.errors import CollectionBusyError, CollectionUnwritableError, DataFi
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
+    FileReport,
     IndexPlan,
     IndexProgress,
     IndexReport,
@@ -37,6 +38,7 @@ from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.comparison import Recipe
 from devmem_stores.file.config import FileConfig
 from devmem_stores.file.devall_index import read_old_index, usable_vectors
+from devmem_stores.file.examination import SUFFIX, examine_manifest, is_manifest
 from devmem_stores.file.indexer import Indexer
 from devmem_stores.file.limits import Limits
 from devmem_stores.file.manifest import Manifest
@@ -88,7 +90,22 @@ class FileMemory(CollectionMemory):
 
     @cached_property
     def _manifest(self) -> Manifest:
-        return Manifest(self._beside(".manifest"))
+        return Manifest(self._beside(SUFFIX))
+
+    def examine(self) -> Iterator[FileReport]:
+        """Report on the index and on the manifest."""
+        yield from super().examine()
+        path = self._beside(SUFFIX)
+        if path is not None and Path(path).exists():
+            has_file = self._location is not None and "://" not in self._location
+            yield examine_manifest(Path(path), Path(path.removesuffix(SUFFIX)) if has_file else None)
+
+    @classmethod
+    def examine_file(cls, path: Path) -> FileReport | None:
+        """Report on a manifest; None for any other file."""
+        if not is_manifest(path):
+            return None
+        return examine_manifest(path, path.with_suffix("") if path.suffix == SUFFIX else None)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

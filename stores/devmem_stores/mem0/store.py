@@ -6,7 +6,7 @@ import heapq
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
@@ -18,6 +18,7 @@ from devmem.collections import CollectionInfo, Order, event_key
 from devmem.stores import (
     ConfigModel,
     EmbeddingConfig,
+    FileReport,
     MemoryQuery,
     Provenance,
     SearchReport,
@@ -69,6 +70,10 @@ class Mem0Memory(MemoryBase):
         self._closed = False
         file = self._outbox_file()
         self._outbox = open_outbox(file) if file is not None else None
+
+    def examine(self) -> Iterable[FileReport]:
+        """Report on the outbox; the memories are mem0's."""
+        return () if self._outbox is None else self._outbox.examine()
 
     def _outbox_file(self) -> Path | None:
         if self.config.outbox != "auto":

@@ -19,6 +19,7 @@ from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingM
 from devmem.stores import (
     Backoff,
     CollectionMemory,
+    FileReport,
     MemoryQuery,
     PassageEmbeddings,
     SearchReport,
@@ -56,6 +57,12 @@ class OutboxMemory(CollectionMemory):
         if self._outbox is not None:
             self._outbox.close()
         self._outbox, self._waiting = None, WaitingItems(None, self.setup.clock)
+
+    def examine(self) -> Iterator[FileReport]:
+        """Report on the collection's file and on the outbox."""
+        yield from super().examine()
+        if self._outbox is not None:
+            yield from self._outbox.examine()
 
     def _outbox_file(self) -> Path | None:
         if self.setup.location(self.config.memory_path) is None:

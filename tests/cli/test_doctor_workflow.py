@@ -1,0 +1,264 @@
+"""`devmem doctor` over a workflow: every kind of file that its stores keep, sound and damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmem as library
+from devmem.collections import SqliteCollection
+from devmem.manager import UnsavedWrites
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
+from devmem.model.results import MemoryWritePayload
+from devmem.recording import journal_folder
+from devmem.recording.journal import Journal
+from devmem.recording.lines import encode_line
+from devmem.runtime import make_store
+from devmem.runtime.loading import load_workflow
+from devmem_stores.role_zero.outbox import open_outbox
+
+from .conftest import Devmem, one_paragraph
+
+WORKFLOW = """\
+memory:
+  - {name: notes, type: simple, config: {memory_path: notes.db}}
+  - {name: devall, type: simple, config: {memory_path: devall.json}}
+  - {name: docs, type: file, config: {memory_path: docs.db, file_sources: [{path: texts}]}}
+  - {name: chats, type: brain, config: {memory_path: chats.db}}
+  - {name: role, type: role_zero, config: {memory_path: role.db, outbox: role-outbox.db}}
+  - {name: nowhere, type: simple}
+nodes: []
+"""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a workflow whose stores were written to."""
+    tmp_path = tmp_path_factory.mktemp("written")
+    path = tmp_path / "team.yaml"
+    path.write_text(WORKFLOW, encoding="utf-8")
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for name in ("one", "two"):
+        (texts / f"{name}.txt").write_text(f"The text of {name} is about lighthouses.", encoding="utf-8")
+    workflow = load_workflow(path)
+    for name in ("notes", "devall", "docs", "chats", "role"):
+        store = make_store(workflow, name)
+        store.load()
+        if name != "docs":
+            store.update(payload("What is said in words."))
+        store.close()
+    return tmp_path
+
+
+@pytest.fixture
+def team(written: Path, tmp_path: Path) -> Path:
+    """A copy of that workflow's folder, to be damaged."""
+    return Path(shutil.copytree(written, tmp_path / "copy")) / "team.yaml"
+
+
+def payload(text: str) -> MemoryWritePayload:
+    return MemoryWritePayload(agent_role="writer", inputs_text=text, output_snapshot=MemoryContentSnapshot(text=text))
+
+
+def examined(devmem: Devmem, path: Path, code: int = 0) -> dict[str, dict[str, Any]]:
+    """Return the reports by the names of their files."""
+    reports = json.loads(devmem("doctor", path, "--json", code=code).stdout)
+    reports = reports if isinstance(reports, list) else [reports]
+    return {Path(report["file"]).name: report for report in reports}
+
+
+def messages(report: dict[str, Any], level: str) -> str:
+    return "\n".join(each["message"] for each in report["findings"] if each["level"] == level)
+
+
+def change(path: Path, statement: str, *values: object) -> None:
+    """Change a file behind devmem's back."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        assert connection.execute(statement, values).rowcount != 0
+
+
+def test_every_file_of_a_sound_workflow_is_examined_and_left_as_it_is(team: Path, devmem: Devmem) -> None:
+    files = [team.with_name(name) for name in ("notes.db", "devall.json", "docs.db.manifest", "chats.db.brain")]
+    before = [file.read_bytes() for file in files]
+    reports = examined(devmem, team)
+    kinds = {name: (report["store"], report["kind"]) for name, report in reports.items()}
+    assert kinds == {
+        "notes.db": ("notes", "collection"),
+        "devall.json": ("devall", "JSON collection"),
+        "docs.db": ("docs", "collection"),
+        "docs.db.manifest": ("docs", "manifest of files"),
+        "chats.db": ("chats", "collection"),
+        "chats.db.brain": ("chats", "states of conversations"),
+        "role.db": ("role", "collection"),
+    }
+    assert all(report["sound"] and not report["findings"] for report in reports.values())
+    assert reports["docs.db.manifest"]["files"] == 2
+    assert "nothing is wrong" in devmem("doctor", team).stdout
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_each_kind_of_file_is_recognised_by_itself(team: Path, devmem: Devmem) -> None:
+    for name, kind in (
+        ("devall.json", "JSON collection"),
+        ("docs.db.manifest", "manifest of files"),
+        ("chats.db.brain", "states of conversations"),
+    ):
+        assert examined(devmem, team.with_name(name))[name]["kind"] == kind
+    refused = devmem("doctor", team.with_name("devall.json"), "--fix", code=2)
+    assert "--fix and --salvage are for the SQLite file of a collection" in one_paragraph(refused)
+
+
+def _json(folder: Path) -> str:
+    (folder / "devall.json").write_text('[{"id": 3', encoding="utf-8")
+    return "devall.json"
+
+
+def _manifest(folder: Path) -> str:
+    change(folder / "docs.db.manifest", "UPDATE files SET ids = '[\"gone\"]', chunks = 1 WHERE name LIKE '%one%'")
+    return "docs.db.manifest"
+
+
+def _state(folder: Path) -> str:
+    change(folder / "chats.db.brain", "UPDATE states SET body = ?", b"{")
+    return "chats.db.brain"
+
+
+def _truncated(folder: Path) -> str:
+    path = folder / "docs.db.manifest"
+    path.write_bytes(path.read_bytes()[:-4096])
+    return "docs.db.manifest"
+
+
+def _passage(folder: Path) -> str:
+    change(folder / "notes.db", "UPDATE passages SET term_length = term_length + 1")
+    return "notes.db"
+
+
+def _column(folder: Path) -> str:
+    change(folder / "notes.db", "UPDATE items SET user = 'somebody else'")
+    return "notes.db"
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_json, "is not JSON"),
+        (_manifest, "1 of 1 chunks are not in the index"),
+        (_truncated, "it cannot be read"),
+        (_state, "cannot be read"),
+        (_passage, "1 passage with damaged terms"),
+        (_column, "1 item with damaged columns"),
+    ],
+)
+def test_damage_is_an_error_of_its_file_alone(
+    team: Path, devmem: Devmem, damage: Callable[[Path], str], said: str
+) -> None:
+    name = damage(team.parent)
+    reports = examined(devmem, team, code=1)
+    assert said in messages(reports[name], "error")
+    assert [other for other, report in reports.items() if not report["sound"]] == [name]
+    assert f"error: {messages(reports[name], 'error').splitlines()[0]}" in devmem("doctor", team, code=1).stderr
+
+
+@pytest.mark.parametrize("damage", [_passage, _column])
+def test_damaged_rows_are_rebuilt_from_their_items(team: Path, devmem: Devmem, damage: Callable[[Path], str]) -> None:
+    path = team.with_name(damage(team.parent))
+    repaired = json.loads(devmem("doctor", path, "--fix", "--json").stdout)["repaired"]
+    assert repaired == ["1 items with damaged rows were stored again"]
+    assert examined(devmem, path)["notes.db"]["sound"]
+    assert "What is said in words." in devmem("search", path, "words", "--all-users").stdout
+
+
+def test_unfinished_work_is_a_warning(team: Path, devmem: Devmem) -> None:
+    change(team.with_name("chats.db.brain"), "INSERT INTO deletions (key, item) VALUES ('c', 'x')")
+    change(team.with_name("docs.db.manifest"), "INSERT INTO loose (id) VALUES ('announced')")
+    with closing(open_outbox(team.with_name("role-outbox.db"))) as outbox:
+        outbox.put({"a": MemoryItem(id="a", content_summary="waits", created_at=5.0)})
+    unsaved = UnsavedWrites()
+    with pytest.raises(OSError, match="no disk"):
+        unsaved.write("notes", payload("lost?"), _fails)
+    (rescued,) = unsaved.rescue(team.parent / ".devmem" / "default")
+    reports = examined(devmem, team)
+    assert "1 deletions are not finished" in messages(reports["chats.db.brain"], "warning")
+    assert "1 chunks are assigned to no file" in messages(reports["docs.db.manifest"], "warning")
+    assert "1 writes wait to be delivered" in messages(reports["role-outbox.db"], "warning")
+    assert (reports["role-outbox.db"]["oldest"], reports["role-outbox.db"]["oldest_time"]) == ("a", 5.0)
+    assert "1 writes are in no store" in messages(reports[rescued.name], "warning")
+    assert reports[rescued.name]["store"] is None
+
+
+def _fails(_payload: MemoryWritePayload) -> Any:
+    raise OSError("no disk")
+
+
+def test_damaged_and_refused_writes_of_an_outbox_and_a_rescue_file(tmp_path: Path, devmem: Devmem) -> None:
+    path, rescued = tmp_path / "outbox.db", tmp_path / "unsaved-notes.jsonl"
+    with closing(open_outbox(path)) as outbox:
+        outbox.put({name: MemoryItem(id=name, content_summary=name) for name in "abc"})
+        outbox.reject("b", "too long")
+    change(path, "UPDATE writes SET body = 'half' WHERE key = 'c'")
+    rescued.write_text('{"payload": {}}\nhalf\n', encoding="utf-8")
+    errors = messages(examined(devmem, path, code=1)["outbox.db"], "error")
+    assert "write 3 cannot be read" in errors
+    assert "write 'b' was refused for good: too long" in errors
+    assert "line 2 cannot be read" in messages(examined(devmem, rescued, code=1)[rescued.name], "error")
+
+
+def test_records_that_wait_and_damaged_lines_of_a_journal(team: Path, devmem: Devmem) -> None:
+    folder = journal_folder(team.with_name("notes.db"))
+    with closing(Journal(folder, max_bytes=10_000)) as waiting:
+        for number in range(3):
+            waiting.append(encode_line([number, "said"]))
+    report = examined(devmem, team)[folder.name]
+    assert (report["kind"], report["store"]) == ("journals", "notes")
+    assert report["waiting"] == 3
+    (journal,) = folder.glob("*.journal")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0].replace(b"[", b"{", 1), *lines[1:]]))
+    report = examined(devmem, team, code=1)[folder.name]
+    assert f"1 damaged lines in {journal.name}" in messages(report, "error")
+    assert examined(devmem, folder, code=1)[folder.name]["sound"] is False
+    assert json.loads(devmem("doctor", team.with_name("notes.db"), "--json", code=1).stdout)["journals"]["waiting"] == 2
+
+
+@pytest.mark.parametrize("content", [None, b"another picture"])
+def test_attachments_are_compared_by_their_hash(tmp_path: Path, devmem: Devmem, content: bytes | None) -> None:
+    uri = "data:image/png;base64," + "AAAA" * 40_000
+    block = SnapshotBlock(block=MessageBlock(type="image", attachment=AttachmentRef(attachment_id="x", data_uri=uri)))
+    path = tmp_path / "pictures.db"
+    with closing(SqliteCollection(path)) as collection:
+        item = MemoryItem(id="p", content_summary="p", output_snapshot=MemoryContentSnapshot(blocks=(block,)))
+        collection.add([item])
+    assert examined(devmem, path)["pictures.db"]["sound"]
+    (picture,) = (tmp_path / "pictures.db.files").iterdir()
+    picture.unlink()
+    if content is not None:
+        picture.write_bytes(content)
+    said = "the file is missing" if content is None else "the file has another content"
+    assert examined(devmem, path, code=1)["pictures.db"]["attachments"] == [f"attachment {picture.name}: {said}"]
+
+
+def test_damaged_versions_are_counted(tmp_path: Path, devmem: Devmem) -> None:
+    path = tmp_path / "notes.db"
+    with library.open(path) as memory:
+        item = memory.add("The launch is on Monday.")
+        memory.update(item, "The launch is on Tuesday.")
+    change(path, "UPDATE versions SET trust = 0.25")
+    assert examined(devmem, path, code=1)["notes.db"]["bad_versions"] == 1
+
+
+def test_a_store_that_cannot_be_made_leaves_the_others_to_be_examined(team: Path, devmem: Devmem) -> None:
+    text = team.read_text(encoding="utf-8").replace("{memory_path: role.db,", "{memory_path: '${NO_SUCH_VALUE}',")
+    team.write_text(text, encoding="utf-8")
+    reports = examined(devmem, team, code=1)
+    assert "it cannot be examined" in messages(reports["role"], "error")
+    assert reports["notes.db"]["sound"]
