@@ -67,7 +67,11 @@ def translated(location: str, error: psycopg.Error) -> CollectionError:
     if state.startswith(_REFUSED):
         return CollectionUnwritableError(location, f"the server refused ({text}); check user, database and rights.")
     if is_lost(error):
-        return CollectionBusyError(location, f"the server cannot be reached ({text}); nothing was written. Try again.")
+        return CollectionBusyError(
+            location,
+            f"the server cannot be reached ({text}). Try again; a write is stored whole or not at all, and which of "
+            "the two is not known.",
+        )
     if isinstance(error, psycopg.OperationalError) and not state:
         return CollectionUnwritableError(location, f"the server refused ({text}); check user and password.")
     return CollectionError(location, f"PostgreSQL says: {text}")

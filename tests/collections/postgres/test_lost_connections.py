@@ -1,0 +1,69 @@
+"""Connections that are killed and a server that restarts in mid-write: what is acknowledged is there, once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import count
+
+import psycopg
+import pytest
+
+from devmem.collections import SearchQuery, Unique
+from devmem.collections.postgres.collection import PostgresCollection
+from devmem.collections.postgres.location import Location
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteStatus
+from tools.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+WRITERS, KILLS = 4, 30
+KILL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'devmem' AND pid %% 2 = %s"
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """A server of the test's own."""
+    with closing(PostgresServer()) as server:
+        yield server
+
+
+@pytest.mark.parametrize("unique", list(Unique))
+def test_a_write_is_neither_lost_nor_applied_twice(server: PostgresServer, unique: Unique) -> None:
+    url = server.url(store="notes")
+    done = threading.Event()
+
+    def write(collection: PostgresCollection, writer: int) -> list[str]:
+        acknowledged: list[str] = []
+        for n in count():
+            if done.is_set():
+                return acknowledged
+            item = MemoryItem(id=f"{writer}/{n}", content_summary=f"note {writer} {n}")
+            (outcome,) = collection.add([item], unique=unique)
+            # A second attempt that found the first one's item would call it a duplicate.
+            assert outcome.status is WriteStatus.STORED
+            acknowledged.append(item.id)
+        raise AssertionError("unreachable")
+
+    def kill() -> None:
+        kills, side = 0, 0
+        server.restart()
+        while kills < KILLS and not done.wait(0.02):
+            with psycopg.connect(Location.parse(url).conninfo, autocommit=True) as administrator:
+                kills += len(administrator.execute(KILL, (side,)).fetchall())
+            side = 1 - side
+
+    with closing(PostgresCollection(url)) as collection, ThreadPoolExecutor(WRITERS) as pool:
+        writing = [pool.submit(write, collection, writer) for writer in range(WRITERS)]
+        try:
+            kill()
+        finally:
+            done.set()
+        acknowledged = [name for each in writing for name in each.result()]
+        stored = [item.id for item in collection.scan()]
+        assert sorted(stored) == sorted(acknowledged)
+        found = collection.search(SearchQuery(text="note", limit=10_000))
+        assert sorted(hit.item.id for hit in found) == sorted(stored)
