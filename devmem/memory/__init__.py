@@ -1,7 +1,8 @@
 """The front door: a memory that is opened by a path and used with strings."""
 
+from devmem.memory.boundary import User
 from devmem.memory.handle import Memory
 from devmem.memory.places import open  # noqa: A004 - `devmem.open` is its name
-from devmem.memory.records import MemoryRecord, SearchHit
+from devmem.memory.records import MemoryRecord, SearchHit, record_of
 
-__all__ = ["Memory", "MemoryRecord", "SearchHit", "open"]
+__all__ = ["Memory", "MemoryRecord", "SearchHit", "User", "open", "record_of"]

@@ -21,7 +21,7 @@ from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
 from devmem.memory.versioning import VersionedMemory
 from devmem.memory.writing import check_id, update_item
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, Scope
 from devmem.model.keys import with_key
 from devmem.model.message import Message
 from devmem.stores import CollectionMemory, MemoryBase
@@ -74,6 +74,10 @@ class Memory(VersionedMemory):
         For code that is handed ids by others, such as tools of a model: an id of another scope is not found.
         """
         return Memory(self.store, boundary=self._boundary.settled({}))
+
+    def new_scope(self) -> Scope:
+        """Return the scope of what is added without naming one, for code that writes into `store` itself."""
+        return self._boundary.narrowed({}).scope()
 
     # A text is an iterable of texts too; the first overload that fits counts.
     @overload

@@ -15,7 +15,7 @@ from pydantic import BaseModel, SecretStr
 
 from devmem.collections.sqlite.inspection import inspect_file
 from devmem.config import EmbeddingConfig, Workflow, parse_workflow
-from devmem.embedding import open_embedder
+from devmem.embedding import Embedder, open_embedder
 from devmem.embedding.minilm.files import find_model
 from devmem.errors import ConfigError, Finding, ModelNotFoundError
 from devmem.memory.handle import Memory
@@ -25,6 +25,8 @@ from devmem.runtime.loading import load_workflow
 
 Embedding: TypeAlias = Literal["auto"] | EmbeddingConfig | Mapping[str, Any] | None
 """The model of a memory that is opened by its path: an `embedding:` block, or None to search by words alone."""
+_OWN_MODEL: Final = EmbeddingConfig()
+"""Block of a memory whose model the caller made; it is never opened."""
 
 _MEMORY: Final = ":memory:"
 _WORKFLOW: Final = re.compile(r"(?P<file>.+\.ya?ml)(?:#(?P<store>.*))?", re.IGNORECASE | re.DOTALL)
@@ -35,7 +37,7 @@ _LOG: Final = logging.getLogger(__name__)
 def open(  # noqa: A001 - `devmem.open` is its name
     place: str | os.PathLike[str] | Mapping[str, Any],
     *,
-    embedding: Embedding = "auto",
+    embedding: Embedding | Embedder = "auto",
     session: str = DEFAULT_SESSION,
 ) -> Memory:
     """Open a memory, and make it when it is not there.
@@ -52,7 +54,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
             (`{"type": "simple", "config": {...}}`). A relative path starts at the working directory; one inside a
             workflow at the workflow's folder.
         embedding: for a path, which model finds what is meant: `auto` takes minilm where it is installed, None searches
-            by words alone. A workflow or a dict names its own.
+            by words alone, an `Embedder` is a model of the caller's. A workflow or a dict names its own.
         session: whose `auto` files are meant, in a workflow.
 
     Raises:
@@ -61,8 +63,13 @@ def open(  # noqa: A001 - `devmem.open` is its name
         StoreTypeError: the store's type is not installed.
         ValueError: `embedding` is given beside a workflow or a declaration.
     """
-    workflow, name = declared_store(place, embedding)
-    store = make_store(workflow, name, session=session)
+    if isinstance(embedding, Embedder):
+        model = embedding
+        workflow, name = declared_store(place, _OWN_MODEL)
+        store = make_store(workflow, name, session=session, embedders=lambda _config: model)
+    else:
+        workflow, name = declared_store(place, embedding)
+        store = make_store(workflow, name, session=session)
     try:
         store.load()
     except BaseException:

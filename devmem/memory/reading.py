@@ -134,6 +134,14 @@ class MemoryReader:
         found = self.store.recent(limit, matching, order=order, offset=offset)
         return [record_of(item) for item in found if in_scope(item, matching)]
 
+    def matching(self, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> Filter:
+        """Return the filter of a call with these arguments, for code that reads `store` itself.
+
+        Raises:
+            ScopeError: the scope is out of reach.
+        """
+        return self._boundary.matching(scope, where)
+
     def count(self, *, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> int:
         """Return the number of records."""
         return self.store.count_memories(self._boundary.matching(scope, where))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import JsonValue
 
 import devmem
 from devmem.errors import ItemNotFoundError, NotStoredError, ScopeError
 from devmem.messages import AIMessage, Message
+from devmem.stores import ModelIdentity, Vector
 
 
 def texts(records: object) -> list[str]:
@@ -39,6 +42,29 @@ def test_several_texts_get_an_id_each(memory: devmem.Memory) -> None:
     assert texts(memory) == ["one", "two"]
     assert [memory.get(one).id for one in ids] == ids  # type: ignore[union-attr]
     assert memory.search("one two", metadata={"topic": "letters"}) == []
+
+
+def test_records_are_listed_by_page(memory: devmem.Memory) -> None:
+    memory.add(["one", "two", "three"])
+    assert texts(memory.recent(2)) == ["three", "two"]
+    assert texts(memory.recent(2, offset=2)) == ["one"]
+    assert memory.recent(2, offset=3) == []
+
+
+class OneDirection:
+    """An embedder for which all texts mean the same."""
+
+    identity = ModelIdentity(name="one-direction", dimension=2)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(texts), 1))
+
+
+def test_a_model_of_the_callers_embeds_what_is_added_and_asked(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "m.db", embedding=OneDirection()) as memory:
+        memory.add("harbour")
+        assert memory.store.info().embedding == "one-direction"
+        assert memory.search("nothing of it")[0].hit.similarity == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize("content", ["", "  \n", ["fine", " "], 5, [b"bytes"]])

@@ -29,7 +29,7 @@ def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesRes
         MCPError: the cursor is none that this server handed out.
     """
     start = _offset(cursor)
-    records = memory.recent(start + _PAGE + 1)[start:]
+    records = memory.recent(_PAGE + 1, offset=start)
     resources = []
     for record in records[:_PAGE]:
         passage = passage_of(record)

@@ -121,7 +121,7 @@ def _recall(memory: Memory, asked: RecallArguments, budget: int) -> Answer:
 
 
 def _list(memory: Memory, asked: ListArguments, budget: int) -> Answer:
-    records = memory.recent(asked.offset + asked.limit)[asked.offset :]
+    records = memory.recent(asked.limit, offset=asked.offset)
     total = memory.count()
     none = f"There are {total} memories; none is left after {asked.offset}." if total else "Nothing is remembered yet."
     return passages_answer([passage_of(record) for record in records], budget=budget, none=none, total=total)

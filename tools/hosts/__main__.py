@@ -1,0 +1,98 @@
+"""The command: `python -m tools.hosts [HOST...] [--tests FOLDER]`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from tools.hosts import conformance
+from tools.hosts.baselines import read_baseline
+from tools.hosts.environments import ROOT, CommandFailedError, Environment
+from tools.hosts.host_tests import Outcome, TestsDidNotRunError, run_contracts, run_host_tests
+
+_TEST_PACKAGES: Final = ("pytest>=8.3", "hypothesis>=6.112")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A framework with an adapter; its name is that of the extra and of the folder of our tests."""
+
+    duration: str
+    """Usual duration, environment included."""
+    test_files: Sequence[str] = ()
+    """The host's own tests, below the folder that `--tests` names."""
+    plugin: str = ""
+    """Pytest plugin that puts the adapter in the place of the host's memory."""
+    packages: Sequence[str] = ()
+    """What its own tests need beside it."""
+    npm: Mapping[str, str] = field(default_factory=dict)
+    suites: Callable[[Environment], list[Outcome]] | None = None
+    """What else is run."""
+
+
+HOSTS: Final[Mapping[str, Host]] = {
+    "mcp": Host(
+        duration="3 minutes, 1 of them for the environment",
+        npm={"node": "node@22", **{name: package for name, package, _ in conformance.SUITES}},
+        suites=conformance.run_suites,
+    ),
+}
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def hosts(
+    names: Annotated[list[str] | None, typer.Argument(help=f"Hosts: {', '.join(HOSTS)}.", show_default="all")] = None,
+    tests: Annotated[Path | None, typer.Option(help="Folder with the hosts' own test files.")] = None,
+    envs: Annotated[Path, typer.Option(help="Folder of the environments.")] = Path("build/hosts"),
+) -> None:
+    """Run the adapters' tests, the hosts' own tests and their suites, each host in an environment of its own.
+
+    It ends with an error when a test fails that is not on the host's list of expected failures, or when one on the
+    list passes.
+    """
+    console = Console(highlight=False)
+    if unknown := set(names or ()) - HOSTS.keys():
+        raise typer.BadParameter(f"{sorted(unknown)[0]!r} is no host; there are {', '.join(HOSTS)}")
+    agree = True
+    for name in names or HOSTS:
+        host = HOSTS[name]
+        console.print(f"{name} (usually {host.duration})", soft_wrap=True)
+        start = time.perf_counter()
+        try:
+            outcomes = _run(name, host, envs.resolve(), tests.resolve() if tests else None)
+        except (CommandFailedError, TestsDidNotRunError) as error:
+            console.print(f"{name}: {error}", markup=False, soft_wrap=True)
+            raise typer.Exit(2) from error
+        for line in (line for outcome in outcomes for line in outcome.lines()):
+            console.print(line, markup=False, soft_wrap=True)
+        if host.test_files and not tests:
+            console.print("  its own tests were not run: name their folder with --tests")
+        console.print(f"  {time.perf_counter() - start:.0f} s")
+        agree &= all(outcome.comparison.agrees for outcome in outcomes)
+    raise typer.Exit(0 if agree else 1)
+
+
+def _run(name: str, host: Host, envs: Path, tests: Path | None) -> list[Outcome]:
+    environment = Environment(
+        folder=envs / name, requirements=[*_TEST_PACKAGES, *host.packages], extra=name, npm=host.npm
+    )
+    environment.make()
+    outcomes = [run_contracts(environment, f"tests/adapters/{name}")]
+    if tests and host.test_files:
+        baseline = read_baseline(ROOT / "tests/adapters" / name / "host_failures.yaml")
+        outcomes += [run_host_tests(environment, tests, file, host.plugin, baseline) for file in host.test_files]
+    if host.suites:
+        outcomes.extend(host.suites(environment))
+    return outcomes
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,98 @@
+"""Environments of hosts: a Python one for each, and npm packages where a host's suite is one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT = Path(__file__).resolve().parents[2]
+_MARK: Final = "made.txt"
+_QUIET: Final = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""The hosts' tests are run where they lie, and nothing is written there."""
+
+
+class CommandFailedError(Exception):
+    """A command that makes an environment did not work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A folder with what one host needs; it is made again when its requirements change."""
+
+    folder: Path
+    requirements: Sequence[str]
+    """What pip installs beside devmem."""
+    extra: str
+    """Extra of devmem with the host's package."""
+    npm: Mapping[str, str]
+    """Versions of npm packages, each in a folder of its own: two versions of one package live side by side."""
+
+    @property
+    def python(self) -> Path:
+        """The environment's interpreter."""
+        return self.folder / "venv" / "bin" / "python"
+
+    def node_folder(self, name: str) -> Path:
+        """Folder that an npm package was installed into."""
+        return self.folder / name
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of a command in this environment."""
+        paths = [str(self.python.parent), *(str(self.node_folder(name) / "node_modules/.bin") for name in self.npm)]
+        return {
+            **os.environ,
+            "PATH": os.pathsep.join([*paths, os.environ.get("PATH", "")]),
+            "PYTHONPATH": str(ROOT),
+            **_QUIET,
+        }
+
+    def make(self) -> None:
+        """Install everything, unless it is there.
+
+        Raises:
+            CommandFailedError: pip or npm did not work; the text is what it said.
+        """
+        mark = self.folder / _MARK
+        wanted = self._digest()
+        if mark.is_file() and mark.read_text() == wanted:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        run([sys.executable, "-m", "venv", "--clear", str(self.folder / "venv")])
+        install = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([*install, "--editable", f"{ROOT}[{self.extra}]", *self.requirements])
+        for name, package in self.npm.items():
+            folder = self.node_folder(name)
+            folder.mkdir(exist_ok=True)
+            run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), package])
+        mark.write_text(wanted)
+
+    def _digest(self) -> str:
+        facts = [
+            str(ROOT),
+            self.extra,
+            list(self.requirements),
+            dict(self.npm),
+            (ROOT / "pyproject.toml").read_text(encoding="utf-8"),
+        ]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def run(command: Sequence[str]) -> None:
+    """Run a command to its end.
+
+    Raises:
+        CommandFailedError: it is not installed, or ended with an error.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise CommandFailedError(f"{command[0]} is not installed") from error
+    if done.returncode:
+        raise CommandFailedError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
