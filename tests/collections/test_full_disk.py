@@ -90,6 +90,62 @@ def test_a_deletion_on_a_full_disk_works_or_says_why(
     collection.close()
 
 
+DELETIONS: dict[str, Callable[[SqliteCollection, str], int]] = {
+    "delete": lambda collection, name: collection.delete(ids=[name]),
+    "erase": lambda collection, name: collection.erase(ids=[name]),
+    "trim": lambda collection, _: collection.trim(keep=collection.count() - 1),
+    "pop": lambda collection, _: len(collection.pop()),
+}
+
+
+@pytest.mark.parametrize("name", DELETIONS)
+def test_a_deletion_on_a_full_disk_makes_room_for_itself(
+    small_disk: Path, notes: Notes, embedder: HashEmbedder, name: str
+) -> None:
+    """The snapshot of the indexes is a cache: it gives way, and is written again when there is room."""
+    path, ballast = small_disk / "store.db", small_disk / "ballast"
+    _with_snapshot(path, notes, embedder)
+    collection = SqliteCollection(path, model=embedder.identity)
+    _fill_the_rest(small_disk, ballast)
+    before = collection.count()
+    with pytest.raises(CollectionUnwritableError, match="disk is full"):
+        collection.add(notes(0, 50, about="too much"))
+    assert DELETIONS[name](collection, "note 1") == 1
+    assert collection.count() == before - 1
+    ballast.unlink()
+    collection.close()
+    with closing(SqliteCollection(path, model=embedder.identity)) as again:
+        assert again.count() == before - 1
+
+
+def test_a_deletion_without_any_room_names_the_way_out(small_disk: Path, notes: Notes, embedder: HashEmbedder) -> None:
+    path, ballast = small_disk / "store.db", small_disk / "ballast"
+    _with_snapshot(path, notes, embedder)
+    path.with_name("store.db.faiss").unlink()
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        before = collection.count()
+        _fill_the_rest(small_disk, ballast)
+        with pytest.raises(CollectionUnwritableError, match=r"nothing was deleted.*free a few megabytes"):
+            collection.delete(ids=["note 1"])
+        assert collection.count() == before
+        ballast.unlink()
+        assert collection.delete(ids=["note 1"]) == 1
+
+
+def _with_snapshot(path: Path, notes: Notes, embedder: HashEmbedder) -> None:
+    """Make a file with an index snapshot beside it."""
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add(notes(0, 600))
+        collection.search(SearchQuery(text="note"))
+    assert path.with_name("store.db.faiss").exists()
+
+
+def _fill_the_rest(disk: Path, ballast: Path) -> None:
+    """Leave not one free page."""
+    free = os.statvfs(disk)
+    ballast.write_bytes(bytes(free.f_bavail * free.f_frsize))
+
+
 @pytest.mark.parametrize("room", range(0, 8192, 4096))
 def test_a_log_that_could_not_be_moved_into_the_file(
     small_disk: Path, notes: Notes, embedder: HashEmbedder, room: int

@@ -34,6 +34,7 @@ from devmem.collections.sqlite import (
 from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.follower import SqliteFollower
+from devmem.collections.sqlite.full_disk import shorten_log, with_room
 from devmem.collections.sqlite.history import HistoryLimit
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.reader import Opened, SqliteReader
@@ -139,6 +140,16 @@ class SqliteCollection(SqliteReader):
         with self._write_lock:
             return committed() if self._in_file else self._memory_lock.write(committed)
 
+    def _delete(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation that deletes in a write transaction, on a full disk too."""
+
+        def make_room() -> None:
+            self._follower.drop_snapshot()
+            shorten_log(self._writer)
+
+        with self._write_lock:
+            return with_room(self.location, lambda: self._write(operation), make_room)
+
     def _recorder(self, connection: sqlite3.Connection, run: str | None = None) -> CurrentRecorder:
         """Return the recorder of a write transaction, in which a run is committed or reverted."""
         return CurrentRecorder(connection, self._attachments, limit=self._history, now=self._clock(), run=run)
@@ -200,31 +211,31 @@ class SqliteCollection(SqliteReader):
             popped = writes.pop(self._recorder(connection), self._damaged, count, condition)
             return [self._resolved(item) for item in popped]
 
-        return self._write(pop)
+        return self._delete(pop)
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items."""
         check_deletion(ids, where)
         now = self._clock()
         condition = predicates.where_sql(where, now, self._indexed) if where is not None else ("1", [])
-        return self._write(lambda connection: writes.delete(self._recorder(connection), ids, condition))
+        return self._delete(lambda connection: writes.delete(self._recorder(connection), ids, condition))
 
     def clear(self) -> int:
         """Delete everything."""
-        return self._write(lambda connection: writes.delete(self._recorder(connection), None, ("1", [])))
+        return self._delete(lambda connection: writes.delete(self._recorder(connection), None, ("1", [])))
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items for good, with every version that they ever had."""
         if ids is None and where is None:
             check_deletion(ids, where)
         condition = predicates.where_sql(where, self._clock(), self._indexed) if where is not None else ("1", [])
-        return self._write(
+        return self._delete(
             lambda connection: writes.erase(connection, self._attachments, ids, condition, self._clock())
         )
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
-        return self._write(lambda connection: writes.trim(self._recorder(connection), keep, stored_before))
+        return self._delete(lambda connection: writes.trim(self._recorder(connection), keep, stored_before))
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items."""

@@ -193,6 +193,16 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         """End the work in the background, and write the snapshot if it would save the next start some work."""
         locked(self._lock, lambda: self._save(writer))
 
+    def drop_snapshot(self) -> None:
+        """Remove the snapshot, which the indexes in memory do not need; the next closing may write another."""
+
+        def drop() -> None:
+            if self._snapshot_path is not None:
+                self._snapshot_path.unlink(missing_ok=True)
+                self._in_snapshot, self._approximate_in_snapshot = 0, False
+
+        locked(self._lock, drop)
+
     def _save(self, writer: sqlite3.Connection) -> None:
         self.indexes.close()
         if self._snapshot_path is None or self._moment is None or not self._is_worth_saving():
