@@ -152,7 +152,9 @@ class AgainstAList(RuleBasedStateMachine):
         by_words = self.collection.search(SearchQuery(text=word, limit=99, where=where, ranking=ALL))
         wanted = sorted(one.id for one in admitted if word in one.content_summary.split())
         assert sorted(hit.item.id for hit in by_words) == wanted
-        by_vector = self.collection.search(SearchQuery(vector=EMBEDDER.vector(word), limit=99, where=where, ranking=ALL))
+        by_vector = self.collection.search(
+            SearchQuery(vector=EMBEDDER.vector(word), limit=99, where=where, ranking=ALL)
+        )
         embedded = sorted(one.id for one in admitted if one.embedding is not None)
         assert sorted(hit.item.id for hit in by_vector) == embedded
 
