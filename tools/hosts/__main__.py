@@ -30,10 +30,10 @@ class Host:
     plugin: str = ""
     """Pytest plugin that puts the adapter in the place of the host's memory."""
     packages: Sequence[str] = ()
-    """What its own tests need beside it."""
+    """Packages that its own tests need beside it."""
     npm: Mapping[str, str] = field(default_factory=dict)
     suites: Callable[[Environment], list[Outcome]] | None = None
-    """What else is run."""
+    """Other suites that are run."""
 
 
 HOSTS: Final[Mapping[str, Host]] = {
@@ -41,6 +41,15 @@ HOSTS: Final[Mapping[str, Host]] = {
         duration="3 minutes, 1 of them for the environment",
         npm={"node": "node@22", **{name: package for name, package, _ in conformance.SUITES}},
         suites=conformance.run_suites,
+    ),
+    "langgraph": Host(
+        duration="4 minutes, 3 of them for the environment",
+        packages=("langgraph-checkpoint-sqlite>=3.1,<4", "pytest-asyncio>=1.5", "pytest-mock>=3.14"),
+        plugin="tools.hosts.shims.langgraph",
+        test_files=(
+            "langgraph/libs/checkpoint/tests/test_store.py",
+            "langgraph/libs/checkpoint-sqlite/tests/test_store.py",
+        ),
     ),
 }
 

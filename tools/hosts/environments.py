@@ -28,7 +28,7 @@ class Environment:
 
     folder: Path
     requirements: Sequence[str]
-    """What pip installs beside devmem."""
+    """Packages that pip installs beside devmem."""
     extra: str
     """Extra of devmem with the host's package."""
     npm: Mapping[str, str]

@@ -1,0 +1,179 @@
+"""LangGraph's `BaseStore` over a memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal, TypeAlias
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchOp,
+    TTLConfig,
+)
+
+import devmem
+from devmem import Memory
+from devmem.adapters.langgraph.embedding import embedder_of
+from devmem.adapters.langgraph.items import OTHERS, Times, check_namespace, entry_of, item_id, item_of
+from devmem.adapters.langgraph.namespaces import list_namespaces
+from devmem.adapters.langgraph.reading import Reader
+from devmem.collections import Unique
+from devmem.memory import User
+from devmem.stores import CollectionMemory
+
+Scores: TypeAlias = Literal["relevance", "cosine"]
+"""`relevance` ranks by meaning and words, as devmem does; `cosine` by the cosine of the embeddings alone."""
+
+_WHOLE: Final = "$"
+"""LangGraph's path of a whole value."""
+
+
+class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the environment of the type checkers
+    """Long-term memory of LangGraph agents in a memory that other programs use at the same time.
+
+    ```python
+    with DevmemStore.open("notes.db", user="ann") as store:
+        graph = builder.compile(store=store)
+    ```
+
+    Puts of a batch are stored in one transaction after its reads. What others wrote into the memory is in the namespace
+    `("devmem",)`, where it can be read and deleted.
+    """
+
+    supports_ttl = True
+
+    __slots__ = ("_memory", "_reader", "_store", "index_config", "ttl_config")
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        scores: Scores = "relevance",
+    ) -> None:
+        """Wrap an opened memory, whose embedding model counts; the caller closes it.
+
+        Args:
+            memory: a memory, or a scoped handle, which the store never leaves.
+            index: `fields` names the parts of a value that are searched; without it all of its text is.
+            ttl: minutes after which items expire, and whether reading them starts the time again.
+            scores: what search results are ranked by.
+
+        Raises:
+            TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
+        """
+        if not isinstance(memory.store, CollectionMemory):
+            raise TypeError(f"a LangGraph store needs a collection, which {memory.store.setup.store_type!r} has not")
+        self._memory = memory.settled()
+        self._store = memory.store
+        self.index_config = index
+        self.ttl_config = ttl
+        self._reader = Reader(self._memory, self._store, by_cosine=scores == "cosine")
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        place: str | os.PathLike[str],
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        scores: Scores = "relevance",
+        user: User = None,
+    ) -> Iterator[DevmemStore]:
+        """Open a memory by its path, as `devmem.open` does, and close it at the end.
+
+        Args:
+            place: path of a file, or `:memory:`.
+            index: `embed` and `dims` name LangChain's embedding model; without them devmem's own is used.
+            ttl: see the constructor.
+            scores: see the constructor.
+            user: whose items are meant; None is what belongs to nobody.
+        """
+        model: Any = embedder_of(index) if index and index.get("embed") else "auto"
+        with devmem.open(place, embedding=model) as memory:
+            part = memory.settled() if user is None else memory.scoped(user=user)
+            yield cls(part, index=index, ttl=ttl, scores=scores)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Carry out the operations: the reads first, then the puts, of which the last one of a key counts.
+
+        Raises:
+            ValueError: a namespace, a filter or a value is none that can be stored.
+            CollectionError: the memory cannot be read or written.
+        """
+        asked = list(ops)
+        for op in asked:
+            if isinstance(op, PutOp):
+                check_namespace(op.namespace)
+        results = [None if isinstance(op, PutOp) else self._read(op) for op in asked]
+        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
+        self._write(list(puts.values()))
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Carry out the operations in a thread; see `batch`."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def _read(self, op: GetOp | SearchOp | ListNamespacesOp) -> Result:
+        if isinstance(op, GetOp):
+            return self._get(op)
+        if isinstance(op, SearchOp):
+            found = self._reader.search(op)
+            if op.refresh_ttl:
+                self._reader.refresh(found.items)
+            return found.results
+        if isinstance(op, ListNamespacesOp):
+            return list_namespaces(self._memory, self._store, op)
+        raise ValueError(f"{type(op).__name__} is no operation of a store")
+
+    def _get(self, op: GetOp) -> Item | None:
+        item = self._reader.get(op.namespace, op.key)
+        if item is None:
+            return None
+        if op.refresh_ttl:
+            self._reader.refresh([item])
+        entry = entry_of(item)
+        return Item(
+            value=entry.value,
+            key=entry.key,
+            namespace=entry.namespace,
+            created_at=entry.created_at,
+            updated_at=entry.updated_at,
+        )
+
+    def _write(self, puts: Sequence[PutOp]) -> None:
+        scope, now = self._memory.new_scope(), self._store.setup.clock()
+        known = {item.id: item for item in self._store.get([item_id(op.namespace, op.key, scope) for op in puts])}
+        items = []
+        for op in puts:
+            if op.value is None:
+                continue
+            old = known.get(item_id(op.namespace, op.key, scope))
+            times = Times(now=now, created_at=old.created_at if old else now, ttl_minutes=op.ttl)
+            items.append(item_of(op, self._fields(op), times, scope))
+        if items:
+            self._store.store_items(items, unique=Unique.ID, embeddings=self._store.stored_embeddings(items))
+        deleted = [op for op in puts if op.value is None]
+        ids = [item_id(op.namespace, op.key, scope) for op in deleted]
+        ids += [op.key for op in deleted if op.namespace == OTHERS]
+        if ids:
+            self._store.erase(ids=ids, where=self._memory.matching())
+
+    def _fields(self, op: PutOp) -> Sequence[str] | None:
+        """Return the parts of a value that are searched; None for all of its text."""
+        if op.index is False:
+            return ()
+        fields = op.index or (self.index_config or {}).get("fields") or [_WHOLE]
+        return None if _WHOLE in fields else fields

@@ -1,0 +1,297 @@
+"""The contract of LangGraph's stores, and the claims of our page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+import pytest
+from langgraph.graph import END, START, StateGraph
+from langgraph.store.base import BaseStore, InvalidNamespaceError, PutOp, SearchOp
+
+import devmem
+from devmem.adapters.langgraph import DevmemStore
+from devmem.adapters.langgraph.reading import Reader
+from devmem.stores import CollectionMemory
+
+NOTES = ("ann", "notes")
+PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/langgraph.md"
+
+
+@pytest.fixture
+def store(memory: devmem.Memory) -> DevmemStore:
+    return DevmemStore(memory)
+
+
+def keys(found: list[Any]) -> list[str]:
+    return [each.key for each in found]
+
+
+def test_a_value_is_got_as_it_was_put(store: DevmemStore) -> None:
+    value = {"text": "Tea, no milk", "tags": ["drink"], "nested": {"deep": [1, 2.5, None, True]}, "none": None}
+    store.put(NOTES, "tea", value)
+    item = store.get(NOTES, "tea")
+    assert item is not None
+    assert (item.namespace, item.key, item.value) == (NOTES, "tea", value)
+    assert store.get(NOTES, "coffee") is None
+    assert store.get(("ann",), "tea") is None
+
+
+def test_a_second_put_replaces_and_keeps_when_it_was_made(store: DevmemStore) -> None:
+    store.put(NOTES, "tea", {"text": "with milk"})
+    first = store.get(NOTES, "tea")
+    store.put(NOTES, "tea", {"text": "with milk", "sure": True})
+    second = store.get(NOTES, "tea")
+    assert first
+    assert second
+    assert second.value == {"text": "with milk", "sure": True}
+    assert second.created_at == first.created_at
+    assert second.updated_at >= first.updated_at
+    assert len(store.search(NOTES)) == 1
+
+
+def test_a_deleted_value_leaves_nothing(store: DevmemStore, memory: devmem.Memory) -> None:
+    store.put(NOTES, "tea", {"text": "with milk"})
+    store.delete(NOTES, "tea")
+    assert store.get(NOTES, "tea") is None
+    assert store.search((), query="milk") == []
+    assert memory.count() == 0
+
+
+def test_reads_of_a_batch_come_before_its_puts_and_the_last_put_of_a_key_counts(store: DevmemStore) -> None:
+    store.put(NOTES, "a", {"n": 0})
+    before = store.batch([PutOp(NOTES, "a", {"n": 1}), SearchOp(NOTES), PutOp(NOTES, "a", {"n": 2})])
+    assert [item.value for item in before[1]] == [{"n": 0}]
+    assert store.get(NOTES, "a").value == {"n": 2}
+
+
+def test_a_namespace_ends_at_a_label(store: DevmemStore) -> None:
+    store.put(("ann",), "1", {"n": 1})
+    store.put(("anna",), "2", {"n": 2})
+    store.put(("ann", "x%_*"), "3", {"n": 3})
+    assert sorted(keys(store.search(("ann",)))) == ["1", "3"]
+    assert keys(store.search(("ann", "x"))) == []
+    assert sorted(keys(store.search(()))) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("namespace", [("a.b",), ("a", "")])
+def test_a_namespace_that_another_could_be_taken_for_is_refused(store: DevmemStore, namespace: Any) -> None:
+    with pytest.raises(InvalidNamespaceError, match="label"):
+        store.batch([PutOp(namespace, "k", {"n": 1})])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"color": "red"}, ["a", "c"]),
+        ({"color": {"$ne": "red"}}, ["b"]),
+        ({"n": {"$gt": 1}}, ["b", "c"]),
+        ({"n": {"$gte": 2, "$lt": 3}}, ["b"]),
+        ({"n": {"$lte": 2}, "color": "red"}, ["a"]),
+        ({"tags": ["x", "y"]}, ["a"]),
+        ({"deep": {"k": 1}}, ["b"]),
+        ({"deep.k": 1}, ["b"]),
+        ({"color": {"$eq": "blue"}}, ["b"]),
+        ({"absent": None}, ["a", "b", "c"]),
+    ],
+)
+def test_filters(store: DevmemStore, wanted: dict[str, Any], found: list[str]) -> None:
+    store.put(NOTES, "a", {"text": "ball", "color": "red", "n": 1, "tags": ["x", "y"]})
+    store.put(NOTES, "b", {"text": "ball", "color": "blue", "n": 2, "deep": {"k": 1}})
+    store.put(NOTES, "c", {"text": "ball", "color": "red", "n": 3})
+    assert sorted(keys(store.search(NOTES, filter=wanted))) == found
+    assert sorted(keys(store.search(NOTES, query="ball", filter=wanted))) == found
+
+
+@pytest.mark.parametrize("wanted", [{"a' OR 1=1": 1}, {"n": {"$nope": 1}}])
+def test_a_filter_that_is_none_is_refused(store: DevmemStore, wanted: dict[str, Any]) -> None:
+    store.put(NOTES, "a", {"n": 1})
+    with pytest.raises(ValueError, match=r"filter key|operator"):
+        store.search(NOTES, filter=wanted)
+
+
+def test_a_search_is_widened_until_enough_pass_what_the_database_cannot_decide(store: DevmemStore) -> None:
+    for n in range(60):
+        store.put(NOTES, f"{n}", {"text": "a red ball", "deep": {"wanted": n % 20 == 0}})
+    found = store.search(NOTES, query="ball", filter={"deep": {"wanted": True}}, limit=3)
+    assert sorted(keys(found)) == ["0", "20", "40"]
+    assert all(item.score for item in found)
+
+
+def test_pages_have_no_item_twice(store: DevmemStore) -> None:
+    for n in range(7):
+        store.put(NOTES, f"{n}", {"text": f"ball number {n}"})
+    for query in (None, "ball"):
+        pages = [store.search(NOTES, query=query, limit=3, offset=offset) for offset in (0, 3, 6)]
+        assert sorted(keys([item for page in pages for item in page])) == [f"{n}" for n in range(7)]
+
+
+def test_only_the_named_fields_are_searched(store: DevmemStore) -> None:
+    store.put(NOTES, "a", {"title": "harbour", "body": "ships"}, index=["title"])
+    store.put(NOTES, "b", {"title": "ships"}, index=False)
+    (only,) = store.search(NOTES, query="harbour", limit=1)
+    assert only.key == "a"
+    assert all(item.score is None for item in store.search(NOTES, query="ships"))
+
+
+def test_namespaces_are_listed(store: DevmemStore) -> None:
+    for namespace in (("a", "b", "c"), ("a", "b", "d"), ("a", "x", "c"), ("z",)):
+        store.put(namespace, "k", {"n": 1})
+    assert store.list_namespaces() == [("a", "b", "c"), ("a", "b", "d"), ("a", "x", "c"), ("z",)]
+    assert store.list_namespaces(prefix=("a", "*", "c")) == [("a", "b", "c"), ("a", "x", "c")]
+    assert store.list_namespaces(suffix=("c",)) == [("a", "b", "c"), ("a", "x", "c")]
+    assert store.list_namespaces(max_depth=1) == [("a",), ("z",)]
+    assert store.list_namespaces(limit=1, offset=1) == [("a", "b", "d")]
+
+
+def test_what_others_wrote_is_in_a_namespace_of_its_own(store: DevmemStore, memory: devmem.Memory) -> None:
+    written = memory.add("The launch is on June 2nd.", metadata={"sure": True})
+    store.put(NOTES, "tea", {"text": "Tea at four"})
+    assert store.list_namespaces() == [NOTES, ("devmem",)]
+    (item,) = store.search(("devmem",), query="launch")
+    assert (item.key, item.value) == (written, {"text": "The launch is on June 2nd.", "sure": True})
+    assert store.get(("devmem",), written) is not None
+    assert store.get(NOTES, written) is None
+    with pytest.raises(ValueError, match="others"):
+        store.put(("devmem",), "k", {"n": 1})
+    store.delete(("devmem",), written)
+    assert memory.get(written) is None
+    assert memory.search("tea")[0].text == "Tea at four"
+
+
+def test_a_store_never_leaves_its_user(memory: devmem.Memory) -> None:
+    ann, bob = (DevmemStore(memory.scoped(user=user)) for user in ("ann", "bob"))
+    ann.put(NOTES, "k", {"text": "Ann's secret"})
+    bob.put(NOTES, "k", {"text": "Bob's"})
+    bobs = memory.add("Bob's own", user="bob")
+    ann.delete(("devmem",), bobs)
+    assert memory.get(bobs) is not None
+    assert [item.value for item in ann.search((), query="secret own")] == [{"text": "Ann's secret"}]
+    ann.delete(NOTES, "k")
+    assert bob.get(NOTES, "k") is not None
+    assert ann.list_namespaces() == []
+
+
+def expiry(memory: devmem.Memory) -> float:
+    """Return when the only item that expires does so."""
+    (found,) = [record.item.expires_at for record in memory.recent(100) if record.item.expires_at]
+    return found
+
+
+def test_items_expire_and_reading_starts_their_time_again(store: DevmemStore, memory: devmem.Memory) -> None:
+    store.put(NOTES, "brief", {"text": "gone"}, ttl=-1)
+    store.put(NOTES, "long", {"text": "kept"}, ttl=60)
+    store.put(NOTES, "ever", {"text": "kept"})
+    assert store.get(NOTES, "brief") is None
+    assert sorted(keys(store.search(NOTES, refresh_ttl=False))) == ["ever", "long"]
+    first = expiry(memory)
+    store.get(NOTES, "long", refresh_ttl=False)
+    assert expiry(memory) == first
+    store.get(NOTES, "long")
+    second = expiry(memory)
+    store.search(NOTES)
+    assert first < second < expiry(memory)
+
+
+def test_a_read_brings_no_replaced_value_back(store: DevmemStore, memory: devmem.Memory) -> None:
+    store.put(NOTES, "k", {"n": 1}, ttl=60)
+    assert isinstance(memory.store, CollectionMemory)
+    reader = Reader(memory, memory.store, by_cosine=False)
+    read = memory.store.recent(1)
+    store.put(NOTES, "k", {"n": 2}, ttl=60)
+    reader.refresh(read)
+    assert store.get(NOTES, "k").value == {"n": 2}
+    store.delete(NOTES, "k")
+    reader.refresh(read)
+    assert store.get(NOTES, "k") is None
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """Embed texts by the letters in them."""
+    return [[float(text.count(letter)) + 0.01 for letter in "abcdefgh"] for text in texts]
+
+
+def test_cosine_scores_are_those_of_the_embeddings() -> None:
+    with DevmemStore.open(":memory:", index={"dims": 8, "embed": embed}, scores="cosine") as store:
+        store.put(NOTES, "a", {"text": "aaab"})
+        store.put(NOTES, "b", {"text": "bbba"})
+        found = store.search(NOTES, query="aaa")
+    first, query = (np.array(embed([text])[0]) for text in ("aaab", "aaa"))
+    cosine = first @ query / np.linalg.norm(first) / np.linalg.norm(query)
+    assert keys(found) == ["a", "b"]
+    assert found[0].score == pytest.approx(cosine, abs=1e-4)
+
+
+def test_an_async_function_alone_is_no_embedding_model() -> None:
+    async def later(texts: list[str]) -> list[list[float]]:
+        return embed(texts)
+
+    with pytest.raises(TypeError, match="async"), DevmemStore.open(":memory:", index={"dims": 8, "embed": later}):
+        pass
+
+
+def test_threads_and_tasks_share_a_store(store: DevmemStore) -> None:
+    async def many() -> None:
+        await asyncio.gather(*(store.aput(NOTES, f"task {n}", {"n": n}) for n in range(20)))
+
+    threads = [threading.Thread(target=store.put, args=(NOTES, f"thread {n}", {"n": n})) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    asyncio.run(many())
+    for thread in threads:
+        thread.join()
+    assert len(store.search(NOTES, limit=100)) == 40
+
+
+class State(TypedDict):
+    """State of the graph."""
+
+    asked: str
+    known: str
+
+
+def test_a_node_of_a_graph_finds_what_another_run_kept(tmp_path: Path) -> None:
+    def node(state: State, *, store: BaseStore) -> dict[str, str]:
+        known = "; ".join(item.value["text"] for item in store.search(NOTES, query=state["asked"]) if item.score)
+        store.put(NOTES, str(len(state["asked"])), {"text": state["asked"]})
+        return {"known": known}
+
+    def run(asked: str) -> str:
+        with DevmemStore.open(tmp_path / "m.db") as store:
+            graph = StateGraph(State).add_node("node", node).add_edge(START, "node").add_edge("node", END)
+            return str(graph.compile(store=store).invoke({"asked": asked, "known": ""})["known"])
+
+    assert run("The harbour opens in June.") == ""
+    assert run("When does the harbour open?") == "The harbour opens in June."
+
+
+_WRITER = """
+import sys
+from devmem.adapters.langgraph import DevmemStore
+with DevmemStore.open(sys.argv[1]) as store:
+    for n in range(int(sys.argv[3])):
+        store.put(("team",), f"{sys.argv[2]} {n}", {"text": f"note {n} of {sys.argv[2]}"})
+"""
+
+
+def test_processes_that_write_one_file_lose_nothing(tmp_path: Path) -> None:
+    file = str(tmp_path / "m.db")
+    writers = [subprocess.Popen([sys.executable, "-c", _WRITER, file, name, "40"]) for name in ("one", "two")]
+    assert [writer.wait(120) for writer in writers] == [0, 0]
+    with DevmemStore.open(file) as store:
+        found = keys(store.search(("team",), limit=1000))
+    assert sorted(found) == sorted(f"{name} {n}" for name in ("one", "two") for n in range(40))
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```text\n(import .*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["She takes her tea without milk."]
