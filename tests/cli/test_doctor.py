@@ -107,7 +107,7 @@ def test_orphans_a_wrong_count_and_leftovers_are_put_right(notes: Path, devmem: 
     for told in ("1 passages without an item", "7 items are recorded, 5 are there", "1 item without terms", ".part"):
         assert told in found.stderr
     report = examined(devmem, notes, "--fix")
-    assert len(report["repaired"]) == 4
+    assert len(report["repaired"]) == 5
     assert not leftover.exists()
     assert TEXTS[1] in devmem("search", notes, "note number 1").stdout
     assert examined(devmem, notes)["sound"] is True

@@ -209,6 +209,32 @@ def test_no_single_flipped_bit_is_a_raw_error_or_a_changed_text(path: Path, tmp_
 @pytest.mark.parametrize(
     "statement",
     [
+        "UPDATE meta SET value = 'blackboard' WHERE key = 'store_type'",
+        "UPDATE meta SET value = value + 1 WHERE key = 'count'",
+        "UPDATE meta SET value = value + 256 WHERE key = 'generation'",
+        "UPDATE meta SET key = 'mode~' WHERE key = 'model'",
+        "UPDATE meta SET value = value + 1 WHERE key = 'checksum'",
+    ],
+)
+def test_an_altered_property_of_the_right_type_is_reported_by_the_checksum(path: Path, statement: str) -> None:
+    """It was believed: another store type, another number of items, an index that misses rows."""
+    change(path, statement)
+    with pytest.raises(CollectionDamagedError, match=r"the properties .*restore a backup"):
+        opened(path)
+
+
+def test_a_file_without_a_checksum_of_its_properties_gets_it_by_the_next_write(path: Path) -> None:
+    change(path, "DELETE FROM meta WHERE key = 'checksum'")
+    with closing(opened(path)) as collection:
+        collection.add([MemoryItem(id="new", content_summary="new")])
+    change(path, "UPDATE meta SET value = value + 1 WHERE key = 'count'")
+    with pytest.raises(CollectionDamagedError, match="the properties"):
+        opened(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
         *(f"DELETE FROM meta WHERE key = '{key}'" for key in ("store_type", "analysis", "count", "generation")),
         "UPDATE meta SET key = 'cou~t' WHERE key = 'count'",
         "UPDATE meta SET value = 'many' WHERE key = 'count'",

@@ -149,6 +149,7 @@ def _as_json(found: Examination) -> dict[str, object]:
         "damage": found.damage,
         "unreadable": {str(row): reason for row, reason in found.unreadable.items()},
         "bad_vectors": len(found.bad_vectors),
+        "properties_differ": found.unsealed,
         "bad_passages": len(found.bad_passages),
         "bad_columns": len(found.bad_columns),
         "bad_versions": len(found.bad_versions),

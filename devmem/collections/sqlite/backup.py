@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from devmem.collections.sqlite.database import translate_errors
 from devmem.collections.sqlite.examination import connect_read_only
+from devmem.collections.sqlite.sealing import seal
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
 from devmem.text.atomic_write import create_empty
 
@@ -69,6 +70,7 @@ def restore(backup: Path, path: Path, *, force: bool = False) -> int:
             source.backup(target)
             # What other processes hold in memory was built from the old rows.
             target.execute("UPDATE meta SET value = max(value, ?) + 1 WHERE key = 'generation'", (generation,))
+            seal(target)
             target.commit()
     _copy_attachments(backup, path)
     return items

@@ -18,6 +18,7 @@ from devmem.collections.protocol import Durability
 from devmem.collections.sqlite.integrity import define_functions
 from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2, upgrade_from_3
 from devmem.collections.sqlite.schema import SCHEMA_VERSION, create_tables
+from devmem.collections.sqlite.sealing import is_sealed, seal
 from devmem.collections.transactions import read_transaction, write_transaction
 from devmem.errors import (
     CollectionBusyError,
@@ -184,6 +185,7 @@ def _create_schema(connection: sqlite3.Connection, location: str, store_type: st
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(_new_meta(store_type).items()))
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    seal(connection)
 
 
 def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:
@@ -281,6 +283,14 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
         _check_property(key, found[key], kinds)
     for key, kinds in _OPTIONAL_META.items():
         _check_property(key, found.get(key), kinds)
+    return found
+
+
+def read_sealed_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
+    """Return every recorded property as `read_meta` does, compared with their checksum."""
+    found = read_meta(connection)
+    if not is_sealed(found):
+        raise _damaged_meta("the properties of the collection differ from their checksum")
     return found
 
 

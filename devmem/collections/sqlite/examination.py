@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from devmem.collections.sqlite.database import APPLICATION_ID, read_meta_unchecked
 from devmem.collections.sqlite.integrity import define_functions
 from devmem.collections.sqlite.row_checks import check_attachments, damaged_rows
+from devmem.collections.sqlite.sealing import is_sealed
 from devmem.errors import CollectionDamagedError
 from devmem.findings import Finding
 from devmem.model.items import MemoryItem, load_item_json
@@ -61,6 +62,8 @@ class Examination:
     """Attachments whose file is missing or has another content."""
     without_terms: list[int] = field(default_factory=list)
     """Items, by row number, without any passage: no search finds them."""
+    unsealed: bool = False
+    """Whether the recorded properties differ from their checksum."""
     orphans: dict[str, int] = field(default_factory=dict)
     """Numbers of rows that belong to nothing, by what they are."""
     leftovers: list[Path] = field(default_factory=list)
@@ -70,7 +73,9 @@ class Examination:
     def is_sound(self) -> bool:
         """Whether nothing is lost and nothing needs to be rebuilt."""
         rows = (self.unreadable, self.bad_columns, self.bad_passages, self.bad_versions, self.without_terms)
-        return not (self.damage or any(rows) or self.bad_vectors or self.attachments or self.miscounted)
+        return not (
+            self.damage or any(rows) or self.bad_vectors or self.attachments or self.miscounted or self.unsealed
+        )
 
     @property
     def miscounted(self) -> bool:
@@ -180,6 +185,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
 def _read_facts(found: Examination, connection: sqlite3.Connection) -> None:
     try:
         found.facts = read_meta_unchecked(connection)
+        found.unsealed = not is_sealed(found.facts)
         found.facts["format"] = connection.execute("PRAGMA user_version").fetchone()[0] or found.facts.get("format")
     except sqlite3.DatabaseError as error:
         found.damage.append(f"meta: {error}")

@@ -20,7 +20,7 @@ import numpy as np
 from devmem.collections.following import Follower
 from devmem.collections.sqlite.database import read_meta, set_meta
 from devmem.collections.sqlite.integrity import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM, DamagedRows
-from devmem.collections.transactions import write_transaction
+from devmem.collections.sqlite.sealing import sealed_transaction
 from devmem.collections.unit_vectors import are_unit
 from devmem.config import IndexConfig
 from devmem.indexes.doc_values import DocEntry
@@ -209,7 +209,7 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             return
         token = uuid4().hex
         try:
-            write_transaction(writer, lambda: set_meta(writer, "snapshot", token))
+            sealed_transaction(writer, lambda: set_meta(writer, "snapshot", token))
             # On a disk that is nearly full, the database's own pages come first.
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
         except sqlite3.Error as error:

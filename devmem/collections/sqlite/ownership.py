@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from devmem.collections.model_check import check_model, check_store_type
 from devmem.collections.sqlite import database
 from devmem.collections.sqlite.integrity import DamagedRows
+from devmem.collections.sqlite.sealing import sealed_transaction
 from devmem.collections.sqlite.writes import refresh_terms
-from devmem.collections.transactions import write_transaction
 from devmem.embedding import ModelIdentity
 from devmem.text.analysis import ANALYSIS_VERSION
 
@@ -29,7 +29,7 @@ def claim_file(
         CollectionInUseError: the file belongs to another store type.
         EmbeddingMismatchError: its embeddings are of another model.
     """
-    meta = database.read_meta(connection)
+    meta = database.read_sealed_meta(connection)
     owner = meta["store_type"]
     check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
     if _is_recorded(meta, model, store_type):
@@ -42,7 +42,7 @@ def claim_file(
         refresh_terms(connection, damaged)
         return _claim_model(connection, location, model)
 
-    return write_transaction(connection, record)
+    return sealed_transaction(connection, record)
 
 
 def _is_recorded(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:

@@ -10,6 +10,7 @@ from devmem.collections.prepared import PreparedItem
 from devmem.collections.sqlite.database import translate_errors
 from devmem.collections.sqlite.examination import Examination, rows_of_versions
 from devmem.collections.sqlite.rows import insert_item
+from devmem.collections.sqlite.sealing import seal
 from devmem.errors import CollectionDamagedError
 from devmem.model.items import load_item_json
 from devmem.text.atomic_write import remove_leftovers
@@ -47,9 +48,12 @@ def repair(examined: Examination) -> list[str]:
             done.append("the number of items was corrected")
         done += _store_again(connection, examined.without_terms, examined, "without terms")
         done += _store_again(connection, _damaged(connection, examined), examined, "with damaged rows")
+        if examined.unsealed:
+            done.append("the checksum of the recorded properties was renewed; compare them with the workflow's")
         if done:
             # Indexes in memory and on disk were built from the old rows.
             connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+            seal(connection)
     if removed := remove_leftovers(path):
         done.append(f"{removed:,} leftover files were removed")
     return done

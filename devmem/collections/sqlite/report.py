@@ -44,5 +44,7 @@ def _rebuildable(found: Examination) -> Iterator[str]:
     ):
         if rows:
             yield f"{len(rows):,} {thing if len(rows) == 1 else thing + 's'} {problem}"
+    if found.unsealed:
+        yield "the recorded properties of the collection (store type, model, ...) differ from their checksum"
     if found.miscounted:
         yield f"{found.facts['count']} items are recorded, {found.counts['items']:,} are there"

@@ -16,6 +16,7 @@ from devmem.collections.sqlite import database, predicates, rows
 from devmem.collections.sqlite.history import Ending, HistoryLimit
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.recorder import CurrentRecorder, Recorder, prune_changes, remove_versions
+from devmem.collections.sqlite.sealing import sealed_transaction
 from devmem.collections.transactions import write_transaction
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
@@ -141,7 +142,7 @@ class ItemWriter:
 def commit(connection: sqlite3.Connection, attachments: AttachmentFiles | None, operation: Callable[[], T]) -> T:
     """Run an operation in a write transaction, then remove the attachments that no item refers to any more."""
     try:
-        result = write_transaction(connection, operation)
+        result = sealed_transaction(connection, operation)
     except BaseException:
         if attachments is not None:
             attachments.discard_released()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -28,10 +31,11 @@ def run(plan: Plan) -> list[Result]:
     originals: dict[str, MemoryItem] = {}
     with opened(template) as store:
         originals = {item.id: replace(item, embedding=None) for item in store.scan()}
-    return [
+    damaged = [
         _damage_all(plan, template, originals, name, damage)
         for name, damage in (("bit flip", _flip), ("zeroed block", _zero), ("cut off", _cut_off))
     ]
+    return [*damaged, _alter_properties(plan, template)]
 
 
 def _fill(folder: Path) -> None:
@@ -86,6 +90,44 @@ def _damage_all(
             kind, _, note = line.partition(" ")
             result.fail(kind, f"{what}: {note}")
     return result
+
+
+def _alter_properties(plan: Plan, template: Path) -> Result:
+    """Alter one recorded property, as a flipped bit does without harming the file's structure: opening refuses it."""
+    result, chance = Result(fault="corruption: altered property"), plan.random("corruption", "property")
+    for trial in range(plan.extent(short=8, full=200)):
+        folder = template.with_name("altered")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(template, folder)
+        what = f"seed {plan.seed}, trial {trial}, {_alter(folder / _FILES[0], chance)}"
+        with Child(partial(_open, folder)) as child:
+            said = child.finish()
+        result.tried += 1
+        if child.status or said != ["refused"]:
+            result.fail("wrong", f"{what}: {said[-1:]} and exit code {child.status}")
+    return result
+
+
+def _alter(file: Path, chance: Random) -> str:
+    """Flip one bit of a property's value and return where."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        rows = connection.execute("SELECT key, value FROM meta WHERE value IS NOT NULL ORDER BY key").fetchall()
+        key, value = chance.choice(rows)
+        if isinstance(value, int):
+            altered: int | str = value ^ (1 << chance.randrange(31))
+        else:
+            at = chance.randrange(len(value))
+            altered = value[:at] + chr(ord(value[at]) ^ 1) + value[at + 1 :]
+        connection.execute("UPDATE meta SET value = ? WHERE key = ?", (altered, key))
+    return f"{key} = {altered!r} instead of {value!r}"
+
+
+def _open(folder: Path, send: Callable[[str], None]) -> None:
+    try:
+        with opened(folder):
+            send("opened")
+    except DevmemError:
+        send("refused")
 
 
 def _read_all(folder: Path, originals: dict[str, MemoryItem], send: Callable[[str], None]) -> None:
