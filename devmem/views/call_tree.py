@@ -29,17 +29,20 @@ class CallNode:
 
 
 def call_tree(records: Iterable[Interaction]) -> list[CallNode]:
-    """Return the calls of a trace as trees, in the order of their beginnings; one without its parent is a root."""
+    """Return the calls of a trace as trees, in the order of their beginnings; one without its parent is a root.
+
+    An answer whose question is not among the records, as one that an agent's attachment stored, stands by itself.
+    """
     ordered = in_order(records)
     nodes = {one.id: CallNode(call=one) for one in ordered if one.kind is InteractionKind.INPUT}
     by_pair = {node.call.pair_id: node for node in nodes.values()}
     roots: list[CallNode] = []
     for one in ordered:
-        if one.kind is InteractionKind.INPUT:
-            parent = nodes.get(one.parent_id or "")
-            (parent.calls if parent else roots).append(nodes[one.id])
-        elif (node := by_pair.get(one.pair_id)) is not None:
+        if one.kind is not InteractionKind.INPUT and (node := by_pair.get(one.pair_id)) is not None:
             node.answer = one
+        elif one.kind is not InteractionKind.SUMMARY:
+            parent = nodes.get(one.parent_id or "")
+            (parent.calls if parent else roots).append(nodes.get(one.id) or CallNode(call=one))
     return roots
 
 
@@ -54,7 +57,7 @@ def tree_lines(roots: Iterable[CallNode], indent: str = "", *, length: int | Non
     for node in roots:
         took = "" if node.seconds is None else f" ({node.seconds:.3f} s)"
         call, answer = node.call, node.answer
-        sides = f"{call.source.name} -> {call.target.type.value} {call.target.name}"
+        sides = f"{_line(call.source.name)} -> {call.target.type.value} {_line(call.target.name)}"
         yield f"{indent}{sides}{took}: {_line(call.content, length)}"
         yield from tree_lines(node.calls, indent + "  ", length=length)
         if answer is not None:
@@ -71,9 +74,11 @@ def timeline_lines(records: Iterable[Interaction], *, length: int | None = SHOWN
     """
     for one in in_order(records):
         when = datetime.fromtimestamp(one.event_time, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        yield f"{when}  {one.source.name} -> {one.target.name}  {one.kind.value}: {_line(one.content, length)}"
+        sides = f"{_line(one.source.name)} -> {_line(one.target.name)}"
+        yield f"{when}  {sides}  {one.kind.value}: {_line(one.content, length)}"
 
 
-def _line(text: str, length: int | None) -> str:
+def _line(text: str, length: int | None = None) -> str:
+    # Names as well as contents: a line feed in one would begin a line that looks like a record.
     line = " ".join(text.split())
     return line if length is None or len(line) <= length else f"{line[: length - 1]}…"
