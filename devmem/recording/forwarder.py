@@ -70,11 +70,19 @@ class Forwarder:
         """Start sending; journals that were left behind come first."""
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="devmem-recorder", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="devmem-recorder", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    # No recorded call fails for it: the records are in the journal, and the next one tries again.
+                    _LOG.warning("recorded interactions wait in %s: %s", self._folder, error)
+                    return
+                self._thread = thread
 
     def notify(self) -> None:
         """Report that the journal has new records."""
+        if self._thread is None:
+            self.start()
         if not self._work.is_set():
             self._work.set()
 
@@ -106,10 +114,18 @@ class Forwarder:
             self._hurry.wait(_LINGER)
             self._work.clear()
             self._before_each()
-            if self.journal is None or self._send_all(self.journal):
+            if self._send_own():
                 self._hurry.clear()
                 with self._idle:
                     self._idle.notify_all()
+
+    def _send_own(self) -> bool:
+        """Move what waits in the journal of this process into the store; return whether it took everything."""
+        try:
+            return self.journal is None or self._send_all(self.journal)
+        except OSError as error:
+            self._failed(error)
+            return False
 
     def _send_abandoned(self) -> None:
         try:
@@ -135,15 +151,18 @@ class Forwarder:
         singly = self._failures >= _FAILURES_BEFORE_SINGLY and len(records) > 1
         error = self._send_singly(records) if singly else self._failure_of(records)
         if error is not None:
-            if not self.failure:
-                _LOG.warning("recorded interactions wait in %s: %s", self._folder, error)
-            self.failure = f"{type(error).__name__}: {error}"
             self._failures += 1
-            self._backoff.failed()
+            self._failed(error)
             return False
         self.failure, self._failures = "", 0
         self._backoff.worked()
         return True
+
+    def _failed(self, error: Exception) -> None:
+        if not self.failure:
+            _LOG.warning("recorded interactions wait in %s: %s", self._folder, error)
+        self.failure = f"{type(error).__name__}: {error}"
+        self._backoff.failed()
 
     def _readable(self, records: Sequence[Record]) -> Iterator[Interaction]:
         for at, record in enumerate(records, start=1):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
@@ -52,9 +53,22 @@ class Journal:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.path, self._file = create_journal(folder)
+            self._reader = self._open_reader()
         except OSError as error:
             raise JournalError(folder, f"no journal can be created: {error}") from error
         self._descriptor = self._file.fileno()
+
+    def _open_reader(self) -> FileIO:
+        """Open the file for reading: now, since the process may have no descriptor left later.
+
+        It is unbuffered, since the file is truncated meanwhile.
+        """
+        try:
+            return FileIO(self.path)
+        except OSError:
+            self._file.close()
+            delete_journal(self.path)
+            raise
 
     @property
     def waiting_bytes(self) -> int:
@@ -103,8 +117,7 @@ class Journal:
             start, end = self._acknowledged, self._end
         if start == end:
             return None
-        with self.path.open("rb") as file:
-            return read_batch(file, self.path, start, end, limit)
+        return read_batch(self._reader, self.path, start, end, limit)
 
     def acknowledge(self, end: int) -> None:
         """Note that the store has everything up to a position."""
@@ -127,11 +140,13 @@ class Journal:
             if self._end == self._acknowledged:
                 delete_journal(self.path)
             self._file.close()
+            self._reader.close()
 
     def close_in_child(self) -> None:
         """Close the file in a forked child, which shares its lock with the parent; the journal stays the parent's."""
         self._closed = True
         self._file.close()
+        self._reader.close()
 
 
 class AbandonedJournal:

@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -63,7 +64,7 @@ def decode_line(line: bytes) -> Record | None:
     return record if isinstance(record, list) else None
 
 
-def read_batch(file: BinaryIO, path: Path, start: int, end: int, limit: int) -> Batch:
+def read_batch(file: BinaryIO | FileIO, path: Path, start: int, end: int, limit: int) -> Batch:
     """Read records of a journal, at most `limit`, between two positions in bytes.
 
     A damaged line is left out and logged; a last line that was not finished is passed over, since it was never

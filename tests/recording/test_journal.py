@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
+import shutil
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -115,6 +117,68 @@ def test_a_full_disk_holds_records_in_memory_until_there_is_room(tmp_path: Path,
     assert recorder.close()
     inputs = [one.content for one in sink.in_order() if one.kind.value == "input"]
     assert inputs == [f"n{number}" for number in range(9)]
+
+
+def test_a_process_without_a_free_descriptor_goes_on_recording(tmp_path: Path, sink: ListSink) -> None:
+    recorder = Recorder(sink, tmp_path, backoff=EAGER)
+    ask(recorder, 1)
+    assert recorder.flush()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # No new file can be opened, whatever is open already.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        ask(recorder, 2)
+        assert recorder.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(sink.records) == 6
+    assert recorder.close()
+
+
+def test_a_journal_whose_folder_was_deleted_is_still_sent(tmp_path: Path, sink: ListSink) -> None:
+    recorder = Recorder(sink, tmp_path / "journals", backoff=EAGER)
+    sink.gate.clear()
+    ask(recorder, 1)
+    shutil.rmtree(tmp_path / "journals")
+    sink.gate.set()
+    ask(recorder, 2)
+    assert recorder.close()
+    assert len(sink.records) == 6
+
+
+def test_a_journal_that_cannot_be_read_for_a_while_is_sent_afterwards(
+    tmp_path: Path, sink: ListSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(sink, tmp_path, backoff=EAGER)
+    ask(recorder, 1)
+    assert recorder.flush()
+    with monkeypatch.context() as broken:
+        broken.setattr(Journal, "next_batch", _unreadable)
+        ask(recorder, 2)
+        assert not recorder.flush(0.2)
+        assert "Input/output error" in recorder.status().failure
+    assert recorder.close()
+    assert len(sink.records) == 6
+
+
+def _unreadable(_: Journal, limit: int) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_process_that_can_start_no_thread_records_and_sends_later(
+    tmp_path: Path, sink: ListSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    recorder = Recorder(sink, tmp_path, backoff=EAGER)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        ask(recorder, 1)
+    assert recorder.status().recorded == 2
+    ask(recorder, 1)
+    assert recorder.close()
+    assert len(sink.records) == 4
 
 
 def test_what_is_held_is_written_when_the_recorder_is_closed(tmp_path: Path, sink: ListSink) -> None:
