@@ -48,6 +48,12 @@ class Renderer:
 
     def content(self, value: object) -> str:
         """Return a value as text: a string as it is, an exception as its kind and words, anything else as JSON."""
+        try:
+            return self._content(value)
+        except Exception as error:  # noqa: BLE001 - a stranger's object may raise anything when it is read
+            return _unreadable(value, error)
+
+    def _content(self, value: object) -> str:
         if isinstance(value, BaseException):
             value = f"{type(value).__name__}: {_words(value)}"
         if isinstance(value, str):
@@ -95,6 +101,12 @@ class _JsonForm:
         self._room, self._mask = room, mask
 
     def of(self, value: object, depth: int) -> JsonValue:
+        try:
+            return self._of(value, depth)
+        except Exception as error:  # noqa: BLE001 - a stranger's object may raise anything when it is read
+            return _unreadable(value, error)
+
+    def _of(self, value: object, depth: int) -> JsonValue:
         if isinstance(value, str):
             return self._text(value)
         self._room -= _ENTRY
@@ -108,10 +120,7 @@ class _JsonForm:
             real = float(value)
             self._room -= _ENTRY
             return real if math.isfinite(real) else str(real)
-        try:
-            return self._of_compound(value, depth - 1) if depth else self._text(repr(value)[:200])
-        except Exception as error:  # noqa: BLE001 - a stranger's object may raise anything when it is read
-            return f"<{type(value).__name__} that raises {type(error).__name__} when it is read>"
+        return self._of_compound(value, depth - 1) if depth else self._text(repr(value)[:200])
 
     def of_entries(self, entries: Collection[tuple[object, object]], depth: int) -> dict[str, JsonValue]:
         kept: dict[str, JsonValue] = {}
@@ -169,6 +178,10 @@ def _shown_fields(model: BaseModel) -> list[tuple[str, object]]:
     """Return the fields of a model but for those that it leaves out of its own JSON."""
     declared = type(model).model_fields
     return [(name, value) for name, value in model if name not in declared or not declared[name].exclude]
+
+
+def _unreadable(value: object, error: Exception) -> str:
+    return f"<{type(value).__name__} that raises {type(error).__name__} when it is read>"
 
 
 def _words(error: BaseException) -> str:

@@ -111,7 +111,13 @@ def trace(
 
     Yields:
         the context, with the ids.
+
+    Raises:
+        TypeError: an id is no text; no store would take what is recorded.
     """
+    for key, value in {"conversation": conversation, "trace": trace, "user": user}.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"`{key}` is an id as text, not {value!r}; write {key}=str(...)")
     outer = _CURRENT.get()
     context = TraceContext(
         conversation=conversation or (outer.conversation if outer else unique_id()),

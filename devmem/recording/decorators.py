@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from devmem.model.interactions import Participant, ParticipantType
@@ -44,7 +45,13 @@ class RecordedCall(Call):
             call_id: identifies the call where several see it.
             input_field: argument of a decorated function that is the question.
             output_field: key of a decorated function's result that is the answer.
+
+        Raises:
+            TypeError: the callee's name is no text, or the arguments are no mapping.
         """
+        name, arguments = cast("object", callee.name), cast("object", params or {})
+        if not (isinstance(name, str) and isinstance(arguments, Mapping)):
+            raise TypeError(f"a name is a text and `params` are a mapping, not {name!r} and {arguments!r}")
         super().__init__(callee, ARGUMENTS if content is None else content, params=params, call_id=call_id)
         self._input_field, self._output_field = input_field, output_field
 
@@ -57,15 +64,7 @@ class RecordedCall(Call):
 
             @functools.wraps(function)
             async def asynchronous(*args: object, **kwargs: object) -> object:
-                call = self._call(named(args, kwargs))
-                call.begin()
-                try:
-                    with call.inside():
-                        result = await function(*args, **kwargs)
-                except BaseException as error:
-                    call.finish(error)
-                    raise
-                return self._answered(call, result)
+                return await self._awaited(self._call(named(args, kwargs)), function(*args, **kwargs))
 
             return asynchronous
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -83,6 +82,16 @@ class RecordedCall(Call):
 
         return synchronous
 
+    async def _awaited(self, call: Call, coroutine: Coroutine[Any, Any, Any]) -> object:
+        call.begin()
+        try:
+            with call.inside():
+                result = await coroutine
+        except BaseException as error:
+            call.finish(error)
+            raise
+        return self._answered(call, result)
+
     def _called(
         self, call: Call, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> object:
@@ -96,11 +105,15 @@ class RecordedCall(Call):
         return self._answered(call, result)
 
     def _answered(self, call: Call, result: object) -> object:
-        """Finish a call whose function returned, or pass the stream on that it returned."""
-        if inspect.isgenerator(result):
-            return recorded_stream(call, result)
-        if inspect.isasyncgen(result):
-            return recorded_async_stream(call, result)
+        """Finish a call whose function returned, or pass the stream or the coroutine on that it returned."""
+        # By the type alone: a proxy without its target raises as soon as it is asked for its class.
+        kind = type(result)
+        if issubclass(kind, GeneratorType):
+            return recorded_stream(call, cast("Generator[Any, Any, Any]", result))
+        if issubclass(kind, AsyncGeneratorType):
+            return recorded_async_stream(call, cast("AsyncGenerator[Any, Any]", result))
+        if issubclass(kind, CoroutineType):
+            return self._awaited(call, cast("Coroutine[Any, Any, Any]", result))
         call.output(self._answer(result))
         call.finish()
         return result
@@ -110,8 +123,8 @@ class RecordedCall(Call):
         return Call(self._callee, content, params=params)
 
     def _answer(self, result: object) -> object:
-        if self._output_field and isinstance(result, Mapping):
-            return result.get(self._output_field)
+        if self._output_field and issubclass(type(result), Mapping):
+            return cast("Mapping[str, object]", result).get(self._output_field)
         return result
 
 

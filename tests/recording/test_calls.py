@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -289,3 +289,59 @@ def test_coroutines_that_return_streams_are_recorded_whole(recorder: Recorder, s
     with recorder, recorder.trace(user="ann"):
         assert asyncio.run(main()) == ["x", "y"]
     assert sink.told()[-1] == "model output ann: xy"
+
+
+def test_functions_that_return_coroutines_are_recorded_with_the_answer(recorder: Recorder, sink: ListSink) -> None:
+    async def add(number: int) -> int:
+        with record_tool("adder", number) as call:
+            call.output(number + 1)
+        return number + 1
+
+    class Adder:
+        async def __call__(self, number: int) -> int:
+            return await add(number)
+
+    def start(number: int) -> Coroutine[Any, Any, int]:
+        return add(number)
+
+    passed_on: Any = record_agent("function", input_field="number")(start)
+    called: Any = record_agent("object", input_field="number")(Adder())
+
+    async def main() -> list[int]:
+        return [await passed_on(1), await called(2)]
+
+    with recorder, recorder.trace(conversation="c"):
+        assert asyncio.run(main()) == [2, 3]
+    assert sink.told() == [
+        "user input function: 1",
+        "function input adder: 1",
+        "adder output function: 2",
+        "function output user: 2",
+        "user input object: 2",
+        "object input adder: 2",
+        "adder output object: 3",
+        "object output user: 3",
+    ]
+
+
+def test_a_function_may_return_a_proxy_without_its_target(recorder: Recorder, sink: ListSink) -> None:
+    class Unbound:
+        @property  # type: ignore[misc]
+        def __class__(self) -> type:
+            raise RuntimeError("outside of a request")
+
+    with recorder, recorder.trace(conversation="c"):
+        record_tool("t", output_field="answer")(Unbound)()
+    assert "Unbound that raises RuntimeError" in sink.told()[1]
+
+
+@pytest.mark.parametrize("ids", [{"conversation": 5}, {"trace": 7}, {"user": 9}])
+def test_ids_that_no_store_takes_are_refused_at_once(recorder: Recorder, ids: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="is an id as text, not"), recorder.trace(**ids):
+        pass
+
+
+@pytest.mark.parametrize(("name", "params"), [(None, None), (5, None), ("t", [1, 2])])
+def test_names_and_arguments_that_cannot_be_recorded_are_refused_at_once(name: Any, params: Any) -> None:
+    with pytest.raises(TypeError, match="a name is a text and `params` are a mapping"):
+        record_tool(name, params=params)

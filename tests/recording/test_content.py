@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum
+from fractions import Fraction
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -96,6 +97,33 @@ def test_what_cannot_be_read_says_so_and_raises_nothing() -> None:
     assert "Nameless that raises ValueError" in render([Nameless()])
     assert render(UnspeakableError()) == "UnspeakableError: <words that raise RuntimeError>"
     assert '"name": "x"' in render(Job("x")), "a lock cannot be copied, but it can be recorded"
+
+
+class Unbound:
+    """A proxy without its target, as those of web frameworks outside of a request."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        raise RuntimeError("outside of a request")
+
+
+class Measureless(str):
+    def __len__(self) -> int:
+        raise ValueError("boom")
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (Unbound(), "Unbound that raises RuntimeError"),
+        (Measureless("x"), "Measureless that raises ValueError"),
+        (Fraction(10**400), "Fraction that raises OverflowError"),
+    ],
+    ids=["proxy", "text", "fraction"],
+)
+def test_a_value_that_raises_as_soon_as_it_is_looked_at_is_recorded_as_that(value: object, name: str) -> None:
+    assert name in render(value)
+    assert name in render({"inside": value})
 
 
 def test_a_value_that_holds_itself_and_one_that_is_huge_take_little() -> None:
