@@ -6,6 +6,7 @@ from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from devmem.collections.deletion import check_deletion
+    from devmem.collections.erasure import ErasableCollection, Erasing, Erasure, Unreached, descendants
     from devmem.collections.json_file.collection import JsonCollection
     from devmem.collections.opening import CollectionOpener, CollectionOptions, open_collection
     from devmem.collections.prepared import PreparedItem
@@ -41,6 +42,9 @@ __all__ = [
     "CollectionOptions",
     "Condition",
     "Durability",
+    "ErasableCollection",
+    "Erasing",
+    "Erasure",
     "Filter",
     "JsonCollection",
     "Operator",
@@ -51,6 +55,7 @@ __all__ = [
     "SearchQuery",
     "SqliteCollection",
     "Unique",
+    "Unreached",
     "VersionedCollection",
     "Weights",
     "above",
@@ -58,6 +63,7 @@ __all__ = [
     "at_most",
     "below",
     "check_deletion",
+    "descendants",
     "differs_from",
     "event_key",
     "one_of",

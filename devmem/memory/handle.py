@@ -12,22 +12,19 @@ from typing import Any, Final, Self, Unpack, overload
 
 from pydantic import JsonValue
 
-from devmem.collections import Filter
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory.boundary import Boundary, ScopeParts
 from devmem.memory.contents import Content, envelope_of, items_of, listed, with_text
-from devmem.memory.filters import Values, make_filter
+from devmem.memory.forgetting import ForgettingMemory
 from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
-from devmem.memory.versioning import VersionedMemory
 from devmem.memory.writing import check_id, update_item
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.keys import with_key
 from devmem.model.message import Message
-from devmem.stores import CollectionMemory, MemoryBase
+from devmem.stores import MemoryBase
 from devmem.stores.adding import store_items
 from devmem.stores.twins import async_twin
-from devmem.transfer import every_item
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -41,7 +38,7 @@ class AddOptions(ScopeParts, total=False):
     trust: float
 
 
-class Memory(VersionedMemory):
+class Memory(ForgettingMemory):
     """A store of remembered texts and messages, or the part of one that a scope reaches.
 
     Every method that names no `user` means what is bound to nobody; `user=devmem.ANY` means everybody's.
@@ -179,47 +176,6 @@ class Memory(VersionedMemory):
 
         return record_of(update_item(self.store, read, changed, expected))
 
-    def forget(
-        self,
-        *ids: str,
-        where: Filter | None = None,
-        metadata: Values | None = None,
-        before: When | None = None,
-        dry_run: bool = False,
-        **scope: Unpack[ScopeParts],
-    ) -> int:
-        """Forget what is named by id, by scope or by a filter; what is named in several ways must be all of them.
-
-        Their earlier versions are forgotten with them, so that `history` and `as_of` do not show them any more.
-
-        Args:
-            ids: of the records to forget.
-            where: a filter for what the other arguments cannot say.
-            metadata: values that the records' metadata have.
-            before: they happened before then.
-            dry_run: count them only.
-            scope: whose records are forgotten; a user, an agent, a session or a conversation alone means all of it.
-
-        Returns:
-            Number of records that are forgotten, or with `dry_run` would be.
-
-        Raises:
-            ValueError: nothing says what to forget; is a variable not set?
-            ScopeError: the scope is out of reach.
-        """
-        filtered = make_filter(where, metadata=metadata, before=before)
-        if not ids and filtered == Filter() and all(value is None for value in scope.values()):
-            raise ValueError("say what to forget: ids, a scope, or a filter (user=devmem.ANY alone forgets everything)")
-        # An id is exact: it needs no user beside it.
-        exact = bool(ids) and not scope
-        matching = self._boundary.filter(filtered) if exact else self._boundary.matching(scope, filtered)
-        if not ids and isinstance(self.store, CollectionMemory):
-            return self.store.count_memories(matching) if dry_run else self.store.erase(where=matching)
-        now = self._clock()
-        candidates = self.store.get(_checked_ids(ids)) if ids else every_item(self.store, matching)
-        found = [item.id for item in candidates if matching.admits(item, now)]
-        return len(found) if dry_run or not found else self.store.erase(ids=found, where=matching)
-
     def _on(self, store: MemoryBase) -> Self:
         return type(self)(store, boundary=self._boundary)
 
@@ -275,7 +231,6 @@ class Memory(VersionedMemory):
         return await asyncio.to_thread(lambda: self.add(content, **options))
 
     aupdate = async_twin(update)
-    aforget = async_twin(forget)
     aclose = async_twin(close)
 
     async def __aenter__(self) -> Self:
@@ -285,17 +240,3 @@ class Memory(VersionedMemory):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.__exit__, kind, error, trace)
-
-
-def _checked_ids(ids: Iterable[object]) -> list[str]:
-    """Return each id once.
-
-    Raises:
-        TypeError: one is not text; a list of ids needs a star before it.
-    """
-    found: dict[str, None] = {}
-    for one in ids:
-        if not isinstance(one, str):
-            raise TypeError(f"an id is text, not {type(one).__name__}; several ids are forget(*ids)")
-        found[one] = None
-    return list(found)

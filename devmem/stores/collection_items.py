@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from devmem.collections import Collection, CollectionInfo, Filter, Order, Scalar, VersionedCollection
-from devmem.model.items import MemoryItem
+from devmem.collections import (
+    Collection,
+    CollectionInfo,
+    ErasableCollection,
+    Erasing,
+    Erasure,
+    Filter,
+    Order,
+    Scalar,
+    Unreached,
+    VersionedCollection,
+    descendants,
+)
+from devmem.collections.erasure import search_files
+from devmem.model.items import MemoryItem, dump_item_json
 from devmem.stores.memory import MemoryBase
 
 
@@ -53,6 +68,56 @@ class CollectionItems(MemoryBase):
         if isinstance(self.collection, VersionedCollection):
             self.collection.erase(ids=ids, where=where)
         return deleted
+
+    def erasing_filter(self, where: Filter) -> Filter:
+        """Return the filter by which items are erased; a store type whose deletions reach further overrides it."""
+        return where
+
+    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+        """Return the items that are selected to be erased, and one version of those that are no longer there."""
+        widened = replace(erasing, where=self.erasing_filter(erasing.where))
+        if isinstance(self.collection, ErasableCollection):
+            return self.collection.select_erasable(widened)
+        return [item for item in self.collection.scan() if widened.admits(item)]
+
+    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that were derived from some items, or from such items, as their provenance says."""
+        if isinstance(self.collection, ErasableCollection):
+            return self.collection.derived_from(ids)
+        return descendants(list(self.collection.scan()), ids)
+
+    def purge(
+        self, erasing: Erasing, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> Erasure:
+        """Erase items down to the bytes, where the collection does; see `MemoryBase.purge`."""
+        ids = [item.id for item in self.select_erasable(erasing)]
+        if not isinstance(self.collection, ErasableCollection):
+            items = self.clear() if erasing.is_everything else self.erase(ids=[*ids, *derived])
+            return self._searched(items, words)
+        widened = replace(erasing, where=self.erasing_filter(erasing.where))
+        planned = self.collection.begin_erasure(widened, derived)
+        items = self.clear() if erasing.is_everything else self.erase(ids=planned)
+        done = self.collection.finish_erasure(words, vacuum=vacuum)
+        return replace(done, items=items + done.items)
+
+    def finish_erasure(self) -> None:
+        """Finish an erasure that was interrupted, as by the death of a process."""
+        if not isinstance(self.collection, ErasableCollection):
+            return
+        planned = self.collection.planned_erasure()
+        if planned is not None:
+            self.erase(ids=planned)
+            self.collection.finish_erasure(vacuum=True)
+
+    def _searched(self, items: int, words: Sequence[str]) -> Erasure:
+        """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""
+        place = self.collection.info().location
+        if "://" in place:
+            reason = "what the service keeps in logs, replicas and backups is out of reach"
+            return Erasure(items=items, unreached=(Unreached(place=place, reason=reason),))
+        kept = [dump_item_json(item).decode(errors="replace") for item in self.collection.scan()] if words else []
+        reached, left = search_files([Path(place)], words, lambda word: any(word in text for text in kept))
+        return Erasure(items=items, reached=tuple(reached) if words else (), unreached=tuple(left))
 
     def clear(self) -> int:
         """Delete everything; return how many items there were."""

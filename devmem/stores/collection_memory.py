@@ -222,8 +222,9 @@ class CollectionMemory(CollectionItems):
     # What every store does.
 
     def load(self) -> None:
-        """Open the collection."""
+        """Open the collection, and finish an erasure that was interrupted."""
         _ = self.collection
+        self.finish_erasure()
 
     def save(self) -> None:
         """Embed the items that wait for it, if the provider answers again; everything else is durable already.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from devmem.collections import CollectionInfo, Filter, Order, check_deletion
+from devmem.collections import CollectionInfo, Erasing, Erasure, Filter, Order, Unreached, check_deletion, descendants
 from devmem.config import ConfigModel
 from devmem.model.file_report import FileReport
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
@@ -98,6 +98,39 @@ class MemoryBase(ABC):
         """
         is_whole = ids is None and where is not None and where.everything()
         return self.clear() if is_whole else self.delete(ids=ids, where=where)
+
+    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+        """Return the items that are selected to be erased, and one version of those that are no longer there."""
+        return [item for item in self._all_items() if erasing.admits(item)]
+
+    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that were derived from some items, or from such items, as their provenance says."""
+        return descendants(self._all_items(), ids)
+
+    def _all_items(self) -> list[MemoryItem]:
+        return self.recent(self.count_memories())
+
+    def purge(
+        self,
+        erasing: Erasing,
+        derived: Sequence[str] = (),
+        *,
+        words: Sequence[str] = (),  # noqa: ARG002 - of a subclass
+        vacuum: bool = False,  # noqa: ARG002 - of a subclass
+    ) -> Erasure:
+        """Erase items as far as the store reaches: a store type with files of its own overrides this.
+
+        Args:
+            erasing: the items.
+            derived: ids of more items.
+            words: of the items, to be looked for in the store's files afterwards; without any none are searched.
+            vacuum: rewrite a database even if nothing is found.
+        """
+        ids = [item.id for item in self.select_erasable(erasing)]
+        items = self.clear() if erasing.is_everything else self.erase(ids=[*ids, *derived])
+        place = self.info().location
+        reason = "stores of this type do not report what is left in logs, caches and backups"
+        return Erasure(items=items, unreached=(Unreached(place=place, reason=reason),))
 
     @abstractmethod
     def clear(self) -> int:

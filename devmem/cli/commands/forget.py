@@ -1,9 +1,10 @@
-"""`devmem forget`: delete items by id, scope or filter."""
+"""`devmem forget`: forget items for good, down to the bytes of the files, and print a receipt."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
@@ -15,12 +16,13 @@ from devmem.cli.item_selection import Ids, check_all_there
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, opened_to_change
-from devmem.collections import Filter
-from devmem.model.items import MemoryItem
+from devmem.collections import Erasing
 from devmem.runtime import DEFAULT_SESSION
-from devmem.stores import MemoryBase
+from devmem.stores.forgetting import ForgetPlan, plan_forgetting, preview
+from devmem.stores.forgetting import forget as forget_planned
 from devmem.text.display import one_line
 from devmem.text.sentences import shorten
+from devmem.views.receipts import receipt_json, receipt_lines
 
 _SHOWN: Final = 5
 """Maximum number of items that are listed before the question."""
@@ -34,6 +36,16 @@ def forget(
     memory: MemoryPlace,
     store: OptionalStore = None,
     ids: Ids = None,
+    matching: Annotated[
+        str | None, typer.Option("--matching", metavar="TEXT", help="Only items with this text in them, in any case.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
+    ] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")] = None,
+    vacuum: Annotated[
+        bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     session: Session = DEFAULT_SESSION,
@@ -41,88 +53,83 @@ def forget(
     *,
     selection: Selection,
 ) -> None:
-    """Forget items by id, scope or filter.
+    """Forget items by id, scope, filter, text, source or run, and print a receipt.
 
-    An item is forgotten if it matches every option. Items of users are left out unless `--user`, `--all-users` or
-    `--id` names them. The command lists some of the items and asks before it forgets them, and their earlier versions
-    with them.
+    An item is forgotten if it matches every option, and with it its earlier versions and what was derived from it, such
+    as summaries. Items of users are left out unless `--user`, `--all-users` or `--id` names them. The command lists
+    some of the items and asks first. Afterwards it looks for their words and ids in the files of the store, and prints
+    which files hold nothing of them any more, and what was not reached.
 
     Examples:
         devmem forget notes.db --id 5f2c
         devmem forget team.yaml notes --user ann --before 2025-01-01 --dry-run
+        devmem forget notes.db --matching "blue folder" --vacuum
         devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
     """
     terminal: Terminal = ctx.obj
-    matching = _filter(ids, selection)
+    erasing = _erasing(ids, selection, text=matching, source=source, run=run)
     place = find_place(terminal, memory, store)
     with opened_to_change(terminal, place.workflow, place.store, session) as opened:
-        count, listed = _selected(opened, ids, matching)
-        report_hidden(terminal, opened, matching)
-        if count and not dry_run and not yes:
-            _ask(terminal, place.store, count, listed)
-        forgotten = 0 if dry_run or not count else _forget(opened, ids, matching)
+        plan = plan_forgetting(opened, erasing)
+        if ids:
+            check_all_there(opened.name, ids, plan.selected)
+        if matching is None and run is None:
+            report_hidden(terminal, opened, erasing.where)
+        if plan.items and not dry_run and not yes:
+            _ask(terminal, place.store, plan)
+        receipt = preview(opened, plan) if dry_run else forget_planned(opened, plan, vacuum=vacuum)
         total = opened.count_memories()
-    key = "would_forget" if dry_run else "forgotten"
-    changed = count if dry_run else forgotten
     if as_json:
-        terminal.json({"store": place.store, key: changed, "items": total})
+        terminal.json(receipt_json(receipt, total, dry_run=dry_run))
         return
     if dry_run:
-        _list(terminal, listed, count)
-    what = key.replace("would_forget", "would be forgotten")
-    terminal.print(f"{place.store}: {items_text(changed)} {what}; {items_text(total)} now")
+        _list(terminal, plan)
+    for line in receipt_lines(receipt, total, dry_run=dry_run):
+        terminal.print(line)
 
 
-def _filter(ids: Sequence[str] | None, selection: Selection) -> Filter:
-    """Return the filter of what is to be forgotten; raises `CommandError` when nothing is selected."""
-    if ids:
-        return selection.where  # an id is exact: it needs no user beside it
-    if selection.where.everything() and not selection.all_users:
+def _erasing(
+    ids: Sequence[str] | None, selection: Selection, *, text: str | None, source: str | None, run: str | None
+) -> Erasing:
+    """Return the items to forget; raises `CommandError` when nothing is selected."""
+    given = {"--matching": text, "--source": source, "--run": run}
+    for option, value in given.items():
+        if value is not None and not value.strip():
+            raise CommandError(f"{option} is empty. Is a variable not set?")
+    where = selection.where
+    named = any(value is not None for value in given.values())
+    if not ids and not named and where.everything() and not selection.all_users:
         raise CommandError(
-            "nothing says what to forget: give --id, --user, --agent, --conversation, --where, --after or --before; "
-            "--all-users alone forgets everything."
+            "nothing says what to forget: give --id, --user, --agent, --conversation, --where, --after, --before, "
+            "--matching, --source or --run; --all-users alone forgets everything."
         )
-    return selection.visible
+    if source is not None and where.source_name is not None:
+        raise CommandError("give either --source or --where source=NAME, not both.")
+    where = where if ids else selection.visible  # an id is exact: it needs no user beside it
+    if source is not None:
+        where = replace(where, source_name=source)
+    return Erasing(ids=tuple(dict.fromkeys(ids)) if ids else None, where=where, text=text, run=run)
 
 
-def _selected(store: MemoryBase, ids: Sequence[str] | None, where: Filter) -> tuple[int, list[MemoryItem]]:
-    """Return the number of matching items and some of them; raises `CommandError` when a named one is missing."""
-    if not ids:
-        return store.count_memories(where), store.recent(_SHOWN, where)
-    named = _named(store, ids, where)
-    return len(named), named[:_SHOWN]
-
-
-def _named(store: MemoryBase, ids: Sequence[str], where: Filter) -> list[MemoryItem]:
-    found = store.get(list(dict.fromkeys(ids)))
-    check_all_there(store.name, ids, found)
-    now = store.setup.clock()
-    return [item for item in found if where.admits(item, now)]
-
-
-def _forget(store: MemoryBase, ids: Sequence[str] | None, where: Filter) -> int:
-    if not ids:
-        return store.erase(where=where)
-    return store.erase(ids=[item.id for item in _named(store, ids, where)])
-
-
-def _ask(terminal: Terminal, store: str, count: int, listed: Sequence[MemoryItem]) -> None:
+def _ask(terminal: Terminal, store: str, plan: ForgetPlan) -> None:
     """Ask for confirmation; raises `CommandError` when nobody can answer, and ends the command unless it is yes."""
+    count = items_text(len(plan.items))
     if not _can_ask():
-        raise CommandError(
-            f"{items_text(count)} of {store} would be forgotten, and nobody can be asked here: add --yes."
-        )
-    _list(terminal, listed, count)
-    typer.confirm(f"Forget {items_text(count)} of {store}?", abort=True, err=True)
+        raise CommandError(f"{count} of {store} would be forgotten, and nobody can be asked here: add --yes.")
+    _list(terminal, plan)
+    typer.confirm(f"Forget {count} of {store}?", abort=True, err=True)
 
 
 def _can_ask() -> bool:
     return sys.stdin.isatty()
 
 
-def _list(terminal: Terminal, listed: Sequence[MemoryItem], count: int) -> None:
-    for item in listed:
+def _list(terminal: Terminal, plan: ForgetPlan) -> None:
+    derived = {item.id for item in plan.derived}
+    for item in plan.items[-_SHOWN:]:
         owner = f"  user {item.scope.user}" if item.scope.user else ""
-        terminal.print(f"{item_date(item)}  {item.id}{owner}  {shorten(one_line(item.content_summary), _SNIPPET)}")
-    if count > len(listed):
-        terminal.print(f"and {count - len(listed):,} more")
+        how = "  (derived)" if item.id in derived else ""
+        text = shorten(one_line(item.content_summary), _SNIPPET)
+        terminal.print(f"{item_date(item)}  {item.id}{how}{owner}  {text}")
+    if len(plan.items) > _SHOWN:
+        terminal.print(f"and {len(plan.items) - _SHOWN:,} more")

@@ -33,11 +33,12 @@ from devmem.collections.sqlite import (
 )
 from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import MEMORY
+from devmem.collections.sqlite.erasing import SqliteEraser
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.full_disk import shorten_log, with_room
 from devmem.collections.sqlite.history import HistoryLimit
 from devmem.collections.sqlite.ownership import claim_file
-from devmem.collections.sqlite.reader import Opened, SqliteReader
+from devmem.collections.sqlite.reader import Opened
 from devmem.collections.sqlite.recorder import CurrentRecorder
 from devmem.collections.sqlite.run_view import SqliteRunView
 from devmem.collections.sqlite.table_indexes import ensure_indexes
@@ -54,7 +55,7 @@ from devmem.search.filters import Filter
 T = TypeVar("T")
 
 
-class SqliteCollection(SqliteReader):
+class SqliteCollection(SqliteEraser):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Threads read side by side, each with a connection of its own, so a search waits for no other one and for no write.
@@ -111,6 +112,8 @@ class SqliteCollection(SqliteReader):
         """Open the connection for writing, which in memory is the only one."""
         writer = self._connect()
         try:
+            # What is deleted is overwritten, whatever the library was compiled with.
+            writer.execute("PRAGMA secure_delete = ON")
             database.prepare_schema(writer, self.location, store_type)
             ensure_indexes(writer, self._indexed)
             self._has_model = claim_file(writer, self.location, model, store_type, self._damaged)
@@ -149,6 +152,12 @@ class SqliteCollection(SqliteReader):
 
         with self._write_lock:
             return with_room(self.location, lambda: self._write(operation), make_room)
+
+    def _with_writer(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation with the connection for writing, which no other thread uses meanwhile."""
+        with self._write_lock, database.translate_errors(self.location):
+            self._check_open()
+            return operation(self._writer)
 
     def _recorder(self, connection: sqlite3.Connection, run: str | None = None) -> CurrentRecorder:
         """Return the recorder of a write transaction, in which a run is committed or reverted."""

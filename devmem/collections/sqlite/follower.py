@@ -87,6 +87,8 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         self._snapshot_path = snapshot_path
         self._applied = _Watermarks()
         self._generation = 0
+        self._erasures = 0
+        """Number of erasures that the indexes began after: they hold nothing of what these erased."""
         self._version: object = None
         """Version of the database that the moment stands for."""
         self._in_snapshot = 0
@@ -127,7 +129,7 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             self.indexes, state = found
             self._applied = _Watermarks(**{name: state.watermarks[name] for name in _Watermarks.__slots__})
             self._note_snapshot()
-        self._generation = generation
+        self._generation, self._erasures = generation, erasures_of(meta)
 
     def _apply_items(self, connection: sqlite3.Connection) -> None:
         cursor = connection.execute(_NEW_ITEMS, (self._applied.row,))
@@ -209,7 +211,8 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             return
         token = uuid4().hex
         try:
-            sealed_transaction(writer, lambda: set_meta(writer, "snapshot", token))
+            if not sealed_transaction(writer, lambda: self._claim_snapshot(writer, token)):
+                return
             # On a disk that is nearly full, the database's own pages come first.
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
         except sqlite3.Error as error:
@@ -224,6 +227,13 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         if save_snapshot(self._snapshot_path, self.indexes.parts(), state):
             self._note_snapshot()
 
+    def _claim_snapshot(self, writer: sqlite3.Connection, token: str) -> bool:
+        """Record a snapshot's token; return False where the indexes, which only mask rows, hold what was erased."""
+        if erasures_of(read_meta(writer)) != self._erasures:
+            return False
+        set_meta(writer, "snapshot", token)
+        return True
+
     def _note_snapshot(self) -> None:
         self._in_snapshot, self._approximate_in_snapshot = self.indexes.size, self.indexes.approximate
 
@@ -232,6 +242,11 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             return True
         unsaved = abs(self.indexes.size - self._in_snapshot)
         return unsaved >= _SNAPSHOT_AFTER and unsaved >= self._in_snapshot // 10
+
+
+def erasures_of(meta: Meta) -> int:
+    """Return the number of erasures that a database has seen."""
+    return int(meta.get("erasures") or 0)
 
 
 def sorted_rows(rows: Iterable[int]) -> Rows:

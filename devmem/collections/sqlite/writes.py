@@ -154,7 +154,7 @@ def commit(connection: sqlite3.Connection, attachments: AttachmentFiles | None, 
 
 def _remove_released(connection: sqlite3.Connection, attachments: AttachmentFiles) -> None:
     def remove() -> None:
-        attachments.remove_released(lambda name: _is_named(connection, name))
+        attachments.remove_released(lambda name: is_named(connection, name))
 
     try:
         # Under the write lock: nobody may begin to refer to a file while it is removed.
@@ -165,7 +165,8 @@ def _remove_released(connection: sqlite3.Connection, attachments: AttachmentFile
         attachments.discard_released()
 
 
-def _is_named(connection: sqlite3.Connection, name: str) -> bool:
+def is_named(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether an item or a version refers to an attachment."""
     query = "SELECT 1 FROM {} WHERE instr(body, ?) LIMIT 1"
     tables = ("items", "versions")
     return any(connection.execute(query.format(table), (name,)).fetchone() is not None for table in tables)

@@ -253,6 +253,10 @@ class ConversationMemory(CollectionMemory):
         self._maintenance.forget_summaries(ids, matching)
         return super()._delete(ids, matching)
 
+    def erasing_filter(self, where: Filter) -> Filter:
+        """Return the filter by which items are erased: by agent, every record in which the agent takes part."""
+        return by_participant(where)
+
     def compress(self) -> int:
         """Summarize the older records of each agent's view of each conversation; return the number of new ones.
 

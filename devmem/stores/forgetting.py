@@ -1,0 +1,87 @@
+"""Forgetting for good in one store: what is selected, what was derived from it, and a receipt of what was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from devmem.collections import Erasing, Unreached
+from devmem.collections.erasure import words_of
+from devmem.model.items import MemoryItem
+from devmem.stores.memory import MemoryBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetPlan:
+    """Items that are to be forgotten."""
+
+    erasing: Erasing
+    selected: tuple[MemoryItem, ...]
+    """Items that were asked for."""
+    derived: tuple[MemoryItem, ...] = ()
+    """Items that were derived from them."""
+    kept: tuple[str, ...] = ()
+    """Ids of derived items that stay, since they are out of reach."""
+
+    @property
+    def items(self) -> tuple[MemoryItem, ...]:
+        """Every item that is to be forgotten."""
+        return (*self.selected, *self.derived)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetReceipt:
+    """Receipt of a forgetting in one store, or of a dry run: how much it is, and how far it reached."""
+
+    store: str
+    items: int
+    """Number of items, derived ones included; of those whose versions only were left none is counted."""
+    derived: tuple[str, ...] = ()
+    """Ids of the items that were forgotten because they were derived from others that were."""
+    reached: tuple[str, ...] = ()
+    """Files that were searched afterwards and hold nothing of the items."""
+    unreached: tuple[Unreached, ...] = ()
+    """Places that still hold something, or that could not be searched, with the reason."""
+
+
+def plan_forgetting(
+    store: MemoryBase, erasing: Erasing, is_reached: Callable[[MemoryItem], bool] = lambda _: True
+) -> ForgetPlan:
+    """Return what is forgotten with a selection; derived items that are not reached stay."""
+    selected = store.select_erasable(erasing)
+    derived = store.derived_from([item.id for item in selected]) if selected else []
+    return ForgetPlan(
+        erasing=erasing,
+        selected=tuple(selected),
+        derived=tuple(item for item in derived if is_reached(item)),
+        kept=tuple(item.id for item in derived if not is_reached(item)),
+    )
+
+
+def preview(store: MemoryBase, plan: ForgetPlan) -> ForgetReceipt:
+    """Return the receipt of a dry run."""
+    there = store.get([item.id for item in plan.items])
+    return ForgetReceipt(
+        store=store.name, items=len(there), derived=tuple(item.id for item in plan.derived), unreached=_kept(plan)
+    )
+
+
+def forget(store: MemoryBase, plan: ForgetPlan, *, search: bool = True, vacuum: bool = False) -> ForgetReceipt:
+    """Forget what is planned; with `search`, look for it in the store's files afterwards."""
+    words = words_of(plan.items) if search else []
+    derived = tuple(item.id for item in plan.derived)
+    if not plan.items and not vacuum:
+        return ForgetReceipt(store=store.name, items=0)
+    done = store.purge(plan.erasing, derived, words=words, vacuum=vacuum)
+    return ForgetReceipt(
+        store=store.name,
+        items=done.items,
+        derived=derived,
+        reached=done.reached,
+        unreached=(*_kept(plan), *done.unreached),
+    )
+
+
+def _kept(plan: ForgetPlan) -> tuple[Unreached, ...]:
+    reason = "it was derived from what is forgotten and belongs to another scope"
+    return tuple(Unreached(place=f"item {item_id}", reason=reason) for item_id in plan.kept)

@@ -1,0 +1,132 @@
+"""Forgetting for good: what goes with an item, which bytes are left, and what a killed process leaves behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem.collections import Erasing, Filter, SqliteCollection
+from devmem.model.items import MemoryItem, Provenance, Scope
+
+SECRETS = ("Quillfeather", "Zanthropy", "Wobbegong", "柳暗花明又一村")
+
+
+def bytes_left(folder: Path) -> list[str]:
+    """Return the secrets that any file of a folder holds."""
+    content = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    return [word for word in SECRETS if word.encode() in content]
+
+
+def item(name: str, text: str, *parents: str, user: str | None = None) -> MemoryItem:
+    return MemoryItem(id=name, content_summary=text, scope=Scope(user=user), provenance=Provenance(parents=parents))
+
+
+def test_nothing_is_left_in_the_files(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add("Her code word is Quillfeather.", user="ann", id="first-item")
+        memory.update("first-item", "Her code word is Zanthropy now.")
+        memory.add("Wobbegong 柳暗花明又一村", user="ann")
+        memory.add("The launch is on May 5th.")
+        assert memory.search("Zanthropy", user="ann")
+        receipt = memory.erase(user="ann")
+        assert (receipt.items, receipt.unreached) == (2, ())
+        assert str(tmp_path / "notes.db") in receipt.reached
+        assert bytes_left(tmp_path) == []
+        assert memory.history("first-item") == []
+        assert [record.text for record in memory] == ["The launch is on May 5th."]
+    assert bytes_left(tmp_path) == []
+
+
+def test_what_was_derived_goes_too(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.store.add([item("a", "Quillfeather"), item("b", "a summary", "a"), item("c", "of a summary", "b")])
+        memory.store.add([item("d", "something else", "x")])
+        assert memory.erase("a", dry_run=True).items == 3
+        assert memory.forget("a") == 3
+        assert [record.id for record in memory] == ["d"]
+
+
+def test_a_scoped_handle_leaves_what_others_derived_and_names_it() -> None:
+    with devmem.open(":memory:", embedding=None) as memory:
+        memory.store.add([item("a", "mine", user="ann"), item("b", "a copy", "a", user="bob")])
+        receipt = memory.scoped(user="ann").erase("a")
+        assert receipt.items == 1
+        assert [left.place for left in receipt.unreached] == ["item b"]
+
+
+def test_items_are_named_by_text_source_and_run() -> None:
+    with devmem.open(":memory:", embedding=None) as memory:
+        memory.store.add([replace(item("doc", "from a file"), provenance=Provenance(name="report.pdf"))])
+        memory.add("The BLUE folder.", id="blue")
+        with memory.run("import") as pending:
+            pending.add("Written in a run.", id="run")
+        assert memory.forget(matching="blue folder", dry_run=True) == memory.forget(matching="blue folder") == 1
+        assert memory.forget(source="report.pdf") == 1
+        assert memory.forget(run="import") == 1
+        assert len(memory) == 0
+        with pytest.raises(ValueError, match="matching"):
+            memory.forget(matching=" ")
+
+
+def test_expired_items_are_forgotten_too(tmp_path: Path) -> None:
+    now = [1000.0]
+    collection = SqliteCollection(tmp_path / "notes.db", clock=lambda: now[0])
+    collection.add([replace(item("a", "Quillfeather", user="ann"), expires_at=2000.0)])
+    now[0] = 3000.0
+    collection.begin_erasure(Erasing(where=Filter(scope=Scope(user="ann"))))
+    done = collection.finish_erasure(["Quillfeather"])
+    assert (done.items, done.unreached) == (1, ())
+    assert bytes_left(tmp_path) == []
+    collection.close()
+
+
+def test_what_a_reader_still_holds_is_reported_and_finished_later(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    reader = SqliteCollection(path)
+    with devmem.open(path, embedding=None) as memory:
+        memory.add("Quillfeather", id="a")
+        connection = reader._connect()  # an older state, as a search in another process would hold it
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM items").fetchone()
+        receipt = memory.erase("a")
+        assert f"{path}-wal" in [left.place for left in receipt.unreached]
+        connection.execute("ROLLBACK")
+        connection.close()
+        assert len(memory) == 0
+    with devmem.open(path, embedding=None):
+        assert bytes_left(tmp_path) == []
+    reader.close()
+
+
+_KILLED = """
+import os, sys
+import devmem
+from devmem.collections import Erasing
+from devmem.collections.sqlite import erasing
+
+memory = devmem.open(sys.argv[1], embedding=None)
+owner, name = {"plan": (erasing.ErasurePlan, "write"), "erase": (erasing, "remove_versions"),
+    "snapshot": (erasing, "_remove"), "log": (erasing, "_empty_log"), "end": (erasing, "_end")}[sys.argv[2]]
+setattr(owner, name, lambda *_: os._exit(9))
+memory.erase(user="ann")
+"""
+
+
+@pytest.mark.parametrize("step", ["plan", "erase", "snapshot", "log", "end"])
+def test_a_killed_erasure_is_finished_or_never_began(tmp_path: Path, step: str) -> None:
+    path = tmp_path / "notes.db"
+    with devmem.open(path, embedding=None) as memory:
+        memory.store.add([item("a", "Quillfeather", user="ann"), item("b", "Zanthropy", "a"), item("c", "stays")])
+        memory.update("a", "Wobbegong")
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(path), step], check=False, timeout=120)
+    assert killed.returncode == 9
+    with devmem.open(path, embedding=None) as memory:
+        there = [found.id for found in memory.store.get(["a", "b", "c"])]
+        assert there == (["a", "b", "c"] if step == "plan" else ["c"])
+    if step != "plan":
+        assert bytes_left(tmp_path) == []
