@@ -86,9 +86,14 @@ class ForgettingMemory(VersionedMemory):
     def _erasing(self, ids: list[str], selected: Selected) -> Erasing:
         """Return the selection; raises `ValueError` for an empty one."""
         scope = ScopeParts()
-        for name in ("user", "agent", "session", "conversation"):
-            if name in selected:
-                scope[name] = selected[name]
+        if "user" in selected:
+            scope["user"] = selected["user"]
+        if "agent" in selected:
+            scope["agent"] = selected["agent"]
+        if "session" in selected:
+            scope["session"] = selected["session"]
+        if "conversation" in selected:
+            scope["conversation"] = selected["conversation"]
         text, source, run = (_checked(name, selected.get(name)) for name in ("matching", "source", "run"))
         filtered = make_filter(selected.get("where"), metadata=selected.get("metadata"), before=selected.get("before"))
         if source is not None:

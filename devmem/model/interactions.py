@@ -125,7 +125,7 @@ class Interaction:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the time is ISO 8601 in UTC."""
-        form = dict(zip(_JSON_KEYS, self.to_row(), strict=True))
+        form: dict[str, Any] = dict(zip(_JSON_KEYS, self.to_row(), strict=True))
         form[_TIME_KEY] = datetime.fromtimestamp(self.event_time, UTC).isoformat(timespec="microseconds")
         return form
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from devmem.collections.model_check import check_length, check_model, check_name, check_store_type
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock, lock_shared
 from devmem.collections.postgres.rows import refresh_terms
@@ -70,7 +70,7 @@ def _insert(connection: Connection, location: Location) -> StoreRecord:
     assert found is not None  # noqa: S101 - it was just inserted
     if location.partition:
         for statement in partition_statements(found.store):
-            connection.execute(statement)
+            connection.execute(composed(statement))
     return found
 
 

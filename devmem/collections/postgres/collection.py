@@ -19,7 +19,7 @@ from devmem.collections.postgres import claim, rows, writes
 from devmem.collections.postgres.adding import BatchWriter
 from devmem.collections.postgres.attachments import inlined, read_attachments
 from devmem.collections.postgres.claim import StoreRecord, check_embeddings
-from devmem.collections.postgres.database import Access, Connection, Database, connect
+from devmem.collections.postgres.database import Access, Connection, Database, composed, connect
 from devmem.collections.postgres.distinct import distinct_values
 from devmem.collections.postgres.failures import translated
 from devmem.collections.postgres.follower import PostgresFollower
@@ -137,7 +137,9 @@ class PostgresCollection(SearchingCollection):
         return [(row, item) for (row, *_), item in zip(found, items, strict=True)]
 
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        return self._database.read(lambda connection: connection.execute(query, values, binary=True).fetchall())
+        return self._database.read(
+            lambda connection: connection.execute(composed(query), values, binary=True).fetchall()
+        )
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.predicates import Sql
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.search.conditions import Scalar
@@ -51,5 +51,5 @@ def distinct_values(
     else:
         query = _OF_METADATA.format(where=condition)
         parameters = [stored_text(name), store, *values, begin, begin, limit, offset]
-    found = connection.execute(query, parameters).fetchall()
+    found = connection.execute(composed(query), parameters).fetchall()
     return [(read_text(value) or "") if isinstance(value, str) else value for (value,) in found]

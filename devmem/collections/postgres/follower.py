@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from devmem.collections.following import Follower
-from devmem.collections.postgres.database import Connection, Server
+from devmem.collections.postgres.database import Connection, Server, composed
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.texts import read_text
 from devmem.collections.unit_vectors import are_unit
@@ -146,7 +146,7 @@ class PostgresFollower(Follower[Connection]):
     def _apply_items(self, connection: Connection) -> None:
         last = 0
         while True:
-            found = connection.execute(_ITEMS, {**self._parameters(), "last": last}, binary=True).fetchall()
+            found = connection.execute(composed(_ITEMS), {**self._parameters(), "last": last}, binary=True).fetchall()
             if not found:
                 return
             self.indexes.add_items([_doc_entry(columns) for columns in found])
@@ -165,12 +165,12 @@ class PostgresFollower(Follower[Connection]):
         }
         columns = "SELECT passage, term_hashes, term_counts, term_length "
         query = columns + source.format(table="passages") + " ORDER BY passage"
-        found = connection.execute(query, parameters, binary=True).fetchall()
+        found = connection.execute(composed(query), parameters, binary=True).fetchall()
         terms = [EncodedTerms(hashes=hashes, counts=counts, length=length) for _, hashes, counts, length in found]
         passages = [passage for passage, *_ in found]
         self.indexes.add_passages(passages, [passage >> PASSAGE_BITS for passage in passages], terms)
         query = "SELECT passage, vector_send(vector) " + source.format(table="vectors") + " ORDER BY passage"
-        self._add_vectors(connection.execute(query, parameters, binary=True).fetchall())
+        self._add_vectors(connection.execute(composed(query), parameters, binary=True).fetchall())
 
     def _apply_changes(self, connection: Connection) -> None:
         changes = connection.execute(_CHANGES, self._parameters()).fetchall()

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from psycopg import errors, sql
 
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.schema import SCHEMA_VERSION, row_security_statements, statements
@@ -65,7 +65,7 @@ def _prepare(connection: Connection, location: Location) -> None:
         _number_transactions_again(connection)
     if location.row_security and found.get("row_security") != "on":
         for statement in row_security_statements():
-            connection.execute(statement)
+            connection.execute(composed(statement))
         _set_property(connection, "row_security", "on")
     _set_property(connection, "version", str(SCHEMA_VERSION))
     _set_property(connection, "system", _system(connection))
@@ -82,7 +82,7 @@ def _create(connection: Connection, location: Location) -> None:
             "run CREATE EXTENSION vector in this database.",
         ) from error
     for statement in statements():
-        connection.execute(statement)
+        connection.execute(composed(statement))
 
 
 def _number_transactions_again(connection: Connection) -> None:

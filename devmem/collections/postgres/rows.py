@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 
 from devmem.collections.item_columns import COLUMNS, check_item, item_columns
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.texts import stored_text
 from devmem.collections.prepared import PreparedItem
@@ -90,7 +90,9 @@ def insert_items(connection: Connection, store: int, new: Sequence[NewItem]) -> 
     numbers = connection.execute("SELECT nextval('row_numbers') FROM generate_series(1, %s)", (len(new),)).fetchall()
     rows = sorted(number for (number,) in numbers)
     with connection.cursor() as cursor:
-        cursor.executemany(_INSERT_ITEM, [_item_values(store, row, one) for row, one in zip(rows, new, strict=True)])
+        cursor.executemany(
+            composed(_INSERT_ITEM), [_item_values(store, row, one) for row, one in zip(rows, new, strict=True)]
+        )
         terms = [
             (store, passage, encoded.hashes, encoded.counts, encoded.length)
             for row, one in zip(rows, new, strict=True)
@@ -161,11 +163,13 @@ def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> d
     """Return the embeddings of those of the items that have them, by id."""
     keys = {key_of(wanted): wanted for wanted in ids}
     found = connection.execute(
-        "SELECT id_key, content_hash, vector_send(vector), codes FROM items "
-        f"JOIN vectors ON vectors.store = items.store AND vectors.passage >= items.row << {PASSAGE_BITS} "
-        f"AND vectors.passage < (items.row + 1) << {PASSAGE_BITS} "
-        "LEFT JOIN tokens ON tokens.store = vectors.store AND tokens.passage = vectors.passage "
-        "WHERE items.store = %s AND id_key = ANY(%s) ORDER BY vectors.passage",
+        composed(
+            "SELECT id_key, content_hash, vector_send(vector), codes FROM items "
+            f"JOIN vectors ON vectors.store = items.store AND vectors.passage >= items.row << {PASSAGE_BITS} "
+            f"AND vectors.passage < (items.row + 1) << {PASSAGE_BITS} "
+            "LEFT JOIN tokens ON tokens.store = vectors.store AND tokens.passage = vectors.passage "
+            "WHERE items.store = %s AND id_key = ANY(%s) ORDER BY vectors.passage"
+        ),
         (store, list(keys)),
     ).fetchall()
     rows: dict[UUID, list[tuple[Any, ...]]] = {}

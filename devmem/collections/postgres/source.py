@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.predicates import metadata_sql
 from devmem.collections.postgres.rows import fetch_bodies
 from devmem.collections.searching import MISSING
@@ -34,7 +34,7 @@ class PostgresTokenRows:
             "SELECT count(*), COALESCE(max(passage), 0) FROM ("
             "SELECT passage FROM tokens WHERE store = %s AND passage > %s ORDER BY passage LIMIT %s) AS next"
         )
-        count, last = self._connection.execute(query, (self._store, passage, limit)).fetchone() or (0, 0)
+        count, last = self._connection.execute(composed(query), (self._store, passage, limit)).fetchone() or (0, 0)
         return int(count), int(last)
 
     def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
@@ -77,7 +77,9 @@ class PostgresSource:
         """Return those of the rows whose metadata match."""
         condition, values = metadata_sql(metadata)
         query = f"SELECT row FROM items WHERE store = %s AND row = ANY(%s) AND {condition}"
-        found = self._connection.execute(query, (self._store, among.tolist(), *values), binary=True).fetchall()
+        found = self._connection.execute(
+            composed(query), (self._store, among.tolist(), *values), binary=True
+        ).fetchall()
         return np.array([row for (row,) in found], dtype=np.int64)
 
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:

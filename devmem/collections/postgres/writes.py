@@ -8,7 +8,7 @@ from typing import Final
 
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import delete_unused, inlined, read_attachments
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.schema import PASSAGE_BITS
@@ -45,7 +45,7 @@ def delete_rows(connection: Connection, store: int, condition: str, values: Sequ
     """Delete the items that match a condition with all that belongs to them; return their number."""
     named = {f"v{at}": value for at, value in enumerate(values)}
     query = _DELETE.format(condition=condition % tuple(f"%({name})s" for name in named) if named else condition)
-    count, attachments = connection.execute(query, {"store": store, **named}).fetchone() or (0, None)
+    count, attachments = connection.execute(composed(query), {"store": store, **named}).fetchone() or (0, None)
     if attachments:
         delete_unused(connection, store, attachments)
     if count and random.randrange(_PRUNED_EVERY) == 0:  # noqa: S311 - nobody gains by guessing it
@@ -76,8 +76,10 @@ def pop(connection: Connection, store: int, count: int, where: Filter, now: floa
     condition, values = where_sql(where, now)
     # What another transaction deletes meanwhile is passed over, once that is committed.
     found = connection.execute(
-        f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {condition} ORDER BY items.row DESC LIMIT %s "
-        "FOR UPDATE OF items",
+        composed(
+            f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {condition} ORDER BY items.row DESC LIMIT %s "
+            "FOR UPDATE OF items"
+        ),
         (store, *values, max(count, 0)),
         binary=True,
     ).fetchall()
@@ -114,9 +116,11 @@ def set_embeddings(connection: Connection, store: int, embeddings: Mapping[str, 
     """Store the embeddings of waiting items, by id; return the number of items that took theirs."""
     keys = {rows.key_of(item_id): item_id for item_id in embeddings}
     waiting = connection.execute(
-        "SELECT id_key, row, content_hash, (SELECT count(*) FROM passages WHERE passages.store = items.store "
-        f"AND passage >= items.row << {PASSAGE_BITS} AND passage < (items.row + 1) << {PASSAGE_BITS}) "
-        "FROM items WHERE store = %s AND id_key = ANY(%s) AND waiting ORDER BY row FOR UPDATE",
+        composed(
+            "SELECT id_key, row, content_hash, (SELECT count(*) FROM passages WHERE passages.store = items.store "
+            f"AND passage >= items.row << {PASSAGE_BITS} AND passage < (items.row + 1) << {PASSAGE_BITS}) "
+            "FROM items WHERE store = %s AND id_key = ANY(%s) AND waiting ORDER BY row FOR UPDATE"
+        ),
         (store, list(keys)),
     ).fetchall()
     done = []

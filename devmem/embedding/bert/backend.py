@@ -15,7 +15,7 @@ LAYER_NORM_EPSILON: Final = 1e-12
 class Rows(Protocol):
     """A table of word embeddings, shape (words, 384)."""
 
-    def __getitem__(self, ids: Sequence[int]) -> Vector:
+    def __getitem__(self, ids: Sequence[int], /) -> Vector:
         """Return the rows of some words, shape (len(ids), 384), float32."""
         ...
 

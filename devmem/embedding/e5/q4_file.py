@@ -86,7 +86,7 @@ def read_q4(content: memoryview) -> Q4Model:
         ValueError: it is not a file of this form, or of a model of other sizes.
     """
     magic, _, *sizes, _, _ = _HEADER.unpack_from(content)
-    found = dict(zip(_SIZES, sizes, strict=True))
+    found: dict[str, int] = dict(zip(_SIZES, sizes, strict=True))
     if magic != b"E5S1" or any(found[name] != size for name, size in _SUPPORTED.items()):
         raise ValueError(f"not 4-bit weights of multilingual-e5-small: {magic!r}, {found}")
     vocabulary, start = _vocabulary(content, _HEADER.size)
