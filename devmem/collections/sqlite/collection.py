@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -19,43 +18,30 @@ from devmem.collections.connection_pool import ConnectionPool
 from devmem.collections.deletion import check_deletion
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability, Unique
-from devmem.collections.sqlite import (
-    database,
-    differences,
-    history,
-    model_check,
-    pending,
-    predicates,
-    reverting,
-    runs,
-    view,
-    writes,
-)
+from devmem.collections.sqlite import database, model_check, predicates, writes
 from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import MEMORY
-from devmem.collections.sqlite.erasing import SqliteEraser
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.full_disk import shorten_log, with_room
 from devmem.collections.sqlite.history import HistoryLimit
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.reader import Opened
 from devmem.collections.sqlite.recorder import CurrentRecorder
-from devmem.collections.sqlite.run_view import SqliteRunView
 from devmem.collections.sqlite.table_indexes import ensure_indexes
-from devmem.collections.sqlite.view import ShownInFile, ShownInMemory, ShownItems, SqliteView
+from devmem.collections.sqlite.versions import SqliteVersions
+from devmem.collections.sqlite.view import ShownInFile, ShownInMemory, ShownItems
 from devmem.collections.transactions import read_transaction
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
-from devmem.errors import CollectionClosedError, CollectionUnwritableError, RunStateError
+from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
-from devmem.model.versions import ItemDifference, ItemVersion, RunInfo, RunState
 from devmem.search.filters import Filter
 
 T = TypeVar("T")
 
 
-class SqliteCollection(SqliteEraser):
+class SqliteCollection(SqliteVersions):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Threads read side by side, each with a connection of its own, so a search waits for no other one and for no write.
@@ -260,86 +246,6 @@ class SqliteCollection(SqliteEraser):
         waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension, self._damaged))
         self._model, self._has_model = model, True
         return waiting
-
-    def history(self, item_id: str) -> list[ItemVersion]:
-        """Return the versions of an item, oldest first."""
-        found = self._read(lambda connection: history.read_history(connection, item_id, self._damaged))
-        return [replace(version, item=self._resolved(version.item)) for version in found]
-
-    def as_of(self, time: float) -> SqliteView:
-        """Return the collection as it was at a time, read only."""
-        shown = self._shown_items(view.items_as_of(history.recorded(time)))
-        state = f"it is shown as of {time:.6f} (seconds since the epoch)"
-        opened = replace(self._opened, clock=lambda: time)
-        return SqliteView(opened, shown, model_name=self._model_name, state=state)
-
-    def run(self, run: str, *, actor: str | None = None) -> SqliteRunView:
-        """Return the collection as a pending run sees and changes it."""
-        state = self._read(lambda connection: runs.state_of(connection, run))
-        if state not in (None, RunState.PENDING):
-            raise RunStateError(self.location, run, state.value, "nothing can be written in it; use another id")
-        return SqliteRunView(
-            self._opened,
-            self._shown_items(pending.items_of_run(run)),
-            model_name=self._model_name,
-            write=self._write,
-            run=run,
-            actor=actor,
-        )
-
-    def runs(self, limit: int = 100) -> list[RunInfo]:
-        """Return the runs that began last, newest first."""
-        return self._read(lambda connection: runs.read_runs(connection, max(limit, 0)))
-
-    def find_run(self, run: str) -> RunInfo | None:
-        """Return what is known of a run; None when it has written nothing."""
-        return self._read(lambda connection: runs.find_run(connection, run))
-
-    def conflicts(self, run: str) -> list[str]:
-        """Return the ids of the items that others changed since a pending run did."""
-        return self._read(lambda connection: runs.conflicts(connection, run))
-
-    def commit(self, run: str) -> RunInfo:
-        """Make what a pending run wrote the current items."""
-
-        def commit(connection: sqlite3.Connection) -> RunInfo:
-            runs.commit(self._recorder(connection, run), self.location, run, self._damaged)
-            return runs.read_run(connection, self.location, run)
-
-        return self._write(commit)
-
-    def discard(self, run: str) -> RunInfo:
-        """Drop what a pending run wrote."""
-
-        def discard(connection: sqlite3.Connection) -> RunInfo:
-            runs.discard(connection, self._attachments, self.location, run, self._clock())
-            return runs.read_run(connection, self.location, run)
-
-        return self._write(discard)
-
-    def revert(self, run: str) -> RunInfo:
-        """Undo a committed run by changes that follow it."""
-
-        def revert(connection: sqlite3.Connection) -> RunInfo:
-            undoing = reverting.undoing(run)
-            reverting.revert(self._recorder(connection, undoing), self.location, run, self._damaged)
-            return runs.read_run(connection, self.location, undoing)
-
-        return self._write(revert)
-
-    def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
-        """Return the items that differ between two states, or that a run changed."""
-
-        def read(connection: sqlite3.Connection) -> list[ItemDifference]:
-            return differences.read_differences(connection, self.location, before, after, self._damaged)
-
-        return [
-            ItemDifference(
-                before=None if each.before is None else self._resolved(each.before),
-                after=None if each.after is None else self._resolved(each.after),
-            )
-            for each in self._read(read)
-        ]
 
     def _shown_items(self, items: str) -> ShownItems:
         """Return a reader of the database in which `items` means the rows of a query."""
