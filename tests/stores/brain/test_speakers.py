@@ -40,7 +40,7 @@ def run(folder: Path, writer: str) -> list[tuple[str, str, str]]:
 
 
 def test_writer_and_reviewer_speak_for_themselves(tmp_path: Path) -> None:
-    """What the writer passes on is its own answer, which is there once."""
+    """The answer that the writer hands on is its own, and there once."""
     assert run(tmp_path, TALKS) == [
         ("user", "", "Write about rain."),
         ("assistant", "writer", "Rain falls on the harbour."),
