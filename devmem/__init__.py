@@ -22,12 +22,24 @@ if TYPE_CHECKING:
     from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
     from devmem.model.results import Hit, MemoryWritePayload, WriteOutcome
     from devmem.model.stages import Stage
+    from devmem.recording import record_agent, record_knowledge, record_llm, record_tool, trace
     from devmem.registry import register_memory_store
     from devmem.runtime import RunResult, WorkflowRunner, open_stores
     from devmem.runtime.loading import load_workflow
     from devmem.stores import MemoryBase
 else:
-    _PACKAGES = ("collections", "config", "errors", "manager", "memory", "messages", "registry", "runtime", "stores")
+    _PACKAGES = (
+        "collections",
+        "config",
+        "errors",
+        "manager",
+        "memory",
+        "messages",
+        "recording",
+        "registry",
+        "runtime",
+        "stores",
+    )
     __getattr__, __dir__ = _lazy_names(__name__, _PACKAGES)
 
 __all__ = [
@@ -56,7 +68,12 @@ __all__ = [
     "load_workflow",
     "open",
     "open_stores",
+    "record_agent",
+    "record_knowledge",
+    "record_llm",
+    "record_tool",
     "register_memory_store",
+    "trace",
 ]
 
 __distribution__ = _NAME
