@@ -22,7 +22,7 @@ _COMMANDS: Final = {
     "add": "Remember a text.",
     "show": "Show the newest items, or whole items by id.",
     "edit": "Change an item and keep its id.",
-    "forget": "Forget items by id, scope or filter.",
+    "forget": "Forget items for good, and print a receipt.",
     "trim": "Delete the oldest items.",
     "compress": "Summarize what is older.",
     "history": "Show the versions of an item.",

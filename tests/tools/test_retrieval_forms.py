@@ -86,7 +86,7 @@ def test_the_query_of_a_long_dialogue_is_its_end(tmp_path: Path) -> None:
     [
         ('{"text": "just a line"}', "jsonl has no questions; known are LoCoMo"),
         ("[]", "devall has no questions"),
-        ("nothing", "the file is not JSON"),
+        ("nothing", "of no known format ("),
         ('[{"id": "x", "units": [{"id": "a", "text": "t"}]}]', "without a question whose evidence is there"),
         ('[{"id": "x", "units": [], "queries": [{"text": "?"}]}]', "are not as units has them: KeyError('id')"),
         (

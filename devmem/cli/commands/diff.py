@@ -29,7 +29,7 @@ def diff(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Show the items that differ between two times, or that a run changed.
+    """Show what changed between two times, or in a run.
 
     Examples:
         devmem diff notes.db --from 2026-06-01 --to 2026-06-02T14:30

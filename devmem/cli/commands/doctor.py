@@ -40,7 +40,7 @@ def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Rebuild what can be rebuilt.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examine what the stores of a workflow keep, or one file of theirs.
+    """Examine what stores keep on disk.
 
     Of a workflow, every file of every store is examined: collections, manifests, states of conversations, outboxes,
     journals of records, and writes that no store took. A file is examined by its kind. Of a SQLite collection, rows,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -29,6 +29,19 @@ _SHOWN: Final = 5
 _SNIPPET: Final = 70
 """Characters of a listed item."""
 
+Matching: TypeAlias = Annotated[
+    str | None, typer.Option("--matching", metavar="TEXT", help="Only items with this text in them, in any case.")
+]
+Source: TypeAlias = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
+]
+Run: TypeAlias = Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")]
+Vacuum: TypeAlias = Annotated[
+    bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
+]
+DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
 
 @selecting(by_user=True)
 def forget(
@@ -36,27 +49,21 @@ def forget(
     memory: MemoryPlace,
     store: OptionalStore = None,
     ids: Ids = None,
-    matching: Annotated[
-        str | None, typer.Option("--matching", metavar="TEXT", help="Only items with this text in them, in any case.")
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
-    ] = None,
-    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")] = None,
-    vacuum: Annotated[
-        bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    matching: Matching = None,
+    source: Source = None,
+    run: Run = None,
+    vacuum: Vacuum = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
     *,
     selection: Selection,
 ) -> None:
-    """Forget items by id, scope, filter, text, source or run, and print a receipt.
+    """Forget items for good, and print a receipt.
 
-    An item is forgotten if it matches every option, and with it its earlier versions and what was derived from it, such
-    as summaries. Items of users are left out unless `--user`, `--all-users` or `--id` names them. The command lists
+    They are named by id, scope, filter, text, source or run. An item is forgotten if it matches every option, and with
+    it its earlier versions and what was derived from it, such as summaries. Items of users are left out unless `--user`, `--all-users` or `--id` names them. The command lists
     some of the items and asks first. Afterwards it looks for their words and ids in the files of the store, and prints
     which files hold nothing of them any more, and what was not reached.
 
@@ -71,8 +78,7 @@ def forget(
     place = find_place(terminal, memory, store)
     with opened_to_change(terminal, place.workflow, place.store, session) as opened:
         plan = plan_forgetting(opened, erasing)
-        if ids:
-            check_all_there(opened.name, ids, plan.selected)
+        check_all_there(opened.name, ids or (), plan.selected)
         if matching is None and run is None:
             report_hidden(terminal, opened, erasing.where)
         if plan.items and not dry_run and not yes:
@@ -81,10 +87,14 @@ def forget(
         total = opened.count_memories()
     if as_json:
         terminal.json(receipt_json(receipt, total, dry_run=dry_run))
-        return
-    if dry_run:
-        _list(terminal, plan)
-    for line in receipt_lines(receipt, total, dry_run=dry_run):
+    else:
+        _print(terminal, plan if dry_run else None, receipt_lines(receipt, total, dry_run=dry_run))
+
+
+def _print(terminal: Terminal, listed: ForgetPlan | None, lines: Iterable[str]) -> None:
+    if listed is not None:
+        _list(terminal, listed)
+    for line in lines:
         terminal.print(line)
 
 

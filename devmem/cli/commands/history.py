@@ -27,9 +27,10 @@ def history(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Show the versions of an item: what changed it, when, and in which run.
+    """Show the versions of an item.
 
-    Versions are kept as long as the store's `history` says: 30 days without it. What was forgotten has none.
+    Each has what changed it, when, and in which run. Versions are kept as long as the store's `history` says: 30 days
+    without it. What was forgotten has none.
 
     Examples:
         devmem history notes.db 5f2c

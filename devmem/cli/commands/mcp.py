@@ -50,7 +50,7 @@ def mcp(
     budget: _Budget = 2_000,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Serve a memory to MCP clients: editors, chat applications, agents.
+    """Serve a memory to MCP clients.
 
     The tools are `recall`, `remember`, `list`, `update` and `forget`. What they reach is fixed by the options: no model
     can name another user. Without `--user` that is what belongs to nobody. A file that does not exist yet is created.

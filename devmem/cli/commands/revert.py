@@ -22,7 +22,7 @@ def revert(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Undo a committed run by changes that follow it.
+    """Undo a committed run.
 
     What the run added is deleted, and what it replaced or deleted is there again. Where later versions build on what it
     wrote, they are named, and nothing is changed.

@@ -31,7 +31,7 @@ def runs(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """List the runs that wrote to a memory as a whole, newest first.
+    """List the runs of a memory, and end those that are pending.
 
     A run is `pending` until it ends, also when its process died: nobody else sees what it wrote. `--commit` and
     `--discard` end such a run, after which its state is shown.
