@@ -62,10 +62,10 @@ def forget(
 ) -> None:
     """Forget items for good, and print a receipt.
 
-    They are named by id, scope, filter, text, source or run. An item is forgotten if it matches every option, and with
-    it its earlier versions and what was derived from it, such as summaries. Items of users are left out unless `--user`, `--all-users` or `--id` names them. The command lists
-    some of the items and asks first. Afterwards it looks for their words and ids in the files of the store, and prints
-    which files hold nothing of them any more, and what was not reached.
+    An item is forgotten if it matches every option, and with it its earlier versions and what was derived from it.
+    Items of users are left out unless `--user`, `--all-users` or `--id` names them. The command lists some of the items
+    and asks first. Afterwards it looks for their words and ids in the files of the store, and prints which files hold
+    nothing of them any more, and what was not reached.
 
     Examples:
         devmem forget notes.db --id 5f2c
