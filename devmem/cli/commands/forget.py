@@ -68,7 +68,6 @@ def forget(
     nothing of them any more, and what was not reached.
 
     Examples:
-        devmem forget notes.db --id 5f2c
         devmem forget team.yaml notes --user ann --before 2025-01-01 --dry-run
         devmem forget notes.db --matching "blue folder" --vacuum
         devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
