@@ -10,13 +10,17 @@ from typing import Final
 
 from devmem.model.results import Hit
 from devmem.search.filters import event_key
-from devmem.text.analysis import STOP_WORDS, terms
+from devmem.text.analysis import STOP_WORDS, mostly_unspaced, terms
+from devmem.text.patterns import lazy_pattern
 from devmem.text.statements import is_update
 
 _SHARED: Final = 0.3
 """Share of the words of the shorter text that two statements of one subject have in common at least."""
 _LONGEST: Final = 1000
 """Characters of a text whose words are counted."""
+_BEGINNING: Final = 4
+"""Letters of a word that its inflected forms have in common."""
+_WORD: Final = lazy_pattern(r"\w+")
 _COMPARED: Final = 50
 """Number of hits that are compared with each other."""
 
@@ -44,4 +48,8 @@ def with_related(hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> frozenset[str]:
-    return frozenset(terms(text)) - STOP_WORDS
+    """Return what two statements of one subject share: the beginnings of their words, or the terms of Chinese."""
+    if mostly_unspaced(text):
+        return frozenset(terms(text))
+    # Stems would take ten times as long, and only have to tell which texts are worth a closer look.
+    return frozenset(word[:_BEGINNING] for word in _WORD.findall(text.lower()) if word not in STOP_WORDS)
