@@ -16,6 +16,10 @@ from devmem.text.statements import is_update
 
 _SHARED: Final = 0.3
 """Share of the words of the shorter text that two statements of one subject have in common at least."""
+_SHARED_LONG: Final = 0.5
+"""The same where the shorter text is long: long texts share words by chance."""
+_LONG: Final = 12
+"""Number of different words from which a text is long."""
 _LONGEST: Final = 1000
 """Characters of a text whose words are counted."""
 _BEGINNING: Final = 4
@@ -34,8 +38,7 @@ def with_related(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     related: dict[str, list[str]] = {}
     words = {hit.item.id: _words(hit.item.content_summary[:_LONGEST]) for hit in hits[:_COMPARED]}
     for one, other in combinations(hits[:_COMPARED], 2):
-        shared = len(words[one.item.id] & words[other.item.id])
-        if shared < max(_SHARED * min(len(words[one.item.id]), len(words[other.item.id])), 1):
+        if not _share_enough(words[one.item.id], words[other.item.id]):
             continue
         older, newer = sorted((one.item, other.item), key=event_key)
         if event_key(older) < event_key(newer) and is_update(older.content_summary, newer.content_summary):
@@ -44,6 +47,11 @@ def with_related(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     if not related:
         return tuple(hits)
     return tuple(replace(hit, related=tuple(related.get(hit.item.id, ()))) for hit in hits)
+
+
+def _share_enough(one: frozenset[str], other: frozenset[str]) -> bool:
+    shorter = min(len(one), len(other))
+    return len(one & other) >= max((_SHARED if shorter < _LONG else _SHARED_LONG) * shorter, 1)
 
 
 @lru_cache(maxsize=4096)
