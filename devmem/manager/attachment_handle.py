@@ -16,6 +16,7 @@ from devmem.manager.visibility import visible_to
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit
+from devmem.recall import with_related
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.stores.adding import store_items
 from devmem.stores.twins import async_twin
@@ -82,7 +83,8 @@ class AttachmentHandle:
             view=self._attachment.view,
         )
         with self._timed("search") as counts:
-            hits = [hit for hit in checked_hits(self._store.search(asked)) if self._sees(hit.item)]
+            seen = [hit for hit in checked_hits(self._store.search(asked)) if self._sees(hit.item)]
+            hits = list(with_related(seen))
             counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
         return hits
 

@@ -16,7 +16,7 @@ from devmem.memory.records import MemoryRecord, SearchHit, record_of, search_hit
 from devmem.memory.times import When, seconds_of
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem
-from devmem.recall import MergePolicy, merge
+from devmem.recall import MergePolicy, merge, with_related
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.stores.twins import async_twin
 from devmem.transfer import every_item
@@ -75,7 +75,8 @@ class MemoryReader:
             caller=Caller.of(matching.scope),
             asked_at=None if asked_at is None else seconds_of(asked_at),
         )
-        return [search_hit_of(hit) for hit in self.store.search(asked) if in_scope(hit.item, matching)]
+        found = with_related(self.store.search(asked))
+        return [search_hit_of(hit) for hit in found if in_scope(hit.item, matching)]
 
     def context(
         self,

@@ -4,6 +4,7 @@ from devmem.recall.devall import devall_score, rank_as_devall
 from devmem.recall.echo import is_echo, says_nothing_new
 from devmem.recall.group import by_conversation
 from devmem.recall.merge import MergePolicy, merge
+from devmem.recall.related import with_related
 from devmem.recall.render import Language, render, strip_recalled
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "render",
     "says_nothing_new",
     "strip_recalled",
+    "with_related",
 ]

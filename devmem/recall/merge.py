@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from devmem.model.results import CutHit, CutReason, Hit, MemoryRetrievalResult, StoreFailure
+from devmem.recall.related import with_related
 from devmem.recall.render import (
     Language,
     Shown,
@@ -37,11 +38,12 @@ class MergePolicy:
 def merge(
     found: Sequence[Sequence[Hit]], policy: MergePolicy, failures: Sequence[StoreFailure] = ()
 ) -> MemoryRetrievalResult:
-    """Merge the hits of several stores, each best first; every hit keeps its score.
+    """Merge the hits of several stores, each best first; every hit keeps its score and learns what it is related to.
 
     Stores' scores cannot be compared, so the budget is filled rank by rank: the best of each store, then the second.
     """
-    kept, cut = _without_twins(_by_rank(found)) if policy.dedupe else (list(_by_rank(found)), [])
+    ranked = _by_rank([with_related(hits) for hits in found])
+    kept, cut = _without_twins(ranked) if policy.dedupe else (list(ranked), [])
     shown, over = _within_budget(kept, policy)
     grouped = with_related_together(_grouped(shown))
     return MemoryRetrievalResult(

@@ -14,7 +14,6 @@ from devmem.config import ConfigModel
 from devmem.model.file_report import FileReport
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.model.results import Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome, from_store
-from devmem.search.related import with_related
 from devmem.stores.conversation_groups import best_conversations, deepened
 from devmem.stores.query import MemoryQuery
 from devmem.stores.setup import StoreSetup
@@ -184,7 +183,7 @@ class MemoryBase(ABC):
         if query.top_k < 1:
             return SearchReport()
         report = self.find(query)
-        return replace(report, hits=with_related([from_store(hit, self.name) for hit in report.hits]))
+        return replace(report, hits=tuple(from_store(hit, self.name) for hit in report.hits))
 
     def search_conversations(self, query: MemoryQuery, *, hits_each: int = 3) -> list[HitGroup]:
         """Return the conversations that a query is about, best first: at most `query.top_k`, each with its best hits.

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import devmem
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit
-from devmem.recall import MergePolicy, merge
-from devmem.search.related import with_related
+from devmem.recall import MergePolicy, merge, with_related
 
 
 def hit(name: str, text: str, day: int, score: float) -> Hit:
@@ -39,7 +38,7 @@ def test_at_the_same_time_nothing_is_earlier() -> None:
 
 def test_the_block_shows_them_in_the_order_of_time() -> None:
     """The earlier one says so, with its day."""
-    result = merge([with_related(HITS)], MergePolicy())
+    result = merge([HITS], MergePolicy())
     lines = [line for line in result.formatted_text.splitlines() if line[:1].isdigit()]
     assert lines == [
         "1. (earlier) [2026-05-01] The launch is on May 5th.",
@@ -47,19 +46,19 @@ def test_the_block_shows_them_in_the_order_of_time() -> None:
         "3. [2026-05-03] Ann books the hall.",
     ]
     assert [one.item.id for one in result.hits] == ["old", "new", "other"]
-    chinese = merge([with_related(HITS)], MergePolicy(language="zh")).formatted_text
+    chinese = merge([HITS], MergePolicy(language="zh")).formatted_text
     assert "1. (较早)[2026-05-01] The launch" in chinese
 
 
 def test_what_has_no_date_of_its_own_is_marked_with_the_day_of_storing() -> None:
     """So that the reader knows how old it is."""
     stored = [replace(one.item, event_time=None, created_at=one.item.event_time or 0.0) for one in HITS]
-    found = with_related([replace(one, item=item) for one, item in zip(HITS, stored, strict=True)])
+    found = [replace(one, item=item) for one, item in zip(HITS, stored, strict=True)]
     assert "1. (earlier, 2026-05-01) The launch is on May 5th." in merge([found], MergePolicy()).formatted_text
 
 
 def test_a_search_reports_what_is_related() -> None:
-    """Every store's search does."""
+    """Through the front door; a store's own search leaves the comparison to whoever shows its hits."""
     with devmem.open(":memory:", embedding=None) as memory:
         old = memory.add("The launch is on May 5th.", time="2026-05-01")
         new = memory.add("The launch is now on June 2nd.", time="2026-05-20")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, TypeAlias
 
 import typer
@@ -15,6 +16,7 @@ from devmem.cli.workflow_stores import AsJson, AsOf, Session, opened_if_written
 from devmem.collections import Filter
 from devmem.model.caller import Caller
 from devmem.model.results import HitGroup, SearchReport
+from devmem.recall import with_related
 from devmem.runtime import DEFAULT_SESSION
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.views import groups_json, hits_json, report_json
@@ -92,7 +94,8 @@ def _query(text: str, top_k: int, threshold: float, relevance: float | None, whe
 def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> SearchReport:
     if store is None:
         return SearchReport()
-    return store.explain(query) if explain else SearchReport(hits=tuple(store.search(query)))
+    report = store.explain(query) if explain else SearchReport(hits=tuple(store.search(query)))
+    return replace(report, hits=with_related(report.hits))
 
 
 def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
