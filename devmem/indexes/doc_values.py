@@ -208,6 +208,15 @@ class DocValues:
         """Return the speaker of each item at some positions."""
         return self._strings.decode(self._columns["speaker"][positions])
 
+    def with_cues(self, cues: int, admitted: Mask | None = None) -> Positions:
+        """Return the positions of the items whose text has one of some cues (`Cue`).
+
+        Args:
+            cues: the wanted bits.
+            admitted: whether each position counts; None admits all that are not removed.
+        """
+        return np.flatnonzero(((self.column("cues") & cues) > 0) & (self.live if admitted is None else admitted))
+
     def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:
         """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.
 

@@ -99,9 +99,8 @@ def standing_requests(context: QueryContext, candidates: CandidateSet) -> Candid
     nothing = candidates.where(np.empty(0, dtype=np.int64))
     if query.vector is None or indexes.vectors is None or not asks_for_help(context.text):
         return nothing
-    doc_values, admitted = indexes.doc_values, context.matches.positions
-    standing = (doc_values.column("cues") & (Cue.INSTRUCTS | Cue.PREFERS)) > 0
-    positions = np.flatnonzero(standing & (doc_values.live if admitted is None else admitted))
+    doc_values = indexes.doc_values
+    positions = doc_values.with_cues(Cue.INSTRUCTS | Cue.PREFERS, context.matches.positions)
     rows = doc_values.rows(positions[instructors(doc_values.speakers(positions))])
     if not len(rows):
         return nothing

@@ -7,12 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.indexes.postings.query import WordQuery
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import places_in
-from devmem.search.filtering import FilterMatches, apply_filter
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
-from devmem.search.source import SearchSource
+from devmem.search.readers import WordQueryReader
+from devmem.search.source import FilterMatches, SearchSource
 from devmem.text.times import Period, period_of
 
 Column = NDArray[np.float64]
@@ -42,10 +41,10 @@ class QueryContext:
     def matches(self) -> FilterMatches:
         """Items and passages that the filter admits."""
         narrowed = self.period if self.query.ranking.time == "narrow" else None
-        return apply_filter(self.source, self.query.where, (narrowed.start, narrowed.end) if narrowed else None)
+        return self.source.apply_filter(self.query.where, (narrowed.start, narrowed.end) if narrowed else None)
 
     @cached_property
-    def words(self) -> WordQuery:
+    def words(self) -> WordQueryReader:
         """The query's terms, looked up in the postings of the admitted passages."""
         return self.indexes.postings.query(self.text, self.matches.passages)
 

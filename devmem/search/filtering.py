@@ -1,64 +1,61 @@
-"""Evaluation of a filter over the doc values; only metadata are asked of the database."""
+"""Evaluation of a filter over the doc values in memory; only metadata are asked of the database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import numpy as np
 
 from devmem.indexes.doc_values import DocValues
+from devmem.indexes.index_set import IndexReader
 from devmem.indexes.row_column import Mask, Rows
-from devmem.search.conditions import Condition
+from devmem.search.conditions import Condition, Scalar
 from devmem.search.filters import SCOPE_PARTS, Filter
-from devmem.search.source import SearchSource
+from devmem.search.source import FilterMatches
+
+MetadataLookup: TypeAlias = Callable[[Mapping[str, Scalar | Condition], Rows], Rows]
+"""Returns those of some rows, each of which is there, whose metadata match; compared as by `Filter.admits`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FilterMatches:
-    """The items and passages that a filter admits; None admits all that are in the indexes, which none expired is."""
-
-    positions: Mask | None = None
-    """Whether each position of the doc values is admitted."""
-    passages: Rows | None = None
-    """The admitted passages, ascending."""
-    hidden: int = 0
-    """Number of items within the filter's scope that the rest of it does not admit."""
-
-
-def apply_filter(source: SearchSource, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
-    """Return what a filter admits.
+def filter_indexes(
+    indexes: IndexReader, rows_with_metadata: MetadataLookup, where: Filter, period: tuple[float, float] | None
+) -> FilterMatches:
+    """Return what a filter admits of indexes in memory.
 
     Args:
-        source: the database and its indexes.
+        indexes: the indexes.
+        rows_with_metadata: asks the database for what the indexes do not have.
         where: the filter.
         period: restricts the items to those of a time, from and until, in seconds since the epoch; None does not.
     """
     if period is None and where.everything():
         return FilterMatches()
-    doc_values = source.indexes.doc_values
+    doc_values = indexes.doc_values
     scope = _all_of(doc_values.live, _scope_masks(doc_values, where))
     narrowed = scope if period is None else _all_of(scope, _time_masks(doc_values, *period))
-    admitted = _without_scope(source, where, narrowed)
+    admitted = _without_scope(doc_values, rows_with_metadata, where, narrowed)
     return FilterMatches(
         positions=admitted,
-        passages=source.indexes.passage_map.all_passages_of(doc_values.rows(np.flatnonzero(admitted))),
+        passages=indexes.passage_map.all_passages_of(doc_values.rows(np.flatnonzero(admitted))),
         hidden=int(np.count_nonzero(scope)) - int(np.count_nonzero(admitted)),
     )
 
 
-def _without_scope(source: SearchSource, where: Filter, among: Mask) -> Mask:
+def _without_scope(doc_values: DocValues, rows_with_metadata: MetadataLookup, where: Filter, among: Mask) -> Mask:
     """Return which of some positions match all but the scope of a filter."""
-    doc_values = source.indexes.doc_values
     admitted = _all_of(among, _other_masks(doc_values, where))
     if where.metadata:
-        rows = source.rows_with_metadata(where.metadata, doc_values.rows(np.flatnonzero(admitted)))
+        rows = rows_with_metadata(where.metadata, doc_values.rows(np.flatnonzero(admitted)))
         admitted = np.zeros(len(admitted), dtype=np.bool_)
         admitted[doc_values.positions(rows)] = True
     if not where.any_of:
         return admitted
     parts = (_all_of(admitted, _scope_masks(doc_values, part)) for part in where.any_of)
-    matching = [_without_scope(source, part, mask) for part, mask in zip(where.any_of, parts, strict=True)]
+    matching = [
+        _without_scope(doc_values, rows_with_metadata, part, mask)
+        for part, mask in zip(where.any_of, parts, strict=True)
+    ]
     return np.asarray(np.logical_or.reduce(matching))
 
 

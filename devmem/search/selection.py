@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.indexes.index_set import IndexReader
 from devmem.model.items import MemoryItem, Vector
 from devmem.model.results import CandidateCut, CutCandidate, Hit
 from devmem.ranking import ScoreBreakdown
@@ -17,6 +16,7 @@ from devmem.ranking.groups import group_starts
 from devmem.search.candidates import CandidateSet
 from devmem.search.context import Column, QueryContext
 from devmem.search.late_interaction import MaxSimScorer
+from devmem.search.readers import IndexesReader
 from devmem.search.snippets import best_passages, snippet_of
 
 _LEAST_READ: Final = 4
@@ -178,7 +178,7 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _vectors(indexes: IndexReader, rows: NDArray[np.int64]) -> Vector:
+def _vectors(indexes: IndexesReader, rows: NDArray[np.int64]) -> Vector:
     """Return each row's first vector; zeros for a row that has none."""
     if indexes.vectors is None:
         return np.zeros((len(rows), 1), dtype=np.float32)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from devmem.embedding import TokenCodes
-from devmem.indexes.index_set import IndexReader
-from devmem.indexes.row_column import Rows
+from devmem.indexes.row_column import Mask, Rows
 from devmem.model.items import MemoryItem
-from devmem.search.conditions import Condition, Scalar
+from devmem.search.filters import Filter
+from devmem.search.readers import IndexesReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FilterMatches:
+    """The items and passages that a filter admits; None admits all that the indexes show, which none expired is."""
+
+    positions: Mask | None = None
+    """Whether each position of the doc values is admitted."""
+    passages: Rows | None = None
+    """The admitted passages, ascending."""
+    hidden: int = 0
+    """Number of items within the filter's scope that the rest of it does not admit."""
 
 
 class SearchSource(Protocol):
@@ -24,16 +37,18 @@ class SearchSource(Protocol):
     """
 
     @property
-    def indexes(self) -> IndexReader:
-        """The indexes in memory, which show the same moment of the database."""
+    def indexes(self) -> IndexesReader:
+        """The indexes, which show the same moment of the database."""
         ...
 
-    def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
-        """Return those of the rows whose metadata match; compared as by `Filter.admits`.
+    def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
+        """Return what a filter admits; called once, before the indexes are searched.
+
+        A source may restrict its indexes to that instead of returning it.
 
         Args:
-            metadata: top-level keys with the values or conditions that they must have.
-            among: row numbers, each of which is there.
+            where: the filter.
+            period: restricts the items to those of a time, from and until, in seconds since the epoch; None does not.
         """
         ...
 

@@ -17,7 +17,9 @@ from devmem.indexes.postings import encode_terms
 from devmem.indexes.row_column import Rows
 from devmem.model.items import MemoryItem, Scope
 from devmem.search.conditions import Condition, Scalar
+from devmem.search.filtering import filter_indexes
 from devmem.search.pipeline import SearchPipeline
+from devmem.search.source import FilterMatches
 from devmem.testing import HashEmbedder
 from devmem.text.cues import cues_of
 
@@ -57,6 +59,9 @@ class ListSource:
             time=item.created_at,
             trust=item.trust,
         )
+
+    def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
+        return filter_indexes(self.indexes, self.rows_with_metadata, where, period)
 
     def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
         where = Filter(metadata=metadata)

@@ -20,6 +20,9 @@ from devmem.indexes.row_column import Rows
 from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem
 from devmem.search.conditions import Condition, Scalar
+from devmem.search.filtering import filter_indexes
+from devmem.search.filters import Filter
+from devmem.search.source import FilterMatches
 
 _BATCH: Final = 500
 _SELECTED_BELOW: Final = 5000
@@ -89,6 +92,10 @@ class SqliteSource:
     def indexes(self) -> IndexReader:
         """The indexes in memory."""
         return self._indexes
+
+    def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
+        """Return what a filter admits."""
+        return filter_indexes(self._indexes, self.rows_with_metadata, where, period)
 
     def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
         """Return those of the rows whose metadata match."""
