@@ -61,8 +61,8 @@ class SearchingCollection(ABC):
 
         Where a column is damaged, the item itself does not match the filter.
         """
-        now = self._now()
-        intact = [hit for hit in hits if hit.item is not MISSING and query.where.admits(hit.item, now)]
+        admits = query.where.matcher(self._now())
+        intact = [hit for hit in hits if hit.item is not MISSING and admits(hit.item)]
         items = self._with_attachments([hit.item for hit in intact])
         # Most items have no attachments and are the hits' own.
         pairs = zip(intact, items, strict=True)

@@ -41,6 +41,8 @@ class StringTable:
 
     def decode(self, codes: NDArray[np.int32]) -> list[str | None]:
         """Return the string of each code."""
+        if not self._strings:
+            return [None] * len(codes)
         return [None if code == NO_STRING else self._strings[code] for code in codes.tolist()]
 
     def part(self) -> NDArray[np.uint8]:

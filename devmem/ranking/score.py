@@ -7,7 +7,9 @@ regression over turns of conversations between people and with an assistant, and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -91,15 +93,15 @@ class ScoreBreakdown:
 
     def total(self) -> Column:
         """Return the sums."""
-        return np.asarray(sum(getattr(self, name) for name in _PARTS), dtype=np.float64)
+        return np.asarray(sum(_columns(self)), dtype=np.float64)
 
     def parts(self, at: int) -> dict[str, float]:
         """Return the contributions of one candidate that are not 0, by name."""
-        found = {name: float(getattr(self, name)[at]) for name in _PARTS}
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, column in zip(_PARTS, _columns(self), strict=True) if (value := column.item(at))}
 
 
 _PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name not in ("features", "late_interaction"))
+_columns: Final[Callable[[ScoreBreakdown], tuple[Column, ...]]] = attrgetter(*_PARTS)
 
 
 def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Final
@@ -115,6 +115,12 @@ class Filter:
         if any(restricting) or any(bound is not None for bound in bounds):
             return False
         return not self.any_of or any(part.everything() for part in self.any_of)
+
+    def matcher(self, now: float) -> Callable[[MemoryItem], bool]:
+        """Return `admits` at one time, for many items; it is faster where the filter admits everything."""
+        if self.everything():
+            return lambda item: not item.expired(now)
+        return lambda item: self.admits(item, now)
 
     def admits(self, item: MemoryItem, now: float) -> bool:
         """Whether an item matches; `now` is in seconds since the epoch and decides what has expired."""
