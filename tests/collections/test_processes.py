@@ -72,7 +72,7 @@ def test_two_writers_and_a_reader(tmp_path: Path, start_script: Start, workers: 
     check_whole(path, embedder, acknowledged, exactly=True)
 
 
-@pytest.mark.slow
+@pytest.mark.kit
 def test_writers_that_are_killed(tmp_path: Path, start_script: Start, workers: Path, embedder: HashEmbedder) -> None:
     """Every item that was acknowledged is there, in every index, however often writers die; a batch is never torn."""
     path, chance = tmp_path / "store.db", random.Random(7)

@@ -154,6 +154,7 @@ def ask(path: str, text: str) -> list[str]:
 A_MISTAKE = 'import devmem\n\nwrong: int = devmem.load_workflow("flow.yaml").nodes[0].id\n'
 
 
+@pytest.mark.kit
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_the_types_of_the_installed_package_hold_for_its_users(
     installed: Installed, tmp_path: Path, checker: str

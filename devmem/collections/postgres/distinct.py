@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from devmem.collections.filter_sql import Sql
 from devmem.collections.postgres.database import Connection, composed
-from devmem.collections.postgres.predicates import Sql
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.search.conditions import Scalar
 from devmem.search.filters import metadata_key

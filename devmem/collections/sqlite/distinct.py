@@ -7,7 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from devmem.collections.sqlite.predicates import TEXT_MARK, Sql, json_text
+from devmem.collections.filter_sql import Sql
+from devmem.collections.sqlite.predicates import TEXT_MARK, json_text
 from devmem.collections.sqlite.table_indexes import metadata_type, metadata_value
 from devmem.search.conditions import Scalar, after_prefix
 from devmem.search.filters import metadata_key

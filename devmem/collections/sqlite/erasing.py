@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from devmem.collections.attachments import stored_names
 from devmem.collections.erasure import FOREVER, Erasing, Erasure, Unreached, descendants, search_files
+from devmem.collections.filter_sql import Sql
 from devmem.collections.sqlite import database, predicates, rows
 from devmem.collections.sqlite.follower import erasures_of
 from devmem.collections.sqlite.history import HistoryLimit
@@ -111,7 +112,7 @@ class SqliteEraser(SqliteReader):
         """Return the items that were derived from some items, or from such items."""
 
         def derive(connection: sqlite3.Connection) -> list[MemoryItem]:
-            clause: predicates.Sql = ("instr(body, ?)", [_PARENTS])
+            clause: Sql = ("instr(body, ?)", [_PARENTS])
             with_parents = [found.item for found in self._versions(connection, clause) if found.item is not None]
             return descendants(with_parents, ids)
 
@@ -176,7 +177,7 @@ class SqliteEraser(SqliteReader):
                 if erasing.text is None or (found.item is not None and erasing.contains_text(found.item)):
                     yield found
 
-    def _versions(self, connection: sqlite3.Connection, clause: predicates.Sql) -> Iterator[_Found]:
+    def _versions(self, connection: sqlite3.Connection, clause: Sql) -> Iterator[_Found]:
         condition, values = clause
         for table in ("items", "versions"):
             query = f"SELECT row, id, CAST(body AS BLOB), body_checksum FROM {table} WHERE {condition} ORDER BY row"

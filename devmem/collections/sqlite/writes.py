@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.filter_sql import Sql
 from devmem.collections.item_columns import check_item
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
-from devmem.collections.sqlite import database, predicates, rows
+from devmem.collections.sqlite import database, rows
 from devmem.collections.sqlite.history import Ending, HistoryLimit
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.recorder import CurrentRecorder, Recorder, prune_changes, remove_versions
@@ -172,7 +173,7 @@ def is_named(connection: sqlite3.Connection, name: str) -> bool:
     return any(connection.execute(query.format(table), (name,)).fetchone() is not None for table in tables)
 
 
-def pop(recorder: Recorder, damaged: DamagedRows, count: int, where: predicates.Sql) -> list[MemoryItem]:
+def pop(recorder: Recorder, damaged: DamagedRows, count: int, where: Sql) -> list[MemoryItem]:
     """Delete the items stored last that match a condition, at most `count`, and return those that can be read."""
     condition, values = where
     clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
@@ -183,7 +184,7 @@ def pop(recorder: Recorder, damaged: DamagedRows, count: int, where: predicates.
     return [item for item in items if item is not None]
 
 
-def delete(recorder: Recorder, ids: Sequence[str] | None, where: predicates.Sql) -> int:
+def delete(recorder: Recorder, ids: Sequence[str] | None, where: Sql) -> int:
     """Delete the items that match a condition; None for ids does not restrict. Return their number."""
     condition, values = where
     if ids is None:
@@ -196,7 +197,7 @@ def erase(
     connection: sqlite3.Connection,
     attachments: AttachmentFiles | None,
     ids: Sequence[str] | None,
-    where: predicates.Sql,
+    where: Sql,
     now: float,
 ) -> int:
     """Delete items as `delete` does, and for good the versions that match with all others of items that are gone.

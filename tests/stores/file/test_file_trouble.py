@@ -80,7 +80,7 @@ def fresh(folder: Folder, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [1, 2, 3, 4, 5, 7, 30, 71])
+@pytest.mark.parametrize("after", [1, 5, *(pytest.param(at, marks=pytest.mark.kit) for at in (2, 3, 4, 7, 30, 71))])
 def test_killed_while_indexing(folder: Folder, tmp_path: Path, after: int) -> None:
     fill(folder)
     script = tmp_path / "script.py"
@@ -95,7 +95,9 @@ def test_killed_while_indexing(folder: Folder, tmp_path: Path, after: int) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [1, 3, 4, 5, 6, 8, 11, 12, 14, 15, 16])
+@pytest.mark.parametrize(
+    "after", [1, 8, *(pytest.param(at, marks=pytest.mark.kit) for at in (3, 4, 5, 6, 11, 12, 14, 15, 16))]
+)
 def test_killed_while_a_change_is_taken_in(folder: Folder, tmp_path: Path, after: int) -> None:
     for at in range(6):
         folder.write(f"{at}.txt", f"Document {at} tells of the boiler.\n\n" + "More of it. " * 60)

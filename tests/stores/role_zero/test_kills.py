@@ -36,7 +36,7 @@ def check_places(memory: RoleMemory) -> list[str]:
     return history
 
 
-@pytest.mark.slow
+@pytest.mark.kit
 def test_kills_at_random_points(
     make_store: MakeStore, tmp_path: Path, start_script: Callable[..., subprocess.Popen[str]]
 ) -> None:
