@@ -26,6 +26,7 @@
     ├── FilterError                  a filter that means nothing, or would mean everything where that is refused
     ├── VersionConflictError         an item was changed meanwhile by somebody else
     ├── ItemNotFoundError
+    ├── MemoryFileError              a file that a model keeps in a memory cannot be read or changed as asked
     ├── NotStoredError
     ├── RunFailedError               a run that is a transaction could not write to a store
     ├── NoVersionsError              a store that keeps no versions was asked for one
@@ -177,6 +178,10 @@ class ItemNotFoundError(DevmemError, LookupError):
     def __init__(self, item_id: str) -> None:
         self.item_id = item_id
         super().__init__(f"no item within reach has the id {item_id!r}; it may be forgotten or expired")
+
+
+class MemoryFileError(DevmemError, ValueError):
+    """A file that a model keeps in a memory cannot be read or changed as asked; the text tells the model why."""
 
 
 class NotStoredError(DevmemError):

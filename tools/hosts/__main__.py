@@ -51,6 +51,12 @@ HOSTS: Final[Mapping[str, Host]] = {
             "langgraph/libs/checkpoint-sqlite/tests/test_store.py",
         ),
     ),
+    "anthropic": Host(
+        duration="2 minutes, 1 of them for the environment",
+        packages=("pytest-asyncio>=1.5",),
+        plugin="tools.hosts.shims.anthropic",
+        test_files=("anthropic/tests/lib/tools/memory_tools/test_filesystem.py",),
+    ),
 }
 
 app = typer.Typer(add_completion=False)

@@ -1,0 +1,175 @@
+"""Claude's memory tool over a memory: the files that Claude keeps are items that every program finds.
+
+tool = DevmemMemoryTool(devmem.open("notes.db").scoped(user="ann"))
+client.beta.messages.tool_runner(model=MODEL, max_tokens=1024, messages=messages, tools=[tool])
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, TypeAlias
+
+from pydantic import ValidationError
+
+from devmem.adapters.files import FileCommands, FileLimits
+from devmem.adapters.hosts import require as _require
+from devmem.errors import DevmemError, MemoryFileError
+from devmem.memory import Memory
+
+_require("anthropic.lib.tools", package="anthropic", extra="anthropic")
+
+from anthropic.lib.tools import (  # noqa: E402 - first the error that names the extra
+    BetaAbstractMemoryTool,
+    BetaAsyncAbstractMemoryTool,
+    ToolError,
+)
+from anthropic.types.beta import (  # noqa: E402
+    BetaCacheControlEphemeralParam,
+    BetaMemoryTool20250818CreateCommand,
+    BetaMemoryTool20250818DeleteCommand,
+    BetaMemoryTool20250818InsertCommand,
+    BetaMemoryTool20250818RenameCommand,
+    BetaMemoryTool20250818StrReplaceCommand,
+    BetaMemoryTool20250818ViewCommand,
+)
+from anyio.to_thread import run_sync  # noqa: E402
+
+__all__ = ["AsyncDevmemMemoryTool", "DevmemMemoryTool"]
+
+Command: TypeAlias = (
+    BetaMemoryTool20250818ViewCommand
+    | BetaMemoryTool20250818CreateCommand
+    | BetaMemoryTool20250818StrReplaceCommand
+    | BetaMemoryTool20250818InsertCommand
+    | BetaMemoryTool20250818DeleteCommand
+    | BetaMemoryTool20250818RenameCommand
+)
+_LOG: Final = logging.getLogger(__name__)
+
+
+def _carry_out(commands: FileCommands, command: Command) -> str:
+    """Carry out a command and return what Claude is told.
+
+    Raises:
+        ToolError: it cannot be carried out; Claude is told why, and the conversation goes on.
+    """
+    try:
+        # The SDK makes commands of whatever Claude wrote, without checking it.
+        return _run(commands, type(command).model_validate(command.model_dump(warnings=False)))
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ToolError(f"Invalid arguments of `{command.command}`: {'; '.join(problems)}") from error
+    except MemoryFileError as error:
+        raise ToolError(str(error)) from error
+    except DevmemError as error:
+        _LOG.error("Claude's memory command %r failed: %s", command.command, error)
+        raise ToolError(f"The memory cannot do this now: {error}") from error
+
+
+def _run(commands: FileCommands, command: Command) -> str:
+    if command.command == "view":
+        return commands.view(command.path, command.view_range)
+    if command.command == "create":
+        return commands.create(command.path, command.file_text)
+    if command.command == "str_replace":
+        return commands.str_replace(command.path, command.old_str, command.new_str)
+    if command.command == "insert":
+        return commands.insert(command.path, command.insert_line, command.insert_text)
+    if command.command == "delete":
+        return commands.delete(command.path)
+    return commands.rename(command.old_path, command.new_path)
+
+
+class DevmemMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc] # the SDK is not in the type checkers' environment
+    """The memory tool of `anthropic.Anthropic` over a memory."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        limits: FileLimits | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        """Take the files of a memory; the caller closes it.
+
+        Args:
+            memory: a memory, or a scoped handle, which no path of Claude's leaves.
+            limits: maximum number and size of files.
+            cache_control: where the service caches the request's tools.
+
+        Raises:
+            TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
+        """
+        super().__init__(cache_control=cache_control)
+        self._commands = FileCommands(memory, limits=limits)
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """Return a file, or the entries of a directory."""
+        return _carry_out(self._commands, command)
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Create a file."""
+        return _carry_out(self._commands, command)
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Replace a text that occurs once in a file."""
+        return _carry_out(self._commands, command)
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Insert lines into a file."""
+        return _carry_out(self._commands, command)
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Delete a file or a directory."""
+        return _carry_out(self._commands, command)
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Move a file or a directory."""
+        return _carry_out(self._commands, command)
+
+    def clear_all_memory(self) -> str:
+        """Delete all files of the scope; what else is in the memory stays."""
+        return self._commands.clear()
+
+
+class AsyncDevmemMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc] # see above
+    """The memory tool of `anthropic.AsyncAnthropic` over a memory; the event loop is not blocked."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        limits: FileLimits | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        """Take the files of a memory; see `DevmemMemoryTool`."""
+        super().__init__(cache_control=cache_control)
+        self._commands = FileCommands(memory, limits=limits)
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """Return a file, or the entries of a directory."""
+        return await run_sync(_carry_out, self._commands, command)
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Create a file."""
+        return await run_sync(_carry_out, self._commands, command)
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Replace a text that occurs once in a file."""
+        return await run_sync(_carry_out, self._commands, command)
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Insert lines into a file."""
+        return await run_sync(_carry_out, self._commands, command)
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Delete a file or a directory."""
+        return await run_sync(_carry_out, self._commands, command)
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Move a file or a directory."""
+        return await run_sync(_carry_out, self._commands, command)
+
+    async def clear_all_memory(self) -> str:
+        """Delete all files of the scope; what else is in the memory stays."""
+        return await run_sync(self._commands.clear)

@@ -1,0 +1,12 @@
+"""Text files that a model keeps in a memory, for the hosts whose memory is a folder of files.
+
+They need no framework: an adapter puts a host's tools on top of `FileCommands`, or of `MemoryFiles` itself.
+"""
+
+from devmem.adapters.files.commands import FileCommands
+from devmem.adapters.files.items import MemoryFile
+from devmem.adapters.files.limits import FileLimits
+from devmem.adapters.files.paths import ROOT
+from devmem.adapters.files.store import MemoryFiles
+
+__all__ = ["ROOT", "FileCommands", "FileLimits", "MemoryFile", "MemoryFiles"]

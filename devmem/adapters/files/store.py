@@ -1,0 +1,220 @@
+"""Files in a memory: each an item, with a version that a change can expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from devmem import Filter, Memory, MemoryItem
+from devmem.adapters.files.items import PARTS, VERSION, MemoryFile, ended, file_id, moved, new_file, with_text
+from devmem.adapters.files.limits import FileLimits
+from devmem.adapters.files.paths import ROOT, below, parents
+from devmem.collections import Unique, starts_with
+from devmem.errors import MemoryFileError, VersionConflictError
+from devmem.stores import CollectionMemory, PassageEmbeddings, SourceKind
+
+_ATTEMPTS: Final = 50
+"""Number of times that a change is made again because somebody else was faster."""
+
+
+class MemoryFiles:
+    """The files of one scope of a memory.
+
+    A file's path is the name of its source, so that searches of the memory find files by name and text. Writes of
+    several processes do not overwrite one another: each replaces the version that it was made from. What is deleted or
+    replaced stays in the history of the memory, as long as its store keeps versions.
+
+    Paths are resolved ones; see `paths.resolved`.
+    """
+
+    def __init__(self, memory: Memory, *, limits: FileLimits | None = None) -> None:
+        """Take the files of a memory, whose scope they never leave; the caller closes it.
+
+        Raises:
+            TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
+        """
+        if not isinstance(memory.store, CollectionMemory):
+            raise TypeError(f"files need a collection, which a store of type {memory.store.setup.store_type!r} has not")
+        self.memory = memory.settled()
+        self.limits = limits or FileLimits()
+        self._store: CollectionMemory = memory.store
+        self._scope = self.memory.new_scope()
+
+    def read(self, path: str) -> MemoryFile | None:
+        """Return a file; None where there is none."""
+        where, now = self.where(), self._now()
+        found = [item for item in self._store.get([file_id(path, self._scope)]) if where.admits(item, now)]
+        return MemoryFile(found[0]) if found else None
+
+    def within(self, directory: str) -> list[MemoryFile]:
+        """Return the files in a directory and below it, ordered by path."""
+        found = self._store.scan(self.where(below(directory)))
+        return sorted((MemoryFile(item) for item in found), key=lambda file: file.path)
+
+    def paths(self, prefix: str = ROOT, *, limit: int | None = None) -> list[str]:
+        """Return the first paths that begin with a prefix, in order."""
+        return [str(path) for path in self._store.values("source_name", self.where(prefix), limit=limit)]
+
+    def is_directory(self, path: str) -> bool:
+        """Whether there are files below a path; the root is always there."""
+        return path == ROOT or bool(self.paths(below(path), limit=1))
+
+    def where(self, prefix: str = ROOT) -> Filter:
+        """Return the filter of the files of this scope whose path begins with a prefix."""
+        unbound = [part for part in PARTS if getattr(self._scope, part) is None]
+        mine = self.memory.matching(
+            Filter(
+                source_kind=SourceKind.FILE.value,
+                source_name=starts_with(prefix),
+                metadata={VERSION: starts_with("")},
+            )
+        )
+        return replace(mine, unbound=tuple(sorted({*mine.unbound, *unbound})))
+
+    def write(self, path: str, text: str, *, expected: str | None, beside: Sequence[MemoryItem] = ()) -> MemoryFile:
+        """Create or replace a file, if it has the expected version still, and return it.
+
+        Args:
+            path: of the file.
+            text: its whole text.
+            expected: version that is replaced; None where there must be no file.
+            beside: further new items to store in the same transaction, and only if there are none of their ids.
+
+        Raises:
+            VersionConflictError: the file has another version, or is not there, or is there already.
+            MemoryFileError: the text is too long, there are too many files, or a directory or a file is in the way.
+        """
+        self.limits.check_text(path, text)
+        old = self.read(path)
+        self._check(path, old, expected)
+        if old is None:
+            self._check_place(path)
+            self.limits.check_count(path, self._store.count_memories(self.where()))
+            new = new_file(path, text, self._scope, self._now())
+        else:
+            new = with_text(old.item, text, self._now())
+        self._put([new, *beside], {new.id: expected, **_none(beside)})
+        return MemoryFile(new)
+
+    def edit(self, path: str, change: Callable[[str], str]) -> MemoryFile:
+        """Change the text of a file and return it; if others change it meanwhile, the change is made to what is there.
+
+        Raises:
+            MemoryFileError: there is no such file, or `change` refuses its text.
+            VersionConflictError: others kept changing it.
+        """
+        left = _ATTEMPTS
+        while True:
+            old = self.existing(path)
+            left -= 1
+            try:
+                return self.write(path, change(old.text), expected=old.version)
+            except VersionConflictError:
+                if not left:
+                    raise
+
+    def existing(self, path: str) -> MemoryFile:
+        """Return a file; raise `MemoryFileError` where there is none, or a directory."""
+        if (found := self.read(path)) is not None:
+            return found
+        if self.is_directory(path):
+            raise MemoryFileError(f"The path {path} is not a file.")
+        raise MemoryFileError(f"The path {path} does not exist. Please provide a valid path.")
+
+    def delete(self, path: str, *, expected: str | None, beside: Sequence[MemoryItem] = ()) -> None:
+        """Delete a file, if it has the expected version still; None where there must be no file.
+
+        Raises:
+            VersionConflictError: the file has another version, or is not there, or is there.
+        """
+        old = self.read(path)
+        self._check(path, old, expected)
+        files = [old] if old else []
+        self._put([*self._ended(files), *beside], {**_versions(files), **_none(beside)})
+
+    def delete_all(self, path: str) -> int:
+        """Delete a file, or all files of a directory, in one transaction, and return their number.
+
+        Raises:
+            VersionConflictError: others kept changing them.
+        """
+        return self._retried(lambda files: self._put(self._ended(files), _versions(files)), path)
+
+    def rename(self, old: str, new: str) -> int:
+        """Move a file or a directory in one transaction, and return the number of files; 0 where there are none.
+
+        Raises:
+            MemoryFileError: something is in the way.
+            VersionConflictError: others kept changing the files.
+        """
+
+        def move(files: Sequence[MemoryFile]) -> None:
+            self._check_place(new)
+            if self.read(new) is not None:
+                raise MemoryFileError(f"The destination {new} already exists")
+            targets = [new + file.path.removeprefix(old) for file in files]
+            made = [moved(file.item, to, self._scope, self._now()) for file, to in zip(files, targets, strict=True)]
+            known = self._store.collection.embeddings([file.item.id for file in files])
+            vectors = {
+                item.id: known[file.item.id] for item, file in zip(made, files, strict=True) if file.item.id in known
+            }
+            self._put([*made, *self._ended(files)], {**_none(made), **_versions(files)}, vectors)
+
+        return self._retried(move, old)
+
+    def _retried(self, change: Callable[[Sequence[MemoryFile]], None], path: str) -> int:
+        """Change the file of a path and those below it; return their number."""
+        left = _ATTEMPTS
+        while True:
+            file = self.read(path)
+            files = [*([file] if file else []), *self.within(path)]
+            left -= 1
+            try:
+                change(files)
+            except VersionConflictError:
+                if not left:
+                    raise
+            else:
+                return len(files)
+
+    def _check(self, path: str, found: MemoryFile | None, expected: str | None) -> None:
+        """Compare a file with the version that is expected; what happens afterwards, the store compares."""
+        version = found.version if found else None
+        if version != expected:
+            raise VersionConflictError(file_id(path, self._scope), expected=expected, found=version)
+
+    def _check_place(self, path: str) -> None:
+        """Make sure that there may be a new file or directory; raises `MemoryFileError`."""
+        for parent in parents(path):
+            if self.read(parent) is not None:
+                raise MemoryFileError(f"{parent} is a file, not a directory that {path} could be in")
+        if self.is_directory(path):
+            raise MemoryFileError(f"The path {path} is a directory")
+
+    def _ended(self, files: Sequence[MemoryFile]) -> list[MemoryItem]:
+        return [ended(file.item, self._now()) for file in files]
+
+    def _put(
+        self,
+        items: Sequence[MemoryItem],
+        expected: Mapping[str, str | None],
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
+    ) -> None:
+        """Store items in one transaction, if the expected versions are those stored."""
+        known = {**self._store.stored_embeddings(items), **(embeddings or {})}
+        if items:
+            self._store.store_items(items, unique=Unique.ID, embeddings=known, expected=expected)
+
+    def _now(self) -> float:
+        return self._store.setup.clock()
+
+
+def _versions(files: Sequence[MemoryFile]) -> dict[str, str | None]:
+    """Return the versions that are replaced, by the items' ids."""
+    return {file.item.id: file.version for file in files}
+
+
+def _none(items: Sequence[MemoryItem]) -> dict[str, str | None]:
+    """Return, by the items' ids, that there is none of them."""
+    return dict.fromkeys(item.id for item in items)

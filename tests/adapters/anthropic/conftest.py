@@ -1,0 +1,18 @@
+"""Claude's memory tool; these tests run where the SDK is installed (`make test-hosts HOSTS=anthropic`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+
+import devmem
+
+collect_ignore_glob = [] if find_spec("anthropic") else ["test_*.py"]
+
+
+@pytest.fixture
+def memory() -> Iterator[devmem.Memory]:
+    with devmem.open(":memory:", embedding=None) as memory:
+        yield memory

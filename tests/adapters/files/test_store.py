@@ -1,0 +1,217 @@
+"""Files as items of a memory: versions, scopes, searches, several writers."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmem
+from devmem.adapters.files import FileCommands, MemoryFiles
+from devmem.collections import starts_with
+from devmem.errors import ItemNotFoundError, VersionConflictError
+from devmem.memory.boundary import ScopeParts
+
+NOTES = "/memories/notes.md"
+TWO_NOTES = ["/memories/a.md", "/memories/b.md"]
+
+
+@pytest.fixture
+def files(memory: devmem.Memory) -> MemoryFiles:
+    return MemoryFiles(memory)
+
+
+class TestVersions:
+    def test_a_write_replaces_only_the_version_that_it_expects(self, files: MemoryFiles) -> None:
+        first = files.write(NOTES, "one", expected=None)
+        second = files.write(NOTES, "two", expected=first.version)
+        assert (found := files.read(NOTES))
+        assert (found.text, found.version) == ("two", second.version)
+        for expected in (None, first.version):
+            with pytest.raises(VersionConflictError):
+                files.write(NOTES, "stale", expected=expected)
+            with pytest.raises(VersionConflictError):
+                files.delete(NOTES, expected=expected)
+        files.delete(NOTES, expected=second.version)
+        assert files.read(NOTES) is None
+        with pytest.raises(VersionConflictError):
+            files.write(NOTES, "stale", expected=second.version)
+        files.delete(NOTES, expected=None)
+
+    def test_the_same_text_written_again_is_another_version(self, files: MemoryFiles) -> None:
+        first = files.write(NOTES, "same", expected=None)
+        again = files.write(NOTES, "same", expected=first.version)
+        files.delete(NOTES, expected=again.version)
+        recreated = files.write(NOTES, "same", expected=None)
+        assert len({first.version, again.version, recreated.version}) == 3
+
+    def test_what_others_store_beside_is_stored_with_it_or_not_at_all(
+        self, files: MemoryFiles, memory: devmem.Memory
+    ) -> None:
+        beside = devmem.MemoryItem(id="receipt", content_summary="receipt")
+        with pytest.raises(VersionConflictError):
+            files.write(NOTES, "one", expected="another", beside=[beside])
+        assert "receipt" not in memory
+        files.write(NOTES, "one", expected=None, beside=[beside])
+        with pytest.raises(VersionConflictError):
+            files.write("/memories/other.md", "two", expected=None, beside=[beside])
+        assert files.paths() == [NOTES]
+
+    def test_an_edit_is_made_to_what_another_writer_stored_meanwhile(self, files: MemoryFiles) -> None:
+        files.write(NOTES, "a", expected=None)
+        seen: list[str] = []
+
+        def change(text: str) -> str:
+            if not seen:
+                files.edit(NOTES, lambda other: other + "b")
+            seen.append(text)
+            return text + "c"
+
+        files.edit(NOTES, change)
+        assert seen == ["a", "ab"]
+        assert (found := files.read(NOTES))
+        assert found.text == "abc"
+
+    def test_a_file_that_changes_while_it_is_moved_moves_with_the_change(
+        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files.write(NOTES, "old", expected=None)
+        within = files.within
+
+        def interrupted(directory: str) -> Any:
+            monkeypatch.undo()
+            files.edit(NOTES, lambda _: "new")
+            return within(directory)
+
+        monkeypatch.setattr(files, "within", interrupted)
+        assert files.rename(NOTES, "/memories/moved.md") == 1
+        assert {file.path: file.text for file in files.within("/memories")} == {"/memories/moved.md": "new"}
+
+    def test_writers_of_one_file_lose_nothing(self, tmp_path: Path) -> None:
+        def write(name: str) -> None:
+            with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+                mine = MemoryFiles(memory)
+                for number in range(10):
+                    mine.edit(NOTES, lambda text, number=number: f"{text}{name}{number}\n")  # type: ignore[misc]
+
+        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+            files = MemoryFiles(memory)
+            files.write(NOTES, "", expected=None)
+            writers = [threading.Thread(target=write, args=(name,)) for name in "abc"]
+            for writer in writers:
+                writer.start()
+            for writer in writers:
+                writer.join()
+            assert (found := files.read(NOTES))
+            assert sorted(found.text.split()) == sorted(f"{name}{number}" for name in "abc" for number in range(10))
+
+    def test_what_a_model_deletes_or_overwrites_is_in_the_history(self, tmp_path: Path) -> None:
+        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+            files = MemoryFiles(memory)
+            item = files.write(NOTES, "first", expected=None).item
+            files.edit(NOTES, lambda _: "second")
+            files.delete_all(NOTES)
+            files.write("/memories/next.md", "a later write", expected=None)
+            texts = [version.record.text for version in memory.history(item.id)]
+            assert texts[:2] == ["first", "second"]
+            memory.forget(source=NOTES)
+            assert memory.history(item.id) == []
+
+
+class TestInTheMemory:
+    def test_a_file_is_found_by_its_words_and_its_name(self, files: MemoryFiles, memory: devmem.Memory) -> None:
+        files.write("/memories/drinks.md", "Ann takes her tea without milk.", expected=None)
+        files.write("/memories/travel.md", "She prefers the night train.", expected=None)
+        memory.add("The launch is on June 2nd.")
+        (hit,) = memory.search("tea with milk?", limit=1)
+        assert (hit.text, hit.item.provenance.name) == ("Ann takes her tea without milk.", "/memories/drinks.md")
+        assert memory.search("travel", limit=1)[0].text == "She prefers the night train."
+        files.delete_all("/memories/drinks.md")
+        assert all("tea" not in hit.text for hit in memory.search("tea"))
+        assert len(memory) == 2
+
+    def test_a_moved_file_is_found_under_its_new_name(self, files: MemoryFiles, memory: devmem.Memory) -> None:
+        files.write("/memories/drinks.md", "She takes no milk.", expected=None)
+        files.rename("/memories/drinks.md", "/memories/beverages.md")
+        assert memory.search("beverages")[0].text == "She takes no milk."
+        assert memory.search("drinks") == []
+
+    def test_what_a_program_changes_is_the_text_of_the_file(self, files: MemoryFiles, memory: devmem.Memory) -> None:
+        first = files.write(NOTES, "first", expected=None)
+        memory.update(first.item.id, "changed by a program")
+        assert (found := files.read(NOTES))
+        assert found.text == "changed by a program"
+        assert found.version != first.version
+
+    def test_items_of_other_origins_are_no_files(self, files: MemoryFiles, memory: devmem.Memory) -> None:
+        memory.add("a text", metadata={"file_version": "1"})
+        files.write(NOTES, "a file", expected=None)
+        assert files.paths() == [NOTES]
+
+    @pytest.mark.parametrize(
+        "text", ["", " \n\t", "no newline", "x\n\n\n", "\u00e9\u4e2d\U0001f600", "long. " * 500, "a\r\nb"]
+    )
+    def test_a_text_is_kept_to_the_last_character(self, files: MemoryFiles, text: str) -> None:
+        files.write(NOTES, text, expected=None)
+        assert (found := files.read(NOTES))
+        assert found.text == text
+
+    def test_a_text_is_kept_in_a_file_of_the_database(self, tmp_path: Path) -> None:
+        texts = {"/memories/empty.md": "", "/memories/blank.md": " \n", "/memories/long.md": "many words. " * 300}
+        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+            for path, text in texts.items():
+                MemoryFiles(memory).write(path, text, expected=None)
+        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+            assert {file.path: file.text for file in MemoryFiles(memory).within("/memories")} == texts
+
+
+class TestScopes:
+    def test_each_scope_has_files_of_its_own(self, memory: devmem.Memory) -> None:
+        scopes: list[ScopeParts] = [{}, {"user": "ann"}, {"user": "ben"}, {"user": "ann", "agent": "writer"}]
+        handles = [memory.scoped(**scope) if scope else memory for scope in scopes]
+        commands = [FileCommands(handle) for handle in handles]
+        for number, mine in enumerate(commands):
+            mine.create(NOTES, f"of {number}")
+        for number, mine in enumerate(commands):
+            assert mine.view(NOTES).endswith(f"of {number}")
+            assert mine.files.paths() == [NOTES]
+        commands[1].clear()
+        assert [mine.files.paths() for mine in commands] == [[NOTES], [], [NOTES], [NOTES]]
+
+    def test_no_path_reaches_another_scope(self, memory: devmem.Memory) -> None:
+        theirs = FileCommands(memory.scoped(user="ben"))
+        theirs.create(NOTES, "of ben")
+        found = theirs.files.read(NOTES)
+        assert found
+        ann = memory.scoped(user="ann")
+        with pytest.raises(ItemNotFoundError):
+            ann.update(found.item.id, "stolen")
+        assert FileCommands(ann).files.read(NOTES) is None
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        {"type": "simple", "config": {"memory_path": "notes.json"}},
+        {"type": "blackboard", "config": {"memory_path": "board.db"}},
+        {"type": "conversation", "config": {"memory_path": "talk.db"}},
+    ],
+    ids=lambda declaration: f"{declaration['type']}-{declaration['config']['memory_path']}",
+)
+def test_any_store_with_a_collection_keeps_files(
+    declaration: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with devmem.open(declaration) as memory:
+        commands = FileCommands(memory)
+        for path in TWO_NOTES:
+            commands.create(path, f"about {path}\n")
+        commands.insert(TWO_NOTES[0], 1, "more")
+        commands.rename(TWO_NOTES[1], "/memories/c.md")
+        commands.delete("/memories/c.md")
+    with devmem.open(declaration) as memory:
+        (file,) = FileCommands(memory).files.within("/memories")
+        assert (file.path, file.text) == (TWO_NOTES[0], f"about {TWO_NOTES[0]}\nmore\n")
+        assert memory.recent(where=devmem.Filter(source_name=starts_with("/memories/")))[0].text == file.text
