@@ -57,7 +57,7 @@ def test_the_nearest_are_the_exact_ones(cache: Path) -> None:
 
 def test_the_command_measures_a_size(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "speed.json"
-    arguments = ["speed", "--sizes", "200", "--cache", str(cache), "--no-embedding", "--json", str(file)]
+    arguments = ["speed", "--sizes", "200", "--cache", str(cache), "--no-embedding", "--versions", "--json", str(file)]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     rows = {row["metric"]: row for row in json.loads(file.read_text(encoding="utf-8"))}
@@ -74,6 +74,8 @@ def test_the_command_measures_a_size(cache: Path, tmp_path: Path) -> None:
         *(f"qps_{threads}{beside}" for threads in (1, 2, 4) for beside in ("", "_writing")),
         "faiss_flat_p50",
         "fts5_or_p50",
+        "update_half_old_to_update_without_old",
+        "retrieve_half_old_to_retrieve_without_old",
     }
     assert wanted <= rows.keys()
     assert all(row["value"] > 0 for row in rows.values())
