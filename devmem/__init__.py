@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from devmem.errors import CollectionError, ConfigError, DevmemError, EmbeddingError, MissingExtraError
     from devmem.manager import MemoryManager
     from devmem.memory import Memory, open  # noqa: A004 - `devmem.open` is its name
+    from devmem.model.acting import acting_as
     from devmem.model.caller import Caller, Turn
     from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
     from devmem.model.results import Hit, MemoryWritePayload, WriteOutcome
@@ -65,6 +66,7 @@ __all__ = [
     "Workflow",
     "WorkflowRunner",
     "WriteOutcome",
+    "acting_as",
     "load_workflow",
     "open",
     "open_stores",

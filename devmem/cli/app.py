@@ -124,7 +124,9 @@ def _start(
 ) -> None:
     from devmem.cli.logs import show_logs
     from devmem.cli.terminal import Terminal
+    from devmem.model.acting import acting_as
 
     terminal = Terminal(debug=debug)
     ctx.obj = terminal
     ctx.call_on_close(show_logs(terminal, verbose=verbose))
+    ctx.with_resource(acting_as(f"devmem {ctx.invoked_subcommand}"))

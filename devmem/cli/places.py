@@ -14,6 +14,7 @@ from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import announce, load
 from devmem.config import Workflow
 from devmem.memory.places import declared_store, is_workflow
+from devmem.runtime.loading import load_workflow
 
 MemoryPlace: TypeAlias = Annotated[
     str,
@@ -46,6 +47,24 @@ def find_place(terminal: Terminal, place: str, store: str | None = None) -> Plac
         ConfigError: the workflow cannot be used.
     """
     return split_words(terminal, place, [] if store is None else [store], least=0, most=0, usage="MEMORY [STORE]")
+
+
+def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow | None:
+    """Return the workflow where MEMORY is one, has several stores, and `words` names none of them.
+
+    Args:
+        place: the argument MEMORY.
+        words: the arguments after it.
+        after: number of words that come after the name of a store.
+
+    Raises:
+        ConfigError: the workflow cannot be used.
+    """
+    if not is_workflow(place) or len(words) != after:
+        return None
+    workflow = load_workflow(Path(place))
+    names = [store.name for store in workflow.memory]
+    return workflow if len(names) > 1 and not (words and words[0] in names) else None
 
 
 def split_words(terminal: Terminal, place: str, words: Sequence[str], *, least: int, most: int, usage: str) -> Place:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from devmem.collections.protocol import Collection
@@ -49,7 +49,7 @@ class VersionedCollection(Collection, Protocol):
         ...
 
     def runs(self, limit: int = 100) -> list[RunInfo]:
-        """Return the runs that began last, newest first, at most `limit`."""
+        """Return the runs that began last, newest first, at most `limit`; one that was never pending is committed."""
         ...
 
     def find_run(self, run: str) -> RunInfo | None:
@@ -57,11 +57,22 @@ class VersionedCollection(Collection, Protocol):
         ...
 
     def conflicts(self, run: str) -> list[str]:
-        """Return the ids of the items that others changed since a pending run did: it cannot be committed."""
+        """Return the ids of the items that others changed since a run did, or that build on what it wrote.
+
+        A pending run cannot be committed then, nor a committed one reverted.
+
+        Raises:
+            RunStateError: the run has ended otherwise, or a version that it replaced is not kept any more.
+        """
         ...
 
-    def commit(self, run: str) -> RunInfo:
+    def commit(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
         """Make what a pending run wrote the current items, all or nothing; one that is committed stays so.
+
+        Args:
+            run: id of the run.
+            then: is called within the transaction when nothing can be in its way any more; when it raises, nothing is
+                committed. It may be called again where the transaction has to be repeated.
 
         Raises:
             RunConflictError: others changed the same items since; nothing was committed, and the run stays pending.
@@ -77,10 +88,12 @@ class VersionedCollection(Collection, Protocol):
         """
         ...
 
-    def revert(self, run: str) -> RunInfo:
-        """Undo a committed run by changes that follow it, and return the run that they make.
+    def revert(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
+        """Undo a committed run by changes that follow it, and return the run that they make: `revert of RUN`.
 
         What the run added is deleted, and what it replaced or deleted is the current version again, stored last.
+        A run need not have been pending: what items name as their `scope.run` when they are written is of that run,
+        and so is what is deleted while `acting_as` names it. `then` is called as `commit` calls its own.
 
         Raises:
             RunConflictError: later versions, or items that were derived, build on what the run wrote.

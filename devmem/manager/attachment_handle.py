@@ -13,6 +13,7 @@ from devmem.config import Attachment
 from devmem.errors import AccessError, ScopeError
 from devmem.manager.operations import OperationCounts, OperationHook, OperationKind, attachments_of_items, timed
 from devmem.manager.visibility import visible_to
+from devmem.model.acting import acting_as
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit
@@ -126,7 +127,8 @@ class AttachmentHandle:
             for taken in self._store.get([item.id for item in owned]):
                 if not self._owns(taken):
                     raise ScopeError(f"the id {taken.id!r} is taken in another scope")
-            ids = store_items(self._store, owned)
+            with acting_as(self._scope.agent, run=self._scope.run):
+                ids = store_items(self._store, owned)
             counts.items, counts.attachments = len(ids), attachments_of_items(owned)
         return ids
 
@@ -139,7 +141,8 @@ class AttachmentHandle:
         self._require("write")
         with self._timed("delete") as counts:
             owned = [item.id for item in self._store.get(ids) if self._owns(item)]
-            counts.items = self._store.delete(ids=owned, where=self._own) if owned else 0
+            with acting_as(self._scope.agent, run=self._scope.run):
+                counts.items = self._store.delete(ids=owned, where=self._own) if owned else 0
         return counts.items
 
     def _timed(self, kind: OperationKind) -> AbstractContextManager[OperationCounts]:

@@ -29,6 +29,7 @@ from devmem.manager.operations import (
 from devmem.manager.recall_cache import RecallCache
 from devmem.manager.rescue import UnsavedWrites
 from devmem.manager.visibility import User, visible_to
+from devmem.model.acting import acting_as
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryContentSnapshot, Scope
 from devmem.model.results import (
@@ -254,7 +255,8 @@ class MemoryManager:
         return outcome
 
     def _update_store(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
-        outcome = cast("WriteOutcome | None", self._stores[name].update(payload))
+        with acting_as(payload.caller.name, run=payload.scope.run):
+            outcome = cast("WriteOutcome | None", self._stores[name].update(payload))
         return _UNSAID if outcome is None else outcome
 
     def _reading(self, stage: Stage) -> list[Attachment]:

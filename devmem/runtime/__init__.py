@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from devmem.runtime.results import NodeResult, RunResult
     from devmem.runtime.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
     from devmem.runtime.stores import DEFAULT_SESSION, make_store, open_stores, session_folder
+    from devmem.runtime.transaction import commit_run, discard_run, revert_run, stores_of_runs
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
 
@@ -21,8 +22,12 @@ __all__ = [
     "WorkflowRunner",
     "attached_stores",
     "check_workflow",
+    "commit_run",
     "configured_chat_models",
+    "discard_run",
     "make_store",
     "open_stores",
+    "revert_run",
     "session_folder",
+    "stores_of_runs",
 ]

@@ -15,6 +15,7 @@ from devmem.config.node_types import CARRIED_OUT
 from devmem.llm import ChatModel, open_chat_model
 from devmem.manager import MemoryManager, OperationHook, User, log_operation
 from devmem.messages import Message, Role
+from devmem.model.acting import acting_as
 from devmem.model.blocks import MessageBlock
 from devmem.model.caller import Caller
 from devmem.model.items import ANY, Scope
@@ -116,7 +117,7 @@ class WorkflowRunner:
         self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
         self._chats: dict[str, ChatModel] = {}
         self._on_text = on_text
-        finish_earlier(workflow, stores, rescue_dir)
+        finish_earlier(stores, rescue_dir)
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +139,7 @@ class WorkflowRunner:
         asked = Message(role=Role.USER, content=text, source="user", blocks=attachments)
         scope = replace(self._scope, run=self._scope.run or uuid4().hex)
         chosen = None if node is None else self._workflow.node(node)
-        with self._recording.run(scope):
+        with self._recording.run(scope), acting_as(run=scope.run):
             result = self._run_committed(chosen, asked, scope)
         self._recording.settle()
         return replace(result, trace=scope.trace or scope.run if self._recording.is_on else None)
@@ -194,7 +195,7 @@ class WorkflowRunner:
             return pass_on(node, inputs)
         if node.id not in managers:
             raise KeyError(f"the stores of node {node.id!r} were not opened")
-        with self._recording.call(node.id, inputs) as call:
+        with self._recording.call(node.id, inputs) as call, acting_as(node.config.agent or node.id):
             result = AgentRun(
                 node=node.id,
                 config=node.config,

@@ -1,4 +1,4 @@
-"""Running a workflow as a transaction: what a run writes is committed at its end, or dropped when it fails."""
+"""Runs of a workflow: transactions, which are committed at their end or dropped, and reverting one that is done."""
 
 from __future__ import annotations
 
@@ -8,19 +8,72 @@ from typing import Final
 
 from devmem.config import Workflow
 from devmem.config.transaction_check import written_stores
-from devmem.errors import RunFailedError
+from devmem.errors import RunConflictError, RunFailedError
+from devmem.model.versions import RunInfo
 from devmem.runtime.results import RunResult
 from devmem.stores import MemoryBase
-from devmem.stores.runs import StoreRun, finish_decided
+from devmem.stores.decisions import finish_decided
+from devmem.stores.runs import StoreRun, revert_everywhere
+from devmem.stores.versioned import keeps_versions
 
 _FOLDER: Final = "runs"
 """Folder of decisions, within that of rescued writes."""
 
 
-def finish_earlier(workflow: Workflow, stores: Mapping[str, MemoryBase], rescue_dir: Path | None) -> None:
-    """Commit what an earlier process had decided to commit when it died."""
-    if workflow.transaction and rescue_dir is not None:
+def finish_earlier(stores: Mapping[str, MemoryBase], rescue_dir: Path | None) -> None:
+    """Carry out what an earlier process had decided to commit, or to revert, when it died."""
+    if rescue_dir is not None:
         finish_decided(rescue_dir / _FOLDER, stores)
+
+
+def stores_of_runs(workflow: Workflow) -> list[str]:
+    """Name the stores to which a run of the workflow belongs: those that its agents write.
+
+    What the `conversation` block records is a log, which stays.
+    """
+    block = workflow.conversation
+    logs = [block.store, *(rule.into for rule in block.copies)] if block is not None and block.active else []
+    written = written_stores(workflow.memory, workflow.nodes)
+    return [store.name for store in written if store.name not in logs]
+
+
+def commit_run(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, rescue_dir: Path | None) -> None:
+    """Commit a pending run in all stores that it wrote to, or in none; raises what `StoreRun.commit` raises."""
+    _taken_up(workflow, stores, run, rescue_dir).commit()
+
+
+def discard_run(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, rescue_dir: Path | None) -> None:
+    """Drop what a pending run wrote, in all stores; raise `RunStateError` when it is not pending."""
+    _taken_up(workflow, stores, run, rescue_dir).discard()
+
+
+def _taken_up(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, rescue_dir: Path | None) -> StoreRun:
+    """Return a run whose process died."""
+    finish_earlier(stores, rescue_dir)
+    written = {name: stores[name] for name in stores_of_runs(workflow) if keeps_versions(stores[name])}
+    return StoreRun(run, written, decisions=None if rescue_dir is None else rescue_dir / _FOLDER, exists=True)
+
+
+def revert_run(
+    workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, rescue_dir: Path | None
+) -> dict[str, RunInfo]:
+    """Undo a run of a workflow in all of its stores, or in none; return the runs that undo it, by store.
+
+    Args:
+        workflow: declares the stores; it need not be a transaction.
+        stores: the stores that `stores_of_runs` names.
+        run: id of the run.
+        rescue_dir: folder of the session's files; None keeps no decision, so that a crash between the commits of two
+            stores may leave the run reverted in one of them.
+
+    Raises:
+        NoVersionsError: the run wrote to a store that keeps no versions; nothing was changed.
+        RunConflictError: later versions in one of the stores build on what it wrote; nothing was changed.
+        RunStateError: it wrote to none of the stores, or is not committed in one; nothing was changed.
+    """
+    finish_earlier(stores, rescue_dir)
+    written = {name: stores[name] for name in stores_of_runs(workflow)}
+    return revert_everywhere(run, written, decisions=None if rescue_dir is None else rescue_dir / _FOLDER)
 
 
 def in_transaction(
@@ -53,11 +106,14 @@ def in_transaction(
     try:
         result = operation({**stores, **pending.stores})
         _check_written(run, result)
-        pending.check()
     except BaseException:
         pending.discard()
         raise
-    pending.commit()
+    try:
+        pending.commit()
+    except RunConflictError:
+        pending.discard()
+        raise
     return result
 
 

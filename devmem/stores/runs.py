@@ -1,50 +1,31 @@
-"""Runs over several stores: each store commits by itself, and what was decided is finished after a crash."""
+"""Runs over several stores: what is written in one is committed in all of them, or in none."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from devmem.errors import RunConflictError, RunStateError
+from devmem.collections import Filter, VersionedCollection
+from devmem.errors import NoVersionsError, RunConflictError, RunStateError
+from devmem.model.items import Scope
+from devmem.model.versions import RunInfo, RunState
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.decisions import RunDecision, end_everywhere
 from devmem.stores.memory import MemoryBase
 from devmem.stores.versioned import versions_of, viewed
-from devmem.text.atomic_write import replace_file
-
-_LOG: Final = logging.getLogger(__name__)
-_SUFFIX: Final = ".commit.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitDecision:
-    """The durable decision that a run is committed in all of its stores."""
-
-    run: str
-    stores: tuple[str, ...]
-
-    def write(self, folder: Path) -> Path:
-        """Write the decision to a file of its own in a folder, and return its path."""
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{hashlib.sha256(self.run.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}{_SUFFIX}"
-        replace_file(file, [json.dumps({"run": self.run, "stores": self.stores}).encode()])
-        return file
-
-    @staticmethod
-    def read(file: Path) -> CommitDecision:
-        """Return the decision of a file; raise `ValueError` when it holds none."""
-        raw = json.loads(file.read_text(encoding="utf-8"))
-        return CommitDecision(run=str(raw["run"]), stores=tuple(map(str, raw["stores"])))
 
 
 class StoreRun:
     """A pending run in several stores."""
 
     def __init__(
-        self, run: str, stores: Mapping[str, MemoryBase], *, decisions: Path | None, actor: str | None = None
+        self,
+        run: str,
+        stores: Mapping[str, MemoryBase],
+        *,
+        decisions: Path | None,
+        actor: str | None = None,
+        exists: bool = False,
     ) -> None:
         """Open a view of each store; nothing is written yet.
 
@@ -54,13 +35,18 @@ class StoreRun:
             decisions: folder of decisions that are not carried out yet; None where a crash between the commits of two
                 stores may leave the run committed in one of them.
             actor: who makes the changes, for the history.
+            exists: whether the run must be pending already.
 
         Raises:
             NoVersionsError: a store keeps no versions.
-            RunStateError: the run has ended in a store.
+            RunStateError: the run has ended in a store; or it is to exist, and has written to none.
         """
         self.run, self._decisions = run, decisions
         self._collections = {name: versions_of(store) for name, store in stores.items()}
+        if exists and not self._pending():
+            raise RunStateError(
+                ", ".join(stores), run, "unknown", "no pending run of this id has written anything here"
+            )
         self.stores: dict[str, MemoryBase] = {}
         """The stores as the run sees and changes them, by name."""
         try:
@@ -76,7 +62,7 @@ class StoreRun:
         Raises:
             RunConflictError: others changed the same items in one of the stores.
         """
-        for name in self._written():
+        for name in self._pending():
             if found := self._collections[name].conflicts(self.run):
                 raise RunConflictError(name, self.run, found)
 
@@ -88,18 +74,13 @@ class StoreRun:
         """
         self.close()
         self.check()
-        written = self._written()
-        decision = CommitDecision(run=self.run, stores=tuple(written))
-        file = decision.write(self._decisions) if self._decisions is not None and len(written) > 1 else None
-        for name in written:
-            self._collections[name].commit(self.run)
-        if file is not None:
-            file.unlink(missing_ok=True)
+        decision = RunDecision(run=self.run, stores=tuple(self._pending()))
+        end_everywhere(decision, self._collections, self._decisions)
 
     def discard(self) -> None:
         """Drop what the run wrote, in every store."""
         self.close()
-        for name in self._written():
+        for name in self._pending():
             self._collections[name].discard(self.run)
 
     def close(self) -> None:
@@ -107,32 +88,50 @@ class StoreRun:
         for store in self.stores.values():
             store.close()
 
-    def _written(self) -> list[str]:
-        return [name for name, collection in self._collections.items() if collection.find_run(self.run) is not None]
+    def _pending(self) -> list[str]:
+        found = {name: collection.find_run(self.run) for name, collection in self._collections.items()}
+        return [name for name, info in found.items() if info is not None and info.state is RunState.PENDING]
 
 
-def finish_decided(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
-    """Commit what an earlier process had decided to commit, as far as the stores are there; return the runs.
+def revert_everywhere(run: str, stores: Mapping[str, MemoryBase], *, decisions: Path | None) -> dict[str, RunInfo]:
+    """Undo a run in every store that it wrote to, in all or in none; return the runs that undo it, by store.
 
-    A store that refuses, because others changed the same items in the meantime, is logged and keeps the run pending.
+    Args:
+        run: id of the run, which was a transaction or not.
+        stores: the stores of a workflow, by name.
+        decisions: folder of decisions that are not carried out yet; None where a crash between the commits of two
+            stores may leave the run reverted in one of them.
+
+    Raises:
+        NoVersionsError: it wrote to a store that keeps no versions; nothing was changed.
+        RunConflictError: later versions in one of the stores build on what it wrote; nothing was changed.
+        RunStateError: it wrote to none of the stores, or is not committed in one; nothing was changed.
     """
-    finished: list[str] = []
-    for file in sorted(folder.glob(f"*{_SUFFIX}")):
+    versions = _versions_of_written(run, stores)
+    if not versions:
+        raise RunStateError(", ".join(stores), run, "unknown", "no run of this id has written anything here")
+    for name, collection in versions.items():
+        if found := collection.conflicts(run):
+            raise RunConflictError(name, run, found)
+    end_everywhere(RunDecision(run=run, stores=tuple(versions), operation="revert"), versions, decisions)
+    undone = {name: collection.find_run(f"revert of {run}") for name, collection in versions.items()}
+    return {name: info for name, info in undone.items() if info is not None}
+
+
+def _versions_of_written(run: str, stores: Mapping[str, MemoryBase]) -> dict[str, VersionedCollection]:
+    """Return the collections of the stores that a run wrote to.
+
+    Raises:
+        NoVersionsError: one of them keeps no versions, or does not tell what it holds of a run.
+    """
+    found: dict[str, VersionedCollection] = {}
+    for name, store in stores.items():
         try:
-            decision = CommitDecision.read(file)
-        except (ValueError, KeyError, TypeError) as error:
-            _LOG.error("%s: holds no decision (%s); see `devmem runs` for runs that are pending.", file, error)
-            continue
-        if all(name in stores for name in decision.stores):
-            for name in decision.stores:
-                _finish(decision.run, stores[name])
-            file.unlink(missing_ok=True)
-            finished.append(decision.run)
-    return finished
-
-
-def _finish(run: str, store: MemoryBase) -> None:
-    try:
-        versions_of(store).commit(run)
-    except (RunConflictError, RunStateError) as error:
-        _LOG.error("memory store %r: a run that was decided is not committed: %s", store.name, error)
+            collection = versions_of(store)
+        except NoVersionsError:
+            if isinstance(store, CollectionMemory) and not store.collection.count(Filter(scope=Scope(run=run))):
+                continue
+            raise
+        if collection.find_run(run) is not None:
+            found[name] = collection
+    return found

@@ -21,6 +21,11 @@ def versions_of(store: MemoryBase) -> VersionedCollection:
     return store.collection
 
 
+def keeps_versions(store: MemoryBase) -> bool:
+    """Whether a store keeps the versions of its items."""
+    return isinstance(store, CollectionMemory) and isinstance(store.collection, VersionedCollection)
+
+
 def viewed(store: MemoryBase, view: Collection) -> MemoryBase:
     """Return a store on a view of its collection; closing it closes the view.
 

@@ -10,10 +10,10 @@ from devmem.testing.collection_suite.deletion import Forgetting
 from devmem.testing.collection_suite.durability import Keeping
 from devmem.testing.collection_suite.embeddings import Embedding
 from devmem.testing.collection_suite.filters import Filtering
+from devmem.testing.collection_suite.finished_runs import FinishedRuns
 from devmem.testing.collection_suite.fixtures import OpenCollection
 from devmem.testing.collection_suite.listing import Listing
 from devmem.testing.collection_suite.ranking import RankingEvidence
-from devmem.testing.collection_suite.runs import Running
 from devmem.testing.collection_suite.search import Searching
 from devmem.testing.collection_suite.selection import RankingChoice
 from devmem.testing.collection_suite.updates import Updating
@@ -48,7 +48,7 @@ class CollectionSuite(
     """
 
 
-class VersionSuite(Running):
+class VersionSuite(FinishedRuns):
     """The contract of a collection that keeps versions and has runs, beside that of `CollectionSuite`.
 
     It is used in the same way.

@@ -88,3 +88,50 @@ def test_a_pending_run_is_discarded(pending: Path, devmem: Devmem) -> None:
     devmem("runs", pending, "--discard", "r", "--commit", "r", code=2)
     devmem("diff", pending, code=2)
     assert "no run of this id" in devmem("runs", pending, "--commit", "nobody", code=2).stderr
+
+
+TEAM = """
+memory:
+  - {name: plans, type: simple, config: {memory_path: plans.db}}
+  - {name: notes, type: simple, config: {memory_path: notes.db}}
+nodes:
+  - id: planner
+    type: agent
+    config:
+      provider: extractive
+      memories: [{name: plans, retrieve_stage: [gen]}, {name: notes, retrieve_stage: [gen]}]
+"""
+
+
+def test_a_run_of_a_workflow_is_listed_and_reverted_in_all_of_its_stores(tmp_path: Path, devmem: Devmem) -> None:
+    """It was no transaction; without the name of a store all of them are meant."""
+    team = tmp_path / "team.yaml"
+    team.write_text(TEAM)
+    devmem("run", team, "--input", "The archive moves on June 2nd.")
+    (plans, notes) = json.loads(devmem("runs", team, "--json").stdout)
+    assert {plans["store"], notes["store"]} == {"plans", "notes"}
+    assert plans["run"] == notes["run"]
+    assert (plans["state"], plans["changes"]) == ("committed", 1)
+    told = devmem("revert", team, plans["run"]).stdout
+    assert "plans: 1 item changed back" in told
+    assert "notes: 1 item changed back" in told
+    assert "June" not in devmem("show", team, "plans").stdout + devmem("show", team, "notes").stdout
+    assert "is reverted" in devmem("revert", team, plans["run"], code=2).stderr
+    assert {run["state"] for run in json.loads(devmem("runs", team, "--json").stdout)} == {"reverted", "committed"}
+    assert "store" in devmem("runs", team).stdout
+
+
+def test_a_pending_run_of_a_workflow_ends_in_all_of_its_stores(tmp_path: Path, devmem: Devmem) -> None:
+    team = tmp_path / "team.yaml"
+    team.write_text(TEAM)
+    for run in ("r", "s"):
+        for name in ("plans", "notes"):
+            with library.open(f"{team}#{name}") as memory:
+                pending = memory.run(run)
+                pending.memory.add(f"In run {run}.")
+                pending.close()
+    assert "committed" in devmem("runs", team, "--commit", "r").stdout
+    assert "discarded" in devmem("runs", team, "--discard", "s").stdout
+    assert [run["state"] for run in json.loads(devmem("runs", team, "--json").stdout)].count("committed") == 2
+    assert "In run r." in devmem("show", team, "notes").stdout
+    assert "no pending run" in devmem("runs", team, "--commit", "nobody", code=2).stderr

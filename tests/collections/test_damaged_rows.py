@@ -17,6 +17,7 @@ import pytest
 from devmem.collections import Filter, SearchQuery, SqliteCollection
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionDamagedError, CollectionError
+from devmem.collections.sqlite.examination import examine
 from devmem.model.items import MemoryItem, Scope
 from devmem.testing import HashEmbedder
 
@@ -258,3 +259,25 @@ def test_damaged_properties_are_reported_as_damage(path: Path, statement: str, w
         for use in (collection.info, lambda: collection.search(SearchQuery(text="tea"))):
             with pytest.raises(CollectionDamagedError, match="the property"):
                 use()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE versions SET recorded_from = recorded_from - 1",
+        "UPDATE versions SET end_operation = 'forget'",
+        "UPDATE versions SET change_run = 'r'",
+    ],
+)
+def test_a_damaged_change_is_in_no_history(tmp_path: Path, statement: str) -> None:
+    """Whether its time, its operation or its run: the version is left out, counted, and named by `examine`."""
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea")])
+        collection.add([MemoryItem(id="1", content_summary="rain")])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+    assert len(examine(path).bad_versions) == 1
+    with closing(SqliteCollection(path)) as collection:
+        assert [version.item.content_summary for version in collection.history("1")] == ["rain"]
+        assert collection.info().damaged == 1

@@ -20,6 +20,7 @@ from devmem.collections.sqlite.examination import examine
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionDamagedError
 from devmem.indexes.postings import encode_terms
+from devmem.model.acting import acting_as
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, dump_item_json
 from devmem.testing import HashEmbedder
 from devmem.text.analysis import ANALYSIS_VERSION
@@ -239,7 +240,7 @@ def make_format_3(path: Path) -> None:
         for table in ("versions", "runs"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX items_by_change_run")
-        for column in ("operation", "change_run", "recorded_from"):
+        for column in ("operation", "change_run", "recorded_from", "change_actor", "change_checksum"):
             connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
         connection.execute("DELETE FROM meta WHERE key = 'recorded'")
         connection.executescript(TRIGGER_OF_FORMAT_3)
@@ -268,6 +269,29 @@ def test_a_file_without_versions_gets_them(tmp_path: Path, embedder: HashEmbedde
         with closing(collection.as_of(made)) as earlier:
             assert list(earlier.scan()) == items
         assert not examine(path).orphans
+
+
+def test_a_file_without_actors_gets_them(tmp_path: Path) -> None:
+    """A file of format 4: its versions and runs are as they were, and new changes name who made them."""
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea", scope=Scope(run="r"))])
+        collection.add([MemoryItem(id="1", content_summary="rain")])
+        before = collection.history("1")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table, columns in (("items", ()), ("versions", ("end_actor",))):
+            for column in (*columns, "change_actor", "change_checksum"):
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 4")
+    assert not examine(path).bad_versions
+    with closing(SqliteCollection(path)) as collection:
+        assert collection.history("1") == before
+        with acting_as("editor"):
+            collection.delete(ids=["1"])
+        *_, last = collection.history("1")
+        assert last.ended is not None
+        assert last.ended.actor == "editor"
+    assert not examine(path).bad_versions
 
 
 @pytest.mark.parametrize("at", range(0, 12, 3))

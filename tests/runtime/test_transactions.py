@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from devmem import ConfigError, MemoryBase, MemoryItem, Workflow, WorkflowRunner, open_stores
-from devmem.errors import ChatModelError, RunConflictError
-from devmem.stores.runs import CommitDecision, StoreRun
+from devmem.errors import ChatModelError, NoVersionsError, RunConflictError, RunStateError
+from devmem.model.acting import acting_as
+from devmem.model.items import Scope
+from devmem.runtime import revert_run
+from devmem.stores.decisions import Ending, RunDecision
+from devmem.stores.runs import StoreRun
 from devmem.stores.versioned import versions_of
 
 from .doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, write_workflow
@@ -63,7 +67,7 @@ def test_what_was_decided_is_finished_by_the_next_start(tmp_path: Path) -> None:
         for store in run.stores.values():
             store.add([MemoryItem(id="1", content_summary="tea")])
         run.close()
-        CommitDecision(run="r", stores=("notes", "board")).write(folder / "runs")
+        RunDecision(run="r", stores=("notes", "board")).write(folder / "runs")
         versions_of(stores["notes"]).commit("r")
         assert counts(stores) == [1, 0]
         WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
@@ -102,3 +106,143 @@ def test_a_store_that_cannot_take_part_is_refused_before_a_run(tmp_path: Path, s
 def test_transaction_is_true_or_false(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected true or false"):
         write_workflow(tmp_path, "transaction: maybe", "nodes:", agent_yaml("first"))
+
+
+def put(store: MemoryBase, text: str, run: str | None = None) -> None:
+    store.add([MemoryItem(id="1", content_summary=text, scope=Scope(run=run))])
+
+
+def texts(stores: Mapping[str, MemoryBase]) -> list[list[str]]:
+    return [[item.content_summary for item in stores[name].recent(9)] for name in ("notes", "board")]
+
+
+def test_a_conflict_that_comes_between_the_check_and_the_commits_commits_in_none(tmp_path: Path) -> None:
+    """The other process writes when the first store has been checked; the run is discarded as a whole."""
+    read = workflow(tmp_path)
+
+    class Late(StoreRun):
+        def check(self) -> None:
+            super().check()
+            put(stores["board"], "rain")
+
+    with open_stores(read) as stores:
+        run = Late("r", stores, decisions=tmp_path / "runs")
+        for store in run.stores.values():
+            put(store, "tea")
+        with pytest.raises(RunConflictError, match=r"board\.db"):
+            run.commit()
+        assert texts(stores) == [[], ["rain"]]
+        run.discard()
+        states = [versions_of(stores[name]).find_run("r") for name in ("notes", "board")]
+        assert [info and info.state.value for info in states] == ["discarded", "discarded"]
+        assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.parametrize("operation", ["commit", "revert"])
+def test_what_cannot_be_finished_is_undone_by_the_next_start(tmp_path: Path, operation: Ending) -> None:
+    """The process died between the commits of the two stores, and then others changed the same item in the second."""
+    read, folder = workflow(tmp_path), tmp_path / "session"
+    with open_stores(read) as stores:
+        for name in stores:
+            put(stores[name], "old")
+        run = StoreRun("r", stores, decisions=None)
+        for store in run.stores.values():
+            put(store, "new")
+        run.close()
+        if operation == "revert":
+            run.commit()
+        RunDecision(run="r", stores=("notes", "board"), operation=operation).write(folder / "runs")
+        getattr(versions_of(stores["notes"]), operation)("r")
+        put(stores["board"], "rain")
+        WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
+        assert texts(stores) == [["old" if operation == "commit" else "new"], ["rain"]]
+        assert not list(folder.glob("runs/*"))
+
+
+def test_a_decision_to_revert_is_finished_by_the_next_start(tmp_path: Path) -> None:
+    read, folder = workflow(tmp_path), tmp_path / "session"
+    with open_stores(read) as stores:
+        for name in stores:
+            put(stores[name], "tea", run="r")
+        RunDecision(run="r", stores=("notes", "board"), operation="revert").write(folder / "runs")
+        versions_of(stores["notes"]).revert("r")
+        WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
+        assert texts(stores) == [[], []]
+
+
+def test_two_stores_on_one_file_are_committed_once(tmp_path: Path) -> None:
+    read = write_workflow(
+        tmp_path,
+        "memory:",
+        "  - {name: notes, type: simple, config: {memory_path: notes.db}}",
+        "  - {name: board, type: simple, config: {memory_path: notes.db}}",
+        "nodes:",
+        agent_yaml("first", BOTH),
+    )
+    with open_stores(read) as stores:
+        run = StoreRun("r", stores, decisions=tmp_path)
+        put(run.stores["notes"], "tea")
+        run.commit()
+        assert texts(stores) == [["tea"], ["tea"]]
+
+
+ORDINARY = ("nodes:", agent_yaml("first", BOTH), agent_yaml("second", BOTH))
+
+
+def test_a_run_that_was_no_transaction_is_reverted_in_all_stores(tmp_path: Path) -> None:
+    read = write_workflow(tmp_path, STORES, *ORDINARY, TWO)
+    with open_stores(read) as stores:
+        runner = WorkflowRunner(read, stores, chat_models=ChatsByNode(), scope=Scope(run="one"))
+        runner.run("Go")
+        first = texts(stores)
+        WorkflowRunner(read, stores, chat_models=ChatsByNode(), scope=Scope(run="two")).run("Stop")
+        assert counts(stores) != [len(each) for each in first]
+        undone = revert_run(read, stores, "two", tmp_path / "session")
+        assert {name: info.run for name, info in undone.items()} == dict.fromkeys(("notes", "board"), "revert of two")
+        assert texts(stores) == first
+        assert {info.run: info.state.value for info in versions_of(stores["board"]).runs()} == {
+            "one": "committed",
+            "two": "reverted",
+            "revert of two": "committed",
+        }
+
+
+def test_what_others_built_on_keeps_the_run_in_all_stores(tmp_path: Path) -> None:
+    read = write_workflow(tmp_path, STORES, *ORDINARY, TWO)
+    with open_stores(read) as stores:
+        for name in stores:
+            put(stores[name], "tea", run="r")
+        put(stores["board"], "rain")
+        with pytest.raises(RunConflictError, match="'1'"):
+            revert_run(read, stores, "r", tmp_path / "session")
+        assert texts(stores) == [["tea"], ["rain"]]
+        with pytest.raises(RunStateError, match="no run"):
+            revert_run(read, stores, "nobody", None)
+
+
+def test_a_store_without_versions_that_the_run_wrote_to_is_named(tmp_path: Path) -> None:
+    stores_yaml = STORES.replace("board.db", "board.json")
+    read = write_workflow(tmp_path, stores_yaml, *ORDINARY, TWO)
+    with open_stores(read) as stores:
+        put(stores["notes"], "tea", run="r")
+        put(stores["board"], "rain", run="s")
+        revert_run(read, stores, "r", None)
+        assert texts(stores) == [[], ["rain"]]
+        put(stores["notes"], "snow", run="s")
+        with pytest.raises(NoVersionsError, match=r"board\.json"):
+            revert_run(read, stores, "s", None)
+        assert texts(stores) == [["snow"], ["rain"]]
+
+
+def test_a_deletion_in_a_node_has_its_run_and_its_agent(tmp_path: Path) -> None:
+    """So that it is in the history, and reverted with the run."""
+    read = write_workflow(tmp_path, STORES, *ORDINARY, TWO)
+    with open_stores(read) as stores:
+        put(stores["notes"], "tea")
+        with acting_as("planner", run="r"):
+            stores["notes"].delete(ids=["1"])
+        (version,) = versions_of(stores["notes"]).history("1")
+        assert version.ended is not None
+        assert (version.ended.actor, version.ended.run) == ("planner", "r")
+        revert_run(read, stores, "r", None)
+        assert texts(stores) == [["tea"], []]

@@ -1,16 +1,19 @@
-"""`devmem revert`: undo a committed run of a memory."""
+"""`devmem revert`: undo a run of a memory, or of a workflow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from devmem.cli.describe import items_text
-from devmem.cli.places import MemoryPlace, split_words
+from devmem.cli.places import MemoryPlace, several_stores, split_words
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, opened
-from devmem.runtime import DEFAULT_SESSION
+from devmem.cli.written_stores import opened_written
+from devmem.model.versions import RunInfo
+from devmem.runtime import DEFAULT_SESSION, revert_run, session_folder
 from devmem.stores.versioned import versions_of
 from devmem.views.versions import run_info_json
 
@@ -22,20 +25,31 @@ def revert(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Undo a committed run.
+    """Undo a run that is committed; `devmem runs` lists them.
 
     What the run added is deleted, and what it replaced or deleted is there again. Where later versions build on what it
-    wrote, they are named, and nothing is changed.
+    wrote, they are named, and nothing is changed. A workflow without a store means all stores that its agents write:
+    the run is undone in all of them, or in none.
 
     Examples:
         devmem revert notes.db 5f2c
+        devmem revert team.yaml 5f2c
         devmem revert team.yaml notes 5f2c
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] RUN")
-    with opened(terminal, place.workflow, place.store, session) as store:
-        undone = versions_of(store).revert(place.words[0])
-    if as_json:
-        terminal.json(run_info_json(undone))
+    if (workflow := several_stores(memory, words, after=1)) is not None:
+        with opened_written(terminal, workflow, session) as stores:
+            undone = revert_run(workflow, stores, words[0], session_folder(workflow, session))
     else:
-        terminal.print(f"{place.store}: {items_text(undone.changes)} changed back, as run {undone.run!r}")
+        place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] RUN")
+        with opened(terminal, place.workflow, place.store, session) as store:
+            undone = {place.store: versions_of(store).revert(place.words[0])}
+    _show(terminal, undone, as_json=as_json)
+
+
+def _show(terminal: Terminal, undone: Mapping[str, RunInfo], *, as_json: bool) -> None:
+    if as_json:
+        terminal.json([{"store": name, **run_info_json(info)} for name, info in undone.items()])
+        return
+    for name, info in undone.items():
+        terminal.print(f"{name}: {items_text(info.changes)} changed back, as run {info.run!r}")

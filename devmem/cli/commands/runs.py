@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from devmem.cli.describe import date_text
 from devmem.cli.failures import CommandError
-from devmem.cli.places import MemoryPlace, OptionalStore, find_place
+from devmem.cli.places import MemoryPlace, OptionalStore, find_place, several_stores
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, opened
+from devmem.cli.written_stores import opened_written
 from devmem.collections import VersionedCollection
+from devmem.config import Workflow
 from devmem.model.versions import RunInfo
-from devmem.runtime import DEFAULT_SESSION
-from devmem.stores.versioned import versions_of
+from devmem.runtime import DEFAULT_SESSION, commit_run, discard_run, session_folder
+from devmem.stores import MemoryBase
+from devmem.stores.versioned import keeps_versions, versions_of
 from devmem.views.versions import run_info_json
 
 _COLUMNS = ("run", "state", "started", "ended", "changes", "by")
@@ -34,15 +37,23 @@ def runs(
     """List the runs of a memory, and end those that are pending.
 
     A run is `pending` until it ends, also when its process died: nobody else sees what it wrote. `--commit` and
-    `--discard` end such a run, after which its state is shown.
+    `--discard` end such a run, after which its state is shown. A run that was no transaction is `committed` from its
+    first change on. A workflow without a store means all stores that its agents write.
 
     Examples:
+        devmem runs team.yaml
         devmem runs team.yaml notes
         devmem runs notes.db --discard 5f2c
     """
     terminal: Terminal = ctx.obj
     if commit is not None and discard is not None:
         raise CommandError("give either --commit or --discard, not both.")
+    if store is None and (workflow := several_stores(memory, (), after=0)) is not None:
+        with opened_written(terminal, workflow, session) as stores:
+            _end(workflow, stores, session, commit, discard)
+            every = [(name, info) for name, each in stores.items() for info in _found(each, commit or discard, limit)]
+        _show_of_workflow(terminal, sorted(every, key=lambda each: -each[1].started_at)[:limit], as_json=as_json)
+        return
     place = find_place(terminal, memory, store)
     with opened(terminal, place.workflow, place.store, session) as source:
         found = _runs(versions_of(source), commit, discard, limit)
@@ -50,6 +61,35 @@ def runs(
         terminal.json([run_info_json(info) for info in found])
     else:
         terminal.table(_COLUMNS, [_row(info) for info in found], numbers=("changes",))
+
+
+def _end(
+    workflow: Workflow, stores: Mapping[str, MemoryBase], session: str, commit: str | None, discard: str | None
+) -> None:
+    """End a pending run in all stores of a workflow, if one is named."""
+    folder = session_folder(workflow, session)
+    if commit is not None:
+        commit_run(workflow, stores, commit, folder)
+    elif discard is not None:
+        discard_run(workflow, stores, discard, folder)
+
+
+def _found(store: MemoryBase, run: str | None, limit: int) -> Sequence[RunInfo]:
+    """Return one run of a store, or the newest ones; none of a store that keeps no versions."""
+    if not keeps_versions(store):
+        return ()
+    if run is None:
+        return versions_of(store).runs(limit)
+    info = versions_of(store).find_run(run)
+    return () if info is None else (info,)
+
+
+def _show_of_workflow(terminal: Terminal, found: Sequence[tuple[str, RunInfo]], *, as_json: bool) -> None:
+    if as_json:
+        terminal.json([{"store": name, **run_info_json(info)} for name, info in found])
+    else:
+        rows = [(*_row(info), name) for name, info in found]
+        terminal.table((*_COLUMNS, "store"), rows, numbers=("changes",))
 
 
 def _runs(versions: VersionedCollection, commit: str | None, discard: str | None, limit: int) -> Sequence[RunInfo]:

@@ -16,7 +16,7 @@ from devmem.collections.cleaning import clean_up
 from devmem.collections.connection_pool import PoolClosedError
 from devmem.collections.protocol import Durability
 from devmem.collections.sqlite.integrity import define_functions
-from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2, upgrade_from_3
+from devmem.collections.sqlite.migrations import upgrade_from_1, upgrade_from_2, upgrade_from_3, upgrade_from_4
 from devmem.collections.sqlite.schema import SCHEMA_VERSION, create_tables
 from devmem.collections.sqlite.sealing import is_sealed, seal
 from devmem.collections.transactions import read_transaction, write_transaction
@@ -180,6 +180,8 @@ def _create_schema(connection: sqlite3.Connection, location: str, store_type: st
         if version == 2:
             upgrade_from_2(connection)
         upgrade_from_3(connection)
+    elif version == 4:
+        upgrade_from_4(connection)
     else:
         create_tables(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

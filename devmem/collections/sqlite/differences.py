@@ -9,11 +9,13 @@ from devmem.collections.sqlite import history, rows, runs
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.pending import items_of_run
 from devmem.collections.sqlite.view import COLUMNS, items_as_of
+from devmem.collections.sqlite.written_runs import TOUCHED, name_sql, span
 from devmem.model.items import MemoryItem
 from devmem.model.version_hash import version_hash
 from devmem.model.versions import ItemDifference, RunState
 
 _NOW: Final = f"SELECT {COLUMNS}, recorded_from FROM main.items"
+_NOTHING: Final = f"{_NOW} WHERE false"
 _DIFFERING: Final = (
     "WITH earlier AS ({before}), later AS ({after}) "
     "SELECT earlier.row, later.row FROM earlier LEFT JOIN later USING (id) WHERE later.row IS NOT earlier.row "
@@ -59,19 +61,34 @@ def _differs(change: ItemDifference) -> bool:
 def _state(connection: sqlite3.Connection, location: str, point: float | str) -> str:
     """Return the query of the items at a time, or after a run."""
     if isinstance(point, str):
-        return _around(connection, location, point)[1]
+        return _left_by(connection, location, point)
     return items_as_of(history.recorded(point))
 
 
+def _left_by(connection: sqlite3.Connection, location: str, run: str) -> str:
+    """Return the query of the items as a run left them."""
+    info = runs.read_run(connection, location, run)
+    if info.state is RunState.PENDING:
+        return items_of_run(run)
+    runs.require(location, info, RunState.COMMITTED, RunState.REVERTED)
+    found = connection.execute("SELECT committed_at FROM runs WHERE run = ?", (rows.sql_text(run),)).fetchone()
+    times = (found[0], found[0]) if found is not None else span(connection, run)
+    return _NOTHING if times is None else items_as_of(times[1])
+
+
 def _around(connection: sqlite3.Connection, location: str, run: str) -> tuple[str, str]:
-    """Return the queries of the items before and after a run."""
+    """Return the queries of the items that a run changed, before it and after it."""
     info = runs.read_run(connection, location, run)
     if info.state is RunState.PENDING:
         return _NOW, items_of_run(run)
     runs.require(location, info, RunState.COMMITTED, RunState.REVERTED)
-    query = "SELECT committed_at FROM runs WHERE run = ?"
-    (at,) = connection.execute(query, (rows.sql_text(run),)).fetchone()
-    return items_as_of(at - 1), items_as_of(at)
+    times = span(connection, run)
+    if times is None:
+        return _NOTHING, _NOTHING
+    # Where the changes of the run were seen at once, others may have changed other items between them.
+    touched = TOUCHED.format(run=name_sql(run))
+    before, after = (f"SELECT * FROM ({items_as_of(at)}) WHERE id IN ({touched})" for at in (times[0] - 1, times[1]))
+    return before, after
 
 
 def _item(connection: sqlite3.Connection, row: int | None, damaged: DamagedRows) -> MemoryItem | None:

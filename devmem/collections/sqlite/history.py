@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from devmem.collections.sqlite import database, rows
-from devmem.collections.sqlite.integrity import DamagedRows
+from devmem.collections.sqlite.integrity import CHANGE_CHECKSUMS, DamagedRows, ended_checksum
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Change, ItemVersion, Operation
 
@@ -19,16 +19,23 @@ SWEPT_AT_ONCE: Final = 200
 """Maximum number of versions that one write removes because they are too old."""
 RECORDED_FROM: Final = f"COALESCE(recorded_from, CAST(created_at * {MICROSECONDS} AS INTEGER))"
 """Items of a file of format 3 have no recorded time; when they were made is the best that is known."""
-_CHANGE: Final = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, {RECORDED_FROM}"
+_BEGAN: Final = (f"COALESCE(operation, '{Operation.ADD.value}')", "change_run", RECORDED_FROM, "change_actor")
+_CHANGE: Final = ", ".join(_BEGAN)
 _KEEP: Final = (
-    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, "
-    "recorded_until, end_operation, end_run) "
-    f"SELECT {rows.ITEM_COLUMNS}, {_CHANGE}, ?, ?, ? FROM items WHERE "
+    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, "
+    "recorded_until, end_operation, end_run, end_actor, change_checksum) "
+    f"SELECT {rows.ITEM_COLUMNS}, {_CHANGE}, ?1, ?2, ?3, ?4, {ended_checksum(_BEGAN, ('?1', '?2', '?3', '?4'))} "
+    "FROM items WHERE "
 )
-_READ: Final = f"SELECT row, CAST(body AS BLOB), body_checksum, {_CHANGE}"
+_READ: Final = (
+    "SELECT change_checksum IS NULL OR change_checksum IS {checksum}, '{table}', "
+    f"row, CAST(body AS BLOB), body_checksum, {_CHANGE}"
+)
 _HISTORY: Final = (
-    f"{_READ}, recorded_until, end_operation, end_run FROM versions WHERE id = ?1 AND recorded_until IS NOT NULL "
-    f"UNION ALL {_READ}, NULL, NULL, NULL FROM items WHERE id = ?1 ORDER BY 6, row"
+    f"{_READ.format(table='versions', checksum=CHANGE_CHECKSUMS['versions'])}, recorded_until, end_operation, end_run, "
+    "end_actor FROM versions WHERE id = ?1 AND recorded_until IS NOT NULL UNION ALL "
+    f"{_READ.format(table='items', checksum=CHANGE_CHECKSUMS['items'])}, NULL, NULL, NULL, NULL "
+    "FROM items WHERE id = ?1 ORDER BY 8, row"
 )
 
 
@@ -58,6 +65,8 @@ class Ending:
 
     operation: Operation
     run: str | None = None
+    actor: str | None = None
+    """Who makes it, as far as it is known."""
 
 
 def recorded(seconds: float) -> int:
@@ -83,7 +92,8 @@ def tick(connection: sqlite3.Connection, now: float) -> int:
 
 def keep(connection: sqlite3.Connection, condition: str, values: Sequence[object], ending: Ending, at: int) -> None:
     """Copy the current items that match a condition to the versions; the caller deletes them afterwards."""
-    connection.execute(_KEEP + condition, (at, ending.operation.value, rows.sql_text(ending.run), *values))
+    ended = (at, ending.operation.value, rows.sql_text(ending.run), rows.sql_text(ending.actor))
+    connection.execute(_KEEP + condition, (*ended, *values))
 
 
 def any_expired(connection: sqlite3.Connection, now: float) -> bool:
@@ -94,7 +104,7 @@ def any_expired(connection: sqlite3.Connection, now: float) -> bool:
 def read_history(connection: sqlite3.Connection, item_id: str, damaged: DamagedRows) -> list[ItemVersion]:
     """Return the committed versions of an item, oldest first; damaged ones are left out."""
     found = connection.execute(_HISTORY, (rows.sql_text(item_id),)).fetchall()
-    actors = _actors(connection, {run for each in found for run in (each[4], each[8]) if run is not None})
+    actors = _actors(connection, {run for each in found for run in (each[6], each[11]) if run is not None})
     return list(_versions(found, actors, damaged))
 
 
@@ -106,22 +116,22 @@ def _actors(connection: sqlite3.Connection, runs: set[str]) -> dict[str, str | N
 def _versions(
     found: Sequence[tuple[Any, ...]], actors: Mapping[str, str | None], damaged: DamagedRows
 ) -> Iterator[ItemVersion]:
-    for row, body, checksum, operation, run, at, until, end_operation, end_run in found:
+    for intact, table, row, body, checksum, operation, run, at, actor, until, *ending in found:
         item = rows.item_from_row(damaged, row, body, checksum)
-        if item is None:
+        if not intact:
+            damaged.add(table, row)
+        if item is None or not intact:
             continue
-        began = _change(operation, at, run, actors, _author(item))
-        yield ItemVersion(
-            item=item, began=began, ended=None if until is None else _change(end_operation, until, end_run, actors)
-        )
+        ended = None if until is None else _change(ending[0], until, ending[1], ending[2] or actors.get(ending[1]))
+        by = actors.get(run)
+        # Who wrote a new item is known best from itself: a command, or an import, acts for somebody else.
+        known = by or _author(item) or actor if operation == Operation.ADD.value else actor or by or _author(item)
+        yield ItemVersion(item=item, began=_change(operation, at, run, known), ended=ended)
 
 
 def _author(item: MemoryItem) -> str | None:
     return item.provenance.name or item.scope.agent
 
 
-def _change(
-    operation: str, at: int, run: str | None, actors: Mapping[str, str | None], author: str | None = None
-) -> Change:
-    actor = (None if run is None else actors.get(run)) or author
+def _change(operation: str, at: int, run: str | None, actor: str | None) -> Change:
     return Change(operation=Operation(operation), at=seconds(at), run=run, actor=actor)

@@ -16,6 +16,12 @@ _ITEM_COLUMNS: Final = (
     *("CAST(source_name AS BLOB)", "CAST(speaker AS BLOB)", "cues", "length"),
 )
 """All but `waiting`, which changes, and `body`, which has a checksum of its own. A damaged text need not be UTF-8."""
+_CHANGE_COLUMNS: Final = (
+    *("CAST(operation AS BLOB)", "CAST(change_run AS BLOB)", "recorded_from", "CAST(change_actor AS BLOB)"),
+)
+_ENDING_COLUMNS: Final = (
+    *("recorded_until", "CAST(end_operation AS BLOB)", "CAST(end_run AS BLOB)", "CAST(end_actor AS BLOB)"),
+)
 _PASSAGE_COLUMNS: Final = ("row", "term_hashes", "term_counts", "term_length")
 
 
@@ -29,10 +35,27 @@ _TEXT_TYPES: Final = ", ".join(
 
 # NULL, which equals no checksum, where a value is of another type: text and blob differ in one bit of the row's header.
 ITEM_CHECKSUM: Final = f"CASE WHEN 'blob' NOT IN ({_TEXT_TYPES}) THEN crc32({_joined(_ITEM_COLUMNS)}) END"
+CHANGE_CHECKSUMS: Final = {
+    "items": f"crc32({_joined(_CHANGE_COLUMNS)})",
+    "versions": f"crc32({_joined((*_CHANGE_COLUMNS, *_ENDING_COLUMNS))})",
+}
+"""Of the changes that began and ended the rows of a table; those written by formats before 5 have none."""
 BODY_CHECKSUM: Final = "crc32(COALESCE(CAST(body AS BLOB), X''))"
 PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)})"
 VECTOR_CHECKSUM: Final = "CASE WHEN typeof(vector) = 'blob' AND length(vector) THEN crc32(vector) END"
 CODES_CHECKSUM: Final = "CASE WHEN typeof(codes) = 'blob' THEN crc32(codes) END"
+
+
+def ended_checksum(began: Sequence[str], ended: Sequence[str]) -> str:
+    """Return the SQL of the checksum of a version's changes.
+
+    Args:
+        began: SQL of the operation, run, recorded time and actor of the change that began it.
+        ended: likewise of the recorded time, operation, run and actor of the one that ended it.
+    """
+    values = (f"CAST({each} AS BLOB)" if at not in (2, 4) else each for at, each in enumerate((*began, *ended)))
+    return f"crc32({_joined(tuple(values))})"
+
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -46,7 +69,8 @@ def checksum(*values: bytes | str | float | None) -> int:
     )
 
 
-_FORMATS: Final = {count: ("{!r};" * count).format for count in (len(_ITEM_COLUMNS), len(_PASSAGE_COLUMNS))}
+_COUNTS: Final = {len(_ITEM_COLUMNS), len(_PASSAGE_COLUMNS), len(_CHANGE_COLUMNS), 2 * len(_CHANGE_COLUMNS)}
+_FORMATS: Final = {count: ("{!r};" * count).format for count in _COUNTS}
 
 
 def is_intact(blob: bytes | str | float | None, its_checksum: int) -> bool:

@@ -28,6 +28,7 @@ _CHECKSUMS: Final = (
     *((table, "checksum") for table in ("passages", "vectors", "tokens")),
 )
 _WITH_ESCAPES: Final = r"SELECT row, CAST(body AS BLOB) FROM items WHERE instr(body, '\u') OR instr(body, '\escaped:')"
+_CHANGES: Final = ("change_actor TEXT", "change_checksum INTEGER")
 _LOG: Final = logging.getLogger(__name__)
 _OF_FORMAT_1: Final = (
     "DROP TRIGGER count_up",
@@ -82,10 +83,20 @@ def upgrade_from_3(connection: sqlite3.Connection) -> None:
 
     Its items have no recorded time; they count as recorded when they were made.
     """
-    for column in ("operation TEXT", "change_run TEXT", "recorded_from INTEGER"):
+    for column in ("operation TEXT", "change_run TEXT", "recorded_from INTEGER", *_CHANGES):
         connection.execute(f"ALTER TABLE items ADD COLUMN {column}")
     connection.execute("DROP TRIGGER count_down")
     create_tables(connection)
+
+
+def upgrade_from_4(connection: sqlite3.Connection) -> None:
+    """Add actors and checksums of changes to a file of format 4, within the caller's write transaction.
+
+    What is there keeps its changes without a checksum: nothing tells whether they are still those that were written.
+    """
+    for table, columns in (("items", _CHANGES), ("versions", (*_CHANGES, "end_actor TEXT"))):
+        for column in columns:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
 def _rename_surrogates(connection: sqlite3.Connection) -> None:

@@ -12,6 +12,8 @@ from devmem.collections.sqlite import rows
 from devmem.collections.sqlite.history import Ending
 from devmem.collections.sqlite.recorder import prune_changes, remove_versions
 from devmem.collections.sqlite.view import COLUMNS, show
+from devmem.collections.sqlite.written_runs import name_sql
+from devmem.model.acting import current_actor
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 
@@ -20,16 +22,15 @@ T = TypeVar("T")
 OF_RUN: Final = "change_run = ? AND recorded_until IS NULL"
 """Selects the versions of a pending run."""
 _HIDE: Final = (
-    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, base) "
-    f"SELECT ?, {rows.ITEM_COLUMNS.removeprefix('row, ')}, '{Operation.FORGET.value}', ?, row FROM main.items "
+    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, change_actor, base) "
+    f"SELECT ?, {rows.ITEM_COLUMNS.removeprefix('row, ')}, '{Operation.FORGET.value}', ?, ?, row FROM main.items "
     "WHERE row = ?"
 )
 
 
 def items_of_run(run: str) -> str:
     """Return the query of the items as a pending run sees them: its own, and those of others that it did not change."""
-    name = f"CAST(X'{(rows.sql_text(run) or '').encode().hex()}' AS TEXT)"
-    own = f"change_run = {name} AND recorded_until IS NULL"
+    own = f"change_run = {name_sql(run)} AND recorded_until IS NULL"
     return (
         f"SELECT {COLUMNS}, recorded_from FROM main.items WHERE id NOT IN (SELECT id FROM main.versions WHERE {own}) "
         f"UNION ALL SELECT {COLUMNS}, recorded_from FROM main.versions WHERE {own} "
@@ -51,6 +52,7 @@ class RunRecorder:
 
     def __init__(self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, run: str) -> None:
         self.connection, self.attachments, self._run = connection, attachments, rows.sql_text(run) or ""
+        self._actor = rows.sql_text(current_actor().name)
 
     def insert(self, prepared: PreparedItem, body: MemoryItem, *, waiting: bool, operation: Operation) -> list[int]:  # noqa: ARG002 - what it is among all items
         """Insert a version of the run in the place of the one that it has of the item."""
@@ -63,6 +65,7 @@ class RunRecorder:
             body=body,
             operation=(Operation.ADD if base is None else Operation.UPDATE).value,
             run=self._run,
+            actor=self._actor,
             base=base,
         )
 
@@ -73,7 +76,7 @@ class RunRecorder:
             is_own = self.connection.execute("SELECT 1 FROM versions WHERE row = ?", (row,)).fetchone() is not None
             base = self._take_back(f"row = ? AND {OF_RUN}", row) if is_own else row
             if base is not None:
-                self.connection.execute(_HIDE, (_next_row(self.connection), self._run, base))
+                self.connection.execute(_HIDE, (_next_row(self.connection), self._run, self._actor, base))
                 self.connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'hidden')", (base,))
         if found:
             prune_changes(self.connection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -11,6 +12,7 @@ from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.sqlite import database, history, rows
 from devmem.collections.sqlite.history import Ending, HistoryLimit
+from devmem.model.acting import Actor, current_actor
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 
@@ -71,22 +73,34 @@ class CurrentRecorder:
         """
         self.connection, self.attachments = connection, attachments
         self._limit, self._now, self._run = limit, now, run
+        # What a run writes on commit has the actors that wrote it.
+        self._actor = Actor(run=run) if run is not None else current_actor()
 
     @cached_property
     def at(self) -> int:
         """Recorded time of the transaction."""
         return history.tick(self.connection, self._now)
 
-    def insert(self, prepared: PreparedItem, body: MemoryItem, *, waiting: bool, operation: Operation) -> list[int]:
-        """Insert a current item."""
-        origin = (operation.value, rows.sql_text(self._run or prepared.item.scope.run), self.at)
+    def insert(
+        self,
+        prepared: PreparedItem,
+        body: MemoryItem,
+        *,
+        waiting: bool,
+        operation: Operation,
+        actor: str | None = None,
+    ) -> list[int]:
+        """Insert a current item; `actor` wrote it, where that is not who changes items now."""
+        run, by = self._actor.run or prepared.item.scope.run, actor or self._actor.name
+        origin = (operation.value, rows.sql_text(run), self.at, rows.sql_text(by))
         return rows.insert_item(self.connection, prepared, waiting=waiting, body=body, origin=origin)
 
     def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
         """Move items to the versions; delete them where no versions are kept."""
         if not self._limit.keeps:
             return self.remove(condition, values)
-        history.keep(self.connection, condition, values, ending, self.at)
+        by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
+        history.keep(self.connection, condition, values, by, self.at)
         return self._delete(condition, values)
 
     def remove(self, condition: str, values: Sequence[object]) -> int:

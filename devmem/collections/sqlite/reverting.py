@@ -10,26 +10,42 @@ from devmem.collections.sqlite import history, rows, runs
 from devmem.collections.sqlite.history import Ending
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.recorder import CurrentRecorder
+from devmem.collections.sqlite.written_runs import TOUCHED
 from devmem.errors import RunConflictError, RunStateError
-from devmem.model.versions import Operation, RunState
+from devmem.model.acting import current_actor
+from devmem.model.versions import Operation, RunInfo, RunState
 
-_TOUCHED: Final = (
-    "SELECT id FROM items WHERE change_run = ?1 UNION SELECT id FROM versions WHERE change_run = ?1 "
-    "UNION SELECT id FROM versions WHERE end_run = ?1"
+_OF_ITEM: Final = (
+    "SELECT operation, recorded_from FROM (SELECT id, operation, recorded_from, change_run FROM items UNION ALL "
+    "SELECT id, operation, recorded_from, change_run FROM versions WHERE recorded_until IS NOT NULL) "
+    "WHERE id = ?1 AND change_run = ?2 ORDER BY recorded_from LIMIT 1"
 )
+"""Selects the first change that a run made to an item."""
+_LAST: Final = (
+    "SELECT end_operation, end_run FROM versions WHERE id = ? AND recorded_until IS NOT NULL AND recorded_until <= ? "
+    "ORDER BY recorded_until DESC LIMIT 1"
+)
+_ENDED_BY_OTHERS: Final = (
+    "SELECT 1 FROM versions WHERE id = ?1 AND change_run = ?2 AND recorded_until IS NOT NULL AND end_run IS NOT ?2"
+)
+_REPLACED: Final = (
+    "SELECT row FROM versions WHERE id = ?1 AND end_run = ?2 AND change_run IS NOT ?2 ORDER BY recorded_until LIMIT 2"
+)
+"""Selects the versions of others that the run replaced; a second one shows that they wrote in between."""
 _DERIVED: Final = (
     "SELECT DISTINCT items.id FROM items, json_each(CASE WHEN json_valid(body) THEN body ELSE '{}' END, "
     "'$.provenance.parents') AS parent WHERE items.change_run IS NOT ?1 AND parent.atom IN ("
     "SELECT id FROM items WHERE change_run = ?1)"
 )
 """Selects the items that were derived, by others, from what the run wrote."""
+_FOREVER: Final = 1 << 62
+"""Later than every recorded time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
     """A run's change of one item."""
 
-    item_id: str
     left: int | None
     """Row of the current item, which the run wrote; None where it deleted the item."""
     replaced: int | None
@@ -39,6 +55,26 @@ class _Change:
 def undoing(run: str) -> str:
     """Return the id of the run that undoes another one."""
     return f"revert of {run}"
+
+
+def conflicts(connection: sqlite3.Connection, location: str, info: RunInfo) -> list[str]:
+    """Return the ids of the items that build on what a committed run wrote.
+
+    Raises:
+        RunStateError: the run is not committed, or what it replaced is not kept any more.
+    """
+    return _plan(connection, location, info)[1]
+
+
+def _plan(connection: sqlite3.Connection, location: str, info: RunInfo) -> tuple[list[_Change], list[str]]:
+    """Return what a committed run did, and the ids of the items that build on it."""
+    runs.require(location, info, RunState.COMMITTED)
+    name = rows.sql_text(info.run)
+    touched = connection.execute(TOUCHED.format(run="?1"), (name,)).fetchall()
+    changes = {item_id: _change(connection, location, item_id, info.run) for (item_id,) in touched}
+    found = {item_id for item_id, change in changes.items() if change is None}
+    found |= {item_id for (item_id,) in connection.execute(_DERIVED, (name,))}
+    return [change for change in changes.values() if change is not None], sorted(found)
 
 
 def revert(recorder: CurrentRecorder, location: str, run: str, damaged: DamagedRows) -> None:
@@ -51,18 +87,13 @@ def revert(recorder: CurrentRecorder, location: str, run: str, damaged: DamagedR
     """
     connection = recorder.connection
     info = runs.read_run(connection, location, run)
-    runs.require(location, info, RunState.COMMITTED)
-    name = rows.sql_text(run)
-    touched = [found for (found,) in connection.execute(_TOUCHED, (name,)).fetchall()]
-    changes = [_change(connection, location, item_id, run) for item_id in touched]
-    conflicts = [item_id for item_id, change in zip(touched, changes, strict=True) if change is None]
-    conflicts += [found for (found,) in connection.execute(_DERIVED, (name,))]
+    changes, conflicts = _plan(connection, location, info)
     if conflicts:
-        raise RunConflictError(location, run, sorted(set(conflicts)))
-    runs.begin(connection, location, undoing(run), None, history.seconds(recorder.at))
+        raise RunConflictError(location, run, conflicts)
+    runs.record(connection, info)
+    runs.begin(connection, location, undoing(run), current_actor().name, history.seconds(recorder.at))
     for change in changes:
-        if change is not None:
-            _undo(recorder, location, change, undoing(run), damaged)
+        _undo(recorder, location, change, undoing(run), damaged)
     runs.end(connection, run, RunState.REVERTED, recorder.at)
     runs.end(connection, undoing(run), RunState.COMMITTED, recorder.at)
 
@@ -75,25 +106,30 @@ def _change(connection: sqlite3.Connection, location: str, item_id: str, run: st
     """
     name = rows.sql_text(run)
     current = connection.execute("SELECT row, change_run FROM items WHERE id = ?", (item_id,)).fetchone()
-    last = connection.execute(
-        "SELECT end_run FROM versions WHERE id = ? AND recorded_until IS NOT NULL ORDER BY recorded_until DESC LIMIT 1",
-        (item_id,),
-    ).fetchone()
-    if (current is not None and current[1] != name) or (current is None and (last is None or last[0] != name)):
+    last = connection.execute(_LAST, (item_id, _FOREVER)).fetchone()
+    if (current is not None and current[1] != name) or (current is None and (last is None or last[1] != name)):
         return None
-    replaced = connection.execute(
-        "SELECT row FROM versions WHERE id = ? AND end_run = ? ORDER BY recorded_until LIMIT 1", (item_id, name)
-    ).fetchone()
-    operation = connection.execute("SELECT operation FROM items WHERE id = ?", (item_id,)).fetchone()
-    if replaced is None and operation is not None and operation[0] != Operation.ADD.value:
+    replaced = connection.execute(_REPLACED, (item_id, name)).fetchall()
+    if len(replaced) > 1 or connection.execute(_ENDED_BY_OTHERS, (item_id, name)).fetchone() is not None:
+        return None
+    if not replaced and _lost(connection, item_id, name):
         raise RunStateError(
             location, run, "committed", f"the version of {item_id!r} that it replaced is not kept any more"
         )
     return _Change(
-        item_id=item_id,
         left=None if current is None else current[0],
-        replaced=None if replaced is None else replaced[0],
+        replaced=replaced[0][0] if replaced else None,
     )
+
+
+def _lost(connection: sqlite3.Connection, item_id: str, run: str | None) -> bool:
+    """Whether a run's first change of an item replaced a version, although none is kept."""
+    first = connection.execute(_OF_ITEM, (item_id, run)).fetchone()
+    if first is None or first[0] in (None, Operation.ADD.value):
+        return False
+    # What was restored had been deleted before, or replaced what is not kept.
+    before = connection.execute(_LAST, (item_id, first[1])).fetchone()
+    return before is None or before[0] != Operation.FORGET.value
 
 
 def _undo(recorder: CurrentRecorder, location: str, change: _Change, run: str, damaged: DamagedRows) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem.collections.attachments import stored_names
-from devmem.collections.sqlite.integrity import BODY_CHECKSUM, ITEM_CHECKSUM, PASSAGE_CHECKSUM
+from devmem.collections.sqlite.integrity import BODY_CHECKSUM, CHANGE_CHECKSUMS, ITEM_CHECKSUM, PASSAGE_CHECKSUM
 from devmem.findings import Finding
 from devmem.model.file_report import damage
 
@@ -31,7 +31,10 @@ def damaged_rows(connection: sqlite3.Connection, table: str) -> list[int]:
     columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
     if not columns & {"columns_checksum", "checksum"}:
         return []
-    return [row for (row,) in connection.execute(f"SELECT {_KEYS[table]} FROM {table} WHERE {_CHECKS[table]}")]
+    check = _CHECKS[table]
+    if "change_checksum" in columns:
+        check += f" OR {CHANGE_CHECKSUMS[table]} IS NOT COALESCE(change_checksum, {CHANGE_CHECKSUMS[table]})"
+    return [row for (row,) in connection.execute(f"SELECT {_KEYS[table]} FROM {table} WHERE {check}")]
 
 
 def check_attachments(connection: sqlite3.Connection, folder: Path) -> list[Finding]:

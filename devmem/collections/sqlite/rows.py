@@ -22,10 +22,11 @@ from devmem.text.utf8 import encodable
 ITEM_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"
 """Columns that items and versions have in common."""
 _INSERT_ITEM: Final = (
-    f"INSERT INTO items({ITEM_COLUMNS}, operation, change_run, recorded_from) VALUES ({', '.join('?' * 26)})"
+    f"INSERT INTO items({ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, change_checksum) "
+    f"VALUES ({', '.join('?' * 28)})"
 )
 _INSERT_PENDING: Final = (
-    f"INSERT INTO versions({ITEM_COLUMNS}, operation, change_run, base) VALUES ({', '.join('?' * 26)})"
+    f"INSERT INTO versions({ITEM_COLUMNS}, operation, change_run, change_actor, base) VALUES ({', '.join('?' * 27)})"
 )
 _INSERT_PASSAGE: Final = (
     "INSERT INTO passages(row, term_hashes, term_counts, term_length, checksum) VALUES (?, ?, ?, ?, ?)"
@@ -35,8 +36,8 @@ SELECT_WHOLE: Final = (
     "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
 )
 """Selects the arguments of `item_from_row`."""
-Origin: TypeAlias = tuple[str | None, str | None, int | None]
-"""Operation, run and recorded time (microseconds since the epoch) of a change."""
+Origin: TypeAlias = tuple[str | None, str | None, int | None, str | None]
+"""Operation, run, recorded time (microseconds since the epoch) and actor of a change."""
 
 Selected: TypeAlias = tuple[int, MemoryItem | None]
 """A row number and its item; None for one that is damaged or does not match."""
@@ -54,7 +55,7 @@ def insert_item(
     waiting: bool,
     row: int | None = None,
     body: MemoryItem | None = None,
-    origin: Origin = (None, None, None),
+    origin: Origin = (None, None, None, None),
 ) -> list[int]:
     """Insert an item and the terms of its passages; return the passages' numbers.
 
@@ -66,7 +67,7 @@ def insert_item(
         body: the item with its large attachments as references; None stores it as it is.
         origin: the change that begins this version.
     """
-    values = (row, *_columns(prepared, body or prepared.item, waiting=waiting), *origin)
+    values = (row, *_columns(prepared, body or prepared.item, waiting=waiting), *origin, checksum(*origin))
     number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
     return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
 
@@ -80,6 +81,7 @@ def insert_pending(
     body: MemoryItem,
     operation: str,
     run: str,
+    actor: str | None,
     base: int | None,
 ) -> list[int]:
     """Insert a version of a pending run and the terms of its passages; return the passages' numbers.
@@ -92,9 +94,10 @@ def insert_pending(
         body: the item with its large attachments as references.
         operation: begins this version.
         run: the run.
+        actor: who writes it, as far as it is known.
         base: row of the current item that it replaces; None where there is none.
     """
-    values = (row, *_columns(prepared, body, waiting=waiting), operation, run, base)
+    values = (row, *_columns(prepared, body, waiting=waiting), operation, run, actor, base)
     connection.execute(_INSERT_PENDING, values)
     return [_insert_passage(connection, row, terms) for terms in prepared.terms()]
 

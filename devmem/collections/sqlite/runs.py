@@ -12,13 +12,11 @@ from devmem.collections.sqlite.history import Ending
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.pending import OF_RUN
 from devmem.collections.sqlite.recorder import CurrentRecorder, remove_versions
+from devmem.collections.sqlite.written_runs import TOUCHED, never_pending, span
 from devmem.errors import CollectionDamagedError, RunConflictError, RunStateError
 from devmem.model.versions import Operation, RunInfo, RunState
 
-_CHANGED: Final = (
-    "SELECT count(*) FROM (SELECT id FROM items WHERE change_run = ?1 UNION SELECT id FROM versions "
-    "WHERE change_run = ?1 UNION SELECT id FROM versions WHERE end_run = ?1)"
-)
+_CHANGED: Final = f"SELECT count(*) FROM ({TOUCHED.format(run='?1')})"
 _CONFLICTS: Final = (
     "SELECT own.id FROM versions AS own LEFT JOIN items ON items.id = own.id "
     "WHERE own.change_run = ? AND own.recorded_until IS NULL AND items.row IS NOT own.base "
@@ -47,6 +45,15 @@ def begin(connection: sqlite3.Connection, location: str, run: str, actor: str | 
         raise RunStateError(location, run, state.value, "nothing can be written in it; use another id")
 
 
+def record(connection: sqlite3.Connection, info: RunInfo) -> None:
+    """Record a committed run that was never pending, unless it is recorded already."""
+    started, ended = (history.recorded(each or 0.0) for each in (info.started_at, info.ended_at))
+    connection.execute(
+        "INSERT OR IGNORE INTO runs(run, state, started_at, committed_at, ended_at) VALUES (?, ?, ?, ?, ?)",
+        (rows.sql_text(info.run), info.state.value, started, ended, ended),
+    )
+
+
 def conflicts(connection: sqlite3.Connection, run: str) -> list[str]:
     """Return the ids of the items that others changed since a pending run did."""
     return [found for (found,) in connection.execute(_CONFLICTS, (rows.sql_text(run),))]
@@ -65,13 +72,13 @@ def commit(recorder: CurrentRecorder, location: str, run: str, damaged: DamagedR
         return
     if found := conflicts(connection, run):
         raise RunConflictError(location, run, found)
-    query = f"SELECT row, operation, base FROM versions WHERE {OF_RUN} ORDER BY row"
-    for row, operation, base in connection.execute(query, (name,)).fetchall():
+    query = f"SELECT row, operation, base, change_actor FROM versions WHERE {OF_RUN} ORDER BY row"
+    for row, operation, base, actor in connection.execute(query, (name,)).fetchall():
         is_deletion = operation == Operation.FORGET.value
         ended_by = Operation.FORGET if is_deletion else Operation.UPDATE
-        recorder.end("row = ?", [base], Ending(operation=ended_by, run=run))
+        recorder.end("row = ?", [base], Ending(operation=ended_by, run=run, actor=actor))
         if not is_deletion:
-            put_back(recorder, location, row, Operation(operation), damaged)
+            put_back(recorder, location, row, Operation(operation), damaged, actor=actor)
     connection.execute(f"DELETE FROM versions WHERE {OF_RUN}", (name,))
     end(connection, run, RunState.COMMITTED, recorder.at)
 
@@ -91,9 +98,7 @@ def discard(
 
 def _is_to_end(connection: sqlite3.Connection, location: str, run: str, wanted: RunState) -> bool:
     """Whether a run is pending, and not in the wanted state already."""
-    state = state_of(connection, run)
-    if state is None:
-        raise RunStateError(location, run, "unknown", "no run of this id has written anything here")
+    state = read_run(connection, location, run).state
     if state not in (RunState.PENDING, wanted):
         raise RunStateError(location, run, state.value, f"it cannot be {wanted.value} any more")
     return state is RunState.PENDING
@@ -116,8 +121,16 @@ def require(location: str, info: RunInfo, *states: RunState) -> None:
         raise RunStateError(location, info.run, info.state.value, f"this needs one that is {states[0].value}")
 
 
-def put_back(recorder: CurrentRecorder, location: str, row: int, operation: Operation, damaged: DamagedRows) -> None:
-    """Insert the item of a version as a current one, with its embeddings.
+def put_back(
+    recorder: CurrentRecorder,
+    location: str,
+    row: int,
+    operation: Operation,
+    damaged: DamagedRows,
+    *,
+    actor: str | None = None,
+) -> None:
+    """Insert the item of a version as a current one, with its embeddings; `actor` wrote it, as far as it is known.
 
     Raises:
         CollectionDamagedError: it cannot be read.
@@ -133,7 +146,7 @@ def put_back(recorder: CurrentRecorder, location: str, row: int, operation: Oper
         # That of a passage is damaged: all are made again.
         embeddings = None
     waiting = embeddings is None and bool(item.content_summary.strip())
-    passages = recorder.insert(prepared, item, waiting=waiting, operation=operation)
+    passages = recorder.insert(prepared, item, waiting=waiting, operation=operation, actor=actor)
     if embeddings is not None:
         rows.insert_embeddings(connection, passages, embeddings)
 
@@ -141,14 +154,24 @@ def put_back(recorder: CurrentRecorder, location: str, row: int, operation: Oper
 def read_runs(connection: sqlite3.Connection, limit: int) -> list[RunInfo]:
     """Return the runs that began last, newest first, at most `limit`."""
     query = "SELECT run, state, actor, started_at, ended_at FROM runs ORDER BY started_at DESC, run LIMIT ?"
-    return [_info(connection, *found) for found in connection.execute(query, (limit,)).fetchall()]
+    known = connection.execute(query, (limit,)).fetchall()
+    others = [_written(*found) for found in never_pending(connection, limit)]
+    newest = sorted([*known, *others], key=lambda found: (-found[3], found[0]))[:limit]
+    return [_info(connection, *found) for found in newest]
 
 
 def find_run(connection: sqlite3.Connection, run: str) -> RunInfo | None:
     """Return what is known of a run; None when it has written nothing."""
     query = "SELECT run, state, actor, started_at, ended_at FROM runs WHERE run = ?"
     found = connection.execute(query, (rows.sql_text(run),)).fetchone()
+    if found is None and (times := span(connection, run)) is not None:
+        found = _written(rows.sql_text(run) or "", *times)
     return None if found is None else _info(connection, *found)
+
+
+def _written(run: str, first: int, last: int) -> tuple[str, str, None, int, int]:
+    """Return the columns of a run whose changes were seen by all at once."""
+    return run, RunState.COMMITTED.value, None, first, last
 
 
 def read_run(connection: sqlite3.Connection, location: str, run: str) -> RunInfo:

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -37,7 +37,9 @@ CREATE TABLE IF NOT EXISTS items(
     columns_checksum INTEGER NOT NULL,
     operation TEXT,
     change_run TEXT,
-    recorded_from INTEGER
+    recorded_from INTEGER,
+    change_actor TEXT,
+    change_checksum INTEGER
 );
 CREATE INDEX IF NOT EXISTS items_by_content ON items(content_hash);
 CREATE INDEX IF NOT EXISTS items_by_scope ON items(user, agent, conversation);
@@ -70,7 +72,10 @@ CREATE TABLE IF NOT EXISTS versions(
     recorded_until INTEGER,
     end_operation TEXT,
     end_run TEXT,
-    base INTEGER
+    base INTEGER,
+    change_actor TEXT,
+    end_actor TEXT,
+    change_checksum INTEGER
 );
 CREATE INDEX IF NOT EXISTS versions_by_id ON versions(id);
 CREATE INDEX IF NOT EXISTS versions_by_end ON versions(recorded_until);

@@ -69,15 +69,25 @@ class SqliteVersions(SqliteEraser):
         return self._read(lambda connection: runs.find_run(connection, run))
 
     def conflicts(self, run: str) -> list[str]:
-        """Return the ids of the items that others changed since a pending run did."""
-        return self._read(lambda connection: runs.conflicts(connection, run))
+        """Return the ids of the items that keep a run from being committed, or reverted."""
 
-    def commit(self, run: str) -> RunInfo:
+        def conflicts(connection: sqlite3.Connection) -> list[str]:
+            info = runs.find_run(connection, run)
+            if info is None or info.state is RunState.PENDING:
+                return runs.conflicts(connection, run)
+            return reverting.conflicts(connection, self.location, info)
+
+        return self._read(conflicts)
+
+    def commit(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
         """Make what a pending run wrote the current items."""
 
         def commit(connection: sqlite3.Connection) -> RunInfo:
             runs.commit(self._recorder(connection, run), self.location, run, self._damaged)
-            return runs.read_run(connection, self.location, run)
+            info = runs.read_run(connection, self.location, run)
+            if then is not None:
+                then()
+            return info
 
         return self._write(commit)
 
@@ -90,13 +100,16 @@ class SqliteVersions(SqliteEraser):
 
         return self._write(discard)
 
-    def revert(self, run: str) -> RunInfo:
+    def revert(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
         """Undo a committed run by changes that follow it."""
 
         def revert(connection: sqlite3.Connection) -> RunInfo:
             undoing = reverting.undoing(run)
             reverting.revert(self._recorder(connection, undoing), self.location, run, self._damaged)
-            return runs.read_run(connection, self.location, undoing)
+            info = runs.read_run(connection, self.location, undoing)
+            if then is not None:
+                then()
+            return info
 
         return self._write(revert)
 

@@ -1,0 +1,188 @@
+"""Runs that race with one another, and runs whose changes were seen by all at once."""
+
+# ruff: noqa: S101 - a suite asserts
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from devmem.collections import Collection, Filter, VersionedCollection
+from devmem.errors import RunConflictError, RunStateError
+from devmem.model.acting import acting_as
+from devmem.model.items import Scope
+from devmem.model.versions import Operation, RunState
+from devmem.testing.clock import ManualClock
+from devmem.testing.collection_suite.fixtures import item
+from devmem.testing.collection_suite.runs import Running
+from devmem.testing.collection_suite.versions import SHARED
+
+_IDS = st.sampled_from(["a", "b", "c"])
+_CHANGES = st.lists(st.tuples(st.sampled_from(["add", "delete"]), _IDS), max_size=4)
+_RUN = Scope(run="r")
+
+
+def _state(collection: Collection) -> dict[str, str]:
+    return {one.id: one.content_summary for one in collection.scan()}
+
+
+class FinishedRuns(Running):
+    """Tests of runs that end, and of those that never were pending; they need a `VersionedCollection`."""
+
+    @settings(max_examples=25, suppress_health_check=SHARED, deadline=None)
+    @given(there=st.sets(_IDS), one=_CHANGES, two=_CHANGES, others=_CHANGES)
+    def test_of_runs_that_race_never_two_win(
+        self,
+        versioned: VersionedCollection,
+        clock: ManualClock,
+        there: set[str],
+        one: list[tuple[str, str]],
+        two: list[tuple[str, str]],
+        others: list[tuple[str, str]],
+    ) -> None:
+        """A run is committed just when nobody else changed what it changed; what both deleted counts for neither."""
+        versioned.erase(where=Filter())
+        clock.advance(60)
+        versioned.add([item("old", id=name) for name in sorted(there)])
+        before, moment = _state(versioned), clock()
+        views = {name: versioned.run(f"{name} at {moment}") for name in ("one", "two")}
+        for (name, view), steps in zip(views.items(), (one, two), strict=True):
+            _do(view, name, steps)
+        wanted = {name: _changed(before, _state(view)) for name, view in views.items()}
+        _do(versioned, "others", others)
+        for name, view in views.items():
+            view.close()
+            now = _state(versioned)
+            if versioned.find_run(f"{name} at {moment}") is None:
+                continue
+            lost = set(versioned.conflicts(f"{name} at {moment}"))
+            if lost:
+                assert lost <= _touched(one, two, others)
+                with pytest.raises(RunConflictError):
+                    versioned.commit(f"{name} at {moment}")
+                assert _state(versioned) == now
+            else:
+                versioned.commit(f"{name} at {moment}")
+                taken = {each for each in wanted[name] if now.get(each) != before.get(each)}
+                assert all(wanted[name][each] is now.get(each) is None for each in taken)
+                assert _state(versioned) == _applied(now, wanted[name])
+
+    def test_a_run_that_was_never_pending_is_known(self, versioned: VersionedCollection, clock: ManualClock) -> None:
+        """By what it wrote: it is listed, compared and found, and what others wrote meanwhile is not of it."""
+        versioned.add([item("tea at three", id="1")])
+        clock.advance(60)
+        started = clock()
+        versioned.add([item("tea at four", id="1", scope=_RUN)])
+        clock.advance(60)
+        versioned.add([item("rain", id="2")])
+        clock.advance(60)
+        versioned.add([item("snow", id="3", scope=_RUN)])
+        (info,) = versioned.runs()
+        assert info == versioned.find_run("r")
+        assert (info.run, info.state, info.changes) == ("r", RunState.COMMITTED, 2)
+        assert (info.started_at, info.ended_at) == pytest.approx((started, clock()))
+        assert {each.item_id: each.operation for each in versioned.diff("r")} == {
+            "1": Operation.UPDATE,
+            "3": Operation.ADD,
+        }
+        assert versioned.commit("r") == info
+        with pytest.raises(RunStateError):
+            versioned.discard("r")
+
+    def test_a_run_that_was_never_pending_is_reverted(self, versioned: VersionedCollection, clock: ManualClock) -> None:
+        """However often it changed an item, and with what was deleted while it acted; and that is reverted again."""
+        versioned.add([item("tea at three", id="1"), item("rain", id="2")])
+        before, then = _state(versioned), clock()
+        clock.advance(60)
+        for text in ("tea at four", "tea at five"):
+            versioned.add([item(text, id="1", scope=_RUN), item(text, id="new", scope=_RUN)])
+        with acting_as("planner", run="r"):
+            versioned.delete(ids=["2"])
+        after = _state(versioned)
+        (gone,) = versioned.history("2")
+        assert gone.ended is not None
+        assert (gone.ended.run, gone.ended.actor) == ("r", "planner")
+        clock.advance(60)
+        assert versioned.conflicts("r") == []
+        undone = versioned.revert("r")
+        assert _state(versioned) == before
+        assert versioned.diff(then) == []
+        known = versioned.find_run("r")
+        assert known is not None
+        assert known.state is RunState.REVERTED
+        versioned.revert(undone.run)
+        assert _state(versioned) == after
+
+    @pytest.mark.parametrize("later", ["changed", "between", "deleted"])
+    def test_what_others_wrote_since_keeps_it(self, versioned: VersionedCollection, later: str) -> None:
+        """The items are named, and nothing is changed."""
+        versioned.add([item("tea at three", id="1")])
+        versioned.add([item("tea at four", id="1", scope=_RUN)])
+        if later == "deleted":
+            versioned.delete(ids=["1"])
+        else:
+            versioned.add([item("tea at five", id="1")])
+        if later == "between":
+            versioned.add([item("tea at six", id="1", scope=_RUN)])
+        before = _state(versioned)
+        assert versioned.conflicts("r") == ["1"]
+        with pytest.raises(RunConflictError) as caught:
+            versioned.revert("r")
+        assert caught.value.ids == ("1",)
+        assert _state(versioned) == before
+
+    @pytest.mark.parametrize("ending", ["commit", "revert"])
+    def test_nothing_is_changed_when_what_follows_fails(self, versioned: VersionedCollection, ending: str) -> None:
+        """The next store of several, say: its error ends the transaction of the first."""
+        run = versioned.run("r")
+        run.add([item("tea", id="1")])
+        run.close()
+        if ending == "revert":
+            versioned.commit("r")
+        before = _state(versioned), versioned.find_run("r")
+
+        def fail() -> None:
+            raise KeyError("the next store")
+
+        with pytest.raises(KeyError):
+            versioned.commit("r", then=fail) if ending == "commit" else versioned.revert("r", then=fail)
+        assert (_state(versioned), versioned.find_run("r")) == before
+
+    def test_the_history_names_who_changed_what(self, versioned: VersionedCollection) -> None:
+        """Within a run and without one; a run's own actor where nobody acts."""
+        versioned.add([item("tea at three", id="1")])
+        with acting_as("editor"):
+            versioned.add([item("tea at four", id="1")])
+        run = versioned.run("r", actor="runner")
+        run.add([item("tea at five", id="1")])
+        with acting_as("planner"):
+            run.delete(ids=["1"])
+        run.close()
+        versioned.commit("r")
+        first, second = versioned.history("1")
+        assert first.ended is not None
+        assert second.ended is not None
+        assert [first.ended.actor, second.began.actor, second.ended.actor] == ["editor", "editor", "planner"]
+
+
+def _do(collection: Collection, text: str, changes: list[tuple[str, str]]) -> None:
+    for kind, name in changes:
+        if kind == "add":
+            collection.add([item(text, id=name)])
+        else:
+            collection.delete(ids=[name])
+
+
+def _changed(before: dict[str, str], after: dict[str, str]) -> dict[str, str | None]:
+    """Return what differs by id; None for what is gone."""
+    return {name: after.get(name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def _applied(before: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
+    after = {**before, **changes}
+    return {name: text for name, text in after.items() if text is not None}
+
+
+def _touched(*changes: list[tuple[str, str]]) -> set[str]:
+    return {name for steps in changes for _, name in steps}
