@@ -22,7 +22,7 @@ _LOG: Final = logging.getLogger(__name__)
 _SUFFIX: Final = ".commit.json"
 _MEMORY: Final = ":memory:"
 Ending: TypeAlias = Literal["commit", "revert"]
-"""What is done with a run in every store."""
+"""The end of a run in every store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

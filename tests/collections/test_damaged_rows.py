@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from devmem.collections import Filter, SearchQuery, SqliteCollection
+from devmem.collections.sqlite.examination import examine
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionDamagedError, CollectionError
-from devmem.collections.sqlite.examination import examine
 from devmem.model.items import MemoryItem, Scope
 from devmem.testing import HashEmbedder
 

@@ -25,9 +25,9 @@ def revert(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Undo a run that is committed; `devmem runs` lists them.
+    """Undo a committed run.
 
-    What the run added is deleted, and what it replaced or deleted is there again. Where later versions build on what it
+    `devmem runs` lists the runs of a memory. What the run added is deleted, and what it replaced or deleted is there again. Where later versions build on what it
     wrote, they are named, and nothing is changed. A workflow without a store means all stores that its agents write:
     the run is undone in all of them, or in none.
 

@@ -1,4 +1,4 @@
-"""What runs have written, as the changes themselves record it: also of runs that were never pending."""
+"""The changes of runs as versions record them: also of runs that were never pending."""
 
 from __future__ import annotations
 
