@@ -27,9 +27,9 @@ def revert(
 ) -> None:
     """Undo a committed run.
 
-    `devmem runs` lists the runs of a memory. What the run added is deleted, and what it replaced or deleted is there again. Where later versions build on what it
-    wrote, they are named, and nothing is changed. A workflow without a store means all stores that its agents write:
-    the run is undone in all of them, or in none.
+    `devmem runs` lists the runs of a memory. What the run added is deleted, and what it replaced or deleted is there
+    again. Where later versions build on what it wrote, they are named, and nothing is changed. A workflow without a
+    store means all stores that its agents write: the run is undone in all of them, or in none.
 
     Examples:
         devmem revert notes.db 5f2c
