@@ -8,10 +8,20 @@ if TYPE_CHECKING:
     from devmem.collections.deletion import check_deletion
     from devmem.collections.erasure import ErasableCollection, Erasing, Erasure, Unreached, descendants
     from devmem.collections.json_file.collection import JsonCollection
-    from devmem.collections.opening import CollectionOpener, CollectionOptions, open_collection
+    from devmem.collections.locations import file_of
+    from devmem.collections.opening import (
+        CollectionOpener,
+        CollectionOptions,
+        DatabaseOpener,
+        check_location,
+        inspect_location,
+        open_collection,
+    )
     from devmem.collections.prepared import PreparedItem
     from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Collection, CollectionInfo, Durability, Unique
     from devmem.collections.sqlite.collection import SqliteCollection
+    from devmem.collections.states import StatefulCollection, StateKey, StateTable, states_of
+    from devmem.collections.store_facts import StoreFacts
     from devmem.collections.transactions import read_transaction, write_transaction
     from devmem.collections.versioned import VersionedCollection
     from devmem.indexes.passages import passages_of
@@ -41,6 +51,7 @@ __all__ = [
     "CollectionOpener",
     "CollectionOptions",
     "Condition",
+    "DatabaseOpener",
     "Durability",
     "ErasableCollection",
     "Erasing",
@@ -54,6 +65,10 @@ __all__ = [
     "Scalar",
     "SearchQuery",
     "SqliteCollection",
+    "StateKey",
+    "StateTable",
+    "StatefulCollection",
+    "StoreFacts",
     "Unique",
     "Unreached",
     "VersionedCollection",
@@ -63,14 +78,18 @@ __all__ = [
     "at_most",
     "below",
     "check_deletion",
+    "check_location",
     "descendants",
     "differs_from",
     "event_key",
+    "file_of",
+    "inspect_location",
     "one_of",
     "open_collection",
     "passages_of",
     "read_transaction",
     "starts_with",
+    "states_of",
     "version_hash",
     "write_transaction",
 ]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from devmem.collections.json_file.file_format import read_entries
+from devmem.collections.locations import file_of
 from devmem.collections.sqlite.examination import examine
 from devmem.collections.sqlite.report import report_of
 from devmem.credentials import without_credentials
 from devmem.errors import CollectionError
 from devmem.findings import Finding, Level
 from devmem.model.file_report import FileReport, damage
-
-_JSON_URL: Final = "json:///"
 
 
 def examine_location(location: str | None) -> Iterator[FileReport]:
@@ -24,11 +22,13 @@ def examine_location(location: str | None) -> Iterator[FileReport]:
     """
     if location is None:
         return
-    path = Path(location.removeprefix(_JSON_URL))
-    if "://" in location and not location.startswith(_JSON_URL):
+    file = file_of(location)
+    if file is None:
         note = Finding(message="a server's database is not examined; its own tools do that", level=Level.NOTE)
         yield FileReport(path=without_credentials(location), kind="server", findings=[note])
-    elif path.suffix == ".json" and path.exists():
+        return
+    path = Path(file)
+    if path.suffix == ".json" and path.exists():
         yield examine_json(path)
     elif path.exists():
         yield examine_sqlite(path)

@@ -7,25 +7,24 @@ JSON are registered like the schemes of any other package.
 
 from __future__ import annotations
 
-import difflib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, cast, runtime_checkable
 
+from devmem.collections.locations import file_of
 from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Collection, Durability
+from devmem.collections.schemes import ENTRY_POINT_GROUP, Discover, find_opener
+from devmem.collections.states import NO_STATES
+from devmem.collections.store_facts import StoreFacts
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity
 from devmem.errors import CollectionError
 
-ENTRY_POINT_GROUP: Final = "devmem.collections"
+__all__ = ["ENTRY_POINT_GROUP", "CollectionOpener", "CollectionOptions", "DatabaseOpener", "open_collection"]
+
 MEMORY: Final = ":memory:"
 """Location of a SQLite collection that lives as long as the process."""
-
-Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
-"""Returns the entry points of installed packages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +57,31 @@ class CollectionOpener(Protocol):
 
         Raises:
             CollectionError: it cannot be opened; the error's type and text say why and what to do.
+        """
+        ...
+
+
+@runtime_checkable
+class DatabaseOpener(Protocol):
+    """Abilities that an opener of databases may have besides opening; asked for with `isinstance`."""
+
+    keeps_states: bool
+    """Whether its collections are `StatefulCollection`s."""
+
+    def check(self, location: str, /) -> None:
+        """Check a location without connecting.
+
+        Raises:
+            CollectionError: it cannot be used as it is written.
+            MissingExtraError: a package is missing; the error names the extra.
+        """
+        ...
+
+    def inspect(self, location: str, /) -> StoreFacts | None:
+        """Return what is recorded about the store at a location; None where there is none yet.
+
+        Raises:
+            CollectionError: the database cannot be reached.
         """
         ...
 
@@ -104,47 +128,46 @@ def open_collection(
         busy_timeout=busy_timeout,
         history_days=history_days,
     )
-    return _opener(place, discover or _installed)(place, options)
+    return cast("CollectionOpener", find_opener(place, discover))(place, options)
 
 
-def _scheme_of(location: str) -> str:
-    if "://" in location:
-        return location.partition("://")[0].lower()
-    return "json" if location.endswith(".json") else "sqlite"
+def check_location(location: str, *, states: bool) -> None:
+    """Check that a location can be used, as far as this is known without opening it.
+
+    Args:
+        location: a path or a URL.
+        states: whether the store keeps states beside its items; see `StatefulCollection`.
+
+    Raises:
+        CollectionError: no package opens the scheme, the URL is wrong, or nothing keeps states there.
+        MissingExtraError: a package is missing; the error names the extra.
+    """
+    opener = find_opener(location)
+    if isinstance(opener, DatabaseOpener):
+        opener.check(location)
+    if states and not keeps_states(location):
+        raise CollectionError(location, NO_STATES)
 
 
-@cache
-def _installed() -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=ENTRY_POINT_GROUP))
+def keeps_states(location: str) -> bool:
+    """Whether a store can keep states beside its items there: in a file, or in a database that has a place for them."""
+    if file_of(location) is not None:
+        return True
+    opener = find_opener(location)
+    return isinstance(opener, DatabaseOpener) and opener.keeps_states
 
 
-def _opener(location: str, discover: Discover) -> CollectionOpener:
-    scheme = _scheme_of(location)
-    # One distribution can be seen twice, as an editable install and on the path.
-    claims = {(point.value, _owner(point)): point for point in discover() if point.name == scheme}
-    if len(claims) > 1:
-        owners = " and by ".join(sorted(owner for _, owner in claims))
-        raise CollectionError(location, f"the scheme {scheme!r} is claimed by {owners}; uninstall one of them.")
-    if not claims:
-        raise _unknown(location, scheme, sorted({point.name for point in discover()}))
-    ((_, owner), point), *_ = claims.items()
-    try:
-        opener: CollectionOpener = point.load()
-    except Exception as error:  # a stranger's module may raise anything while it is imported
-        reason = f"{type(error).__name__}: {error}"
-        raise CollectionError(location, f"the opener of {scheme!r} of {owner} cannot be loaded: {reason}") from error
-    return opener
+def inspect_location(location: str) -> StoreFacts | None:
+    """Return what a place records about the store in it; None where there is none, or none that can be read.
 
+    Raises:
+        CollectionError: a database cannot be reached.
+        MissingExtraError: a package is missing; the error names the extra.
+    """
+    path = file_of(location)
+    if path is not None:
+        from devmem.collections.sqlite.inspection import inspect_file
 
-def _owner(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-
-
-def _unknown(location: str, scheme: str, known: list[str]) -> CollectionError:
-    close = difflib.get_close_matches(scheme, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
-    return CollectionError(
-        location,
-        f"no installed package opens {scheme!r} URLs{hint} Known schemes: {', '.join(known) or 'none'}; "
-        "a path such as memory/store.db needs no scheme.",
-    )
+        return inspect_file(path)
+    opener = find_opener(location)
+    return opener.inspect(location) if isinstance(opener, DatabaseOpener) else None

@@ -18,7 +18,7 @@ from devmem.config.store_types import StoreTypes
 from devmem.config.validate import Validator
 from devmem.config.wording import choices, did_you_mean, found, quoted
 from devmem.config.workflow import unset_message
-from devmem.errors import StoreTypeError
+from devmem.errors import CollectionError, MissingExtraError, StoreTypeError
 
 _OTHERS = "Others need their package installed, or their module under `plugins`."
 
@@ -50,6 +50,8 @@ class StoreReader:
         config = self._validator.validate(model, settings, (*path, "config")) if model else None
         if model is not None and isinstance(settings, Mapping):
             self._check_plugins(model, settings, (*path, "config"))
+        if config is not None:
+            self._check_place(config, (*path, "config", "memory_path"))
         header = {**value, "config": config if config is not None else ConfigModel()}
         store = self._validator.validate(StoreDeclaration, header, path)
         return store if config is not None else None
@@ -71,6 +73,20 @@ class StoreReader:
         except StoreTypeError as error:
             self._report.error(where, str(error))
             return None
+
+    def _check_place(self, config: ConfigModel, path: Path) -> None:
+        """Refuse a URL that nothing opens, or where the store cannot keep all that it has to."""
+        location = getattr(config, "memory_path", None)
+        if not isinstance(location, str) or "://" not in location:
+            return
+        if path in self._placeholders.missing or has_placeholder(location):
+            return
+        try:
+            self._store_types.check_location(location, states=getattr(config, "keeps_states", False))
+        except MissingExtraError as error:
+            self._report.warn(path, str(error), Rule.MISSING_EXTRA)
+        except CollectionError as error:
+            self._report.error(path, str(error))
 
     def _check_plugins(self, model: type[ConfigModel], settings: Mapping[Any, Any], path: Path) -> None:
         """Refuse rerankers and embedding providers that nobody offers."""

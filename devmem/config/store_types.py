@@ -38,6 +38,14 @@ class StoreTypes(Protocol):
         """Return what an `embedding:` block may give as its `provider`; nothing is imported for it."""
         ...
 
+    def check_location(self, location: str, *, states: bool) -> None:
+        """Check that a store's items, and its states beside them, can be kept at a URL; nothing is opened.
+
+        Raises:
+            DevmemError: they cannot; a `MissingExtraError` where a package is missing.
+        """
+        ...
+
     def load_plugin(self, module: str) -> None:
         """Import a module named under `plugins:`, so that what it registers is known.
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, SecretStr
 
-from devmem.collections.sqlite.inspection import inspect_file
+from devmem.collections import inspect_location
 from devmem.config import EmbeddingConfig, Workflow, parse_workflow
 from devmem.embedding import Embedder, open_embedder
 from devmem.embedding.minilm.files import find_model
@@ -132,8 +132,8 @@ def _plain(value: object) -> object:
 
 
 def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
-    """Declare the store of a file as what the file says it is."""
-    facts = None if path == _MEMORY or "://" in path else inspect_file(Path(path).expanduser())
+    """Declare the store of a path or a URL as what the place says it is."""
+    facts = None if path == _MEMORY else inspect_location(path if "://" in path else str(Path(path).expanduser()))
     store_type = (facts and facts.store_type) or _DEFAULT_TYPE
     config: dict[str, Any] = {} if path == _MEMORY else {"memory_path": _literal(path)}
     if embedding == "auto":

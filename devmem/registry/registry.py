@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, TypeVar, overload
 
+from devmem.collections import check_location
 from devmem.config import ConfigModel
 from devmem.embedding import embedding_provider_names
 from devmem.errors import PluginLoadError, StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
@@ -101,6 +102,10 @@ class StoreRegistry:
     def embedding_providers(self) -> Sequence[str]:
         """List what an `embedding:` block may name, in alphabetical order; nothing is imported."""
         return embedding_provider_names()
+
+    def check_location(self, location: str, *, states: bool) -> None:
+        """Check that a place can be used, as far as this is known without opening it; see `StoreTypes`."""
+        check_location(location, states=states)
 
     def owner(self, name: str) -> str:
         """Return who claims a name, without importing it; empty when nobody does."""

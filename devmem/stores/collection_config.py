@@ -17,10 +17,13 @@ class PlaceConfig(ConfigModel):
     """Where a store's items live; a store type adds its own fields."""
 
     keeps_versions: ClassVar[bool] = True
+    keeps_states: ClassVar[bool] = False
+    """Whether the store keeps more than items: in a file beside theirs, or in their database."""
 
     memory_path: str | None = None
-    """Where the items live: a path such as `memory/store.db` (SQLite) or `memory/store.json` (DevAll's format), `auto`
-    for a file of the session; absent keeps them for this process only."""
+    """Where the items live: a path such as `memory/store.db` (SQLite) or `memory/store.json` (DevAll's format), a
+    database (`postgresql://host/database`), `auto` for a file of the session; absent keeps them for this process
+    only."""
     durability: Literal["full", "normal"] = Field(default="full", json_schema_extra={"advanced": True})
     """`full` survives power loss; `normal` is faster and may lose the last writes then, but not when a process dies."""
     history: History = Field(default=DEFAULT_HISTORY_DAYS, json_schema_extra={"advanced": True})

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+
+import pytest
 
 from .conftest import Devmem, one_paragraph
 
@@ -40,6 +43,34 @@ def test_warnings_do_not_make_a_file_bad(devmem: Devmem, tmp_path: Path) -> None
     first, second = devmem("validate", path).stdout.splitlines()
     assert first.startswith(f"warning: {path}:2: nodes[0].config.api_key: the variable NOT_SET is not set")
     assert second.endswith("1 warning")
+
+
+def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    for kind, url, wanted in (
+        ("simple", "postgres://ann:hunter2@host/db?connections=0", "connections=0 in the URL is no number from 1 on"),
+        ("simple", "postgresq://ann:hunter2@host/db", "no installed package opens 'postgresq' URLs; did you mean"),
+        ("brain", "json://notes.json", "a file's URL has three slashes"),
+    ):
+        path.write_text(f"memory:\n  - name: a\n    type: {kind}\n    config:\n      memory_path: {url}\n")
+        result = devmem("validate", path, code=2)
+        assert f"{path}:5: memory[0].config.memory_path: " in result.stdout
+        assert wanted in result.stdout
+        assert "hunter2" not in result.output
+
+
+def test_a_package_that_a_place_needs_is_named_with_its_extra(
+    devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text("memory: [{name: a, type: simple, config: {memory_path: 'postgresql://host/db'}}]\n")
+    for module in [name for name in sys.modules if name.partition(".")[0] in ("psycopg", "pgvector")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.delitem(sys.modules, "devmem.collections.postgres.location", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    shown = devmem("validate", path).stdout
+    assert f"warning: {path}:1: memory[0].config.memory_path: PostgreSQL needs the package 'psycopg'" in shown
+    assert "devmem-framework[postgres]" in shown
 
 
 def test_the_schema_is_printed_or_written(devmem: Devmem, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from devmem.config import ConfigModel, EmbeddingConfig
-from devmem.errors import StoreTypeError, StoreTypeLoadError
+from devmem.errors import CollectionError, StoreTypeError, StoreTypeLoadError
 
 
 class NotesConfig(ConfigModel):
@@ -113,6 +113,10 @@ class FakeTypes:
 
     def embedding_providers(self) -> Sequence[str]:
         return ["local", "minilm", "openai", *(["acme_model"] if self.plugins else [])]
+
+    def check_location(self, location: str, *, states: bool) -> None:
+        if not location.startswith("known://"):
+            raise CollectionError(location, "nobody opens this.")
 
     def load_plugin(self, module: str) -> None:
         if module != "acme.stores":

@@ -154,8 +154,9 @@ def test_any_file_name_is_meant_as_it_is(tmp_path: Path, name: str) -> None:
 
 
 def test_a_password_in_a_url_is_not_shown() -> None:
-    workflow, name = places.declared_store("postgresql://ann:hunter2@db.test/notes", None)
-    assert name == workflow.memory[0].name == "memory"
+    with pytest.raises(devmem.CollectionError, match="cannot be reached") as caught:
+        places.declared_store("postgresql://ann:hunter2@localhost:1/notes", None)
+    assert "hunter2" not in str(caught.value) + repr(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["simple", "blackboard", "brain", "long_term", "role_zero"])

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from devmem.collections.json_file.collection import JsonCollection
+from devmem.collections.locations import path_of
 from devmem.collections.opening import CollectionOptions
-from devmem.errors import CollectionError
-
-_PREFIX: Final = "json:///"
 
 
 def open_json(location: str, options: CollectionOptions) -> JsonCollection:
@@ -17,10 +13,8 @@ def open_json(location: str, options: CollectionOptions) -> JsonCollection:
     Raises:
         CollectionError: it cannot be opened.
     """
-    if "://" in location and not location.startswith(_PREFIX):
-        raise CollectionError(location, "a file's URL has three slashes and its path, as in json:///memory/store.json.")
     return JsonCollection(
-        location.removeprefix(_PREFIX),
+        path_of(location),
         model=options.model,
         index=options.index,
         clock=options.clock,

@@ -49,6 +49,8 @@ class BatchWriter:
         self._holders: dict[_Content, list[str]] = {}
         """Ids of the items with a content."""
         self._new: dict[str, rows.NewItem] = {}
+        self._attachments: dict[str, dict[str, bytes]] = {}
+        """Contents of the large attachments of new items, by id and SHA-256."""
         self._superseded: list[int] = []
 
     def add(
@@ -155,16 +157,15 @@ class BatchWriter:
         item, embeddings = prepared.item, self._embeddings_of(prepared)
         # Without a model the item is marked too: one may be added to the workflow later.
         without_vector = embeddings is None and bool(item.content_summary.strip())
-        body, _ = externalized(item)
+        body, self._attachments[item.id] = externalized(item)
         self._new[item.id] = rows.NewItem(prepared, body, embeddings, without_vector)
         self._stored[item.id] = _Stored(row=None, item=item)
         self._holders.setdefault(_content(item), []).append(item.id)
         return without_vector and self._has_model
 
     def _insert(self) -> None:
-        new = list(self._new.values())
-        numbers = rows.insert_items(self._connection, self._store, new)
-        insert_attachments(self._connection, self._store, numbers, [externalized(one.item)[1] for one in new])
+        numbers = rows.insert_items(self._connection, self._store, list(self._new.values()))
+        insert_attachments(self._connection, self._store, numbers, [self._attachments[name] for name in self._new])
 
 
 def _content(item: MemoryItem) -> _Content:

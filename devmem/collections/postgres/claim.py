@@ -105,6 +105,19 @@ def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | N
         )
 
 
+def check_store(connection: Connection, location: str, store: int) -> tuple[str | None, int | None]:
+    """Return model and dimension of a store, which until the transaction ends nobody drops, or embeds again.
+
+    Raises:
+        CollectionError: the store was dropped.
+    """
+    lock_shared(connection, "store", store)
+    found = connection.execute("SELECT model, dimension FROM stores WHERE store = %s", (store,)).fetchone()
+    if found is None:
+        raise CollectionError(location, "the store was dropped; open it again to begin with an empty one.")
+    return found[0], found[1]
+
+
 def check_embeddings(
     connection: Connection,
     location: str,
@@ -130,12 +143,7 @@ def check_embeddings(
         EmbeddingMismatchError: the model or the length is another.
         CollectionError: the store was dropped.
     """
-    lock_shared(connection, "store", store)
-    select = "SELECT model, dimension FROM stores WHERE store = %s"
-    found = connection.execute(select, (store,)).fetchone()
-    if found is None:
-        raise CollectionError(location, "the store was dropped; open it again to begin with an empty one.")
-    recorded, dimension = found
+    recorded, dimension = check_store(connection, location, store)
     lengths = {encoding.vectors.shape[1] for encoding in embeddings if encoding is not None}
     if lengths:
         check_name(location, made=recorded, given=model)
@@ -143,7 +151,7 @@ def check_embeddings(
             connection.execute(
                 "UPDATE stores SET dimension = COALESCE(dimension, %s) WHERE store = %s", (min(lengths), store)
             )
-            _, dimension = connection.execute(select, (store,)).fetchone() or (None, 0)
+            dimension = check_store(connection, location, store)[1] or 0
         for length in lengths:
             check_length(location, made=dimension, given=length)
     return recorded is not None

@@ -28,6 +28,7 @@ from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.predicates import order_sql, where_sql
 from devmem.collections.postgres.source import PostgresSource
+from devmem.collections.postgres.states import PostgresStates
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import CollectionInfo, Durability, Unique
 from devmem.collections.searching import SearchingCollection
@@ -85,6 +86,8 @@ class PostgresCollection(SearchingCollection):
         access = Access(location=place, durability=durability, busy_timeout=busy_timeout)
         self._store = _opened(access, model, store_type).store
         self._database = Database(access)
+        self.states = PostgresStates(self._database, access, self._store)
+        """Values of the store beside its items; see `StatefulCollection`."""
         self._follower = PostgresFollower(self.location, self._store, index)
         self._tokens = TokenCache()
 

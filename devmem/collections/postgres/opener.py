@@ -2,35 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from devmem.collections.opening import CollectionOptions
+from devmem.collections.store_facts import StoreFacts
 from devmem.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from devmem.collections.postgres.collection import PostgresCollection
 
+_PACKAGES: Final = ("psycopg", "pgvector")
 
-def open_postgres(location: str, options: CollectionOptions) -> PostgresCollection:
-    """Open the store that a URL names, such as `postgresql://user@host/database?store=notes`.
 
-    Raises:
-        CollectionError: it cannot be opened.
-        MissingExtraError: the extra `postgres` is not installed.
+class PostgresOpener:
+    """Opens the store that a URL names, such as `postgresql://user@host/database?store=notes`.
+
+    Every method raises `MissingExtraError` where the extra `postgres` is not installed.
     """
+
+    keeps_states: bool = True
+
+    def __call__(self, location: str, options: CollectionOptions, /) -> PostgresCollection:
+        """Open the store; raises `CollectionError` where it cannot be opened."""
+        with _packages():
+            from devmem.collections.postgres.collection import PostgresCollection
+        return PostgresCollection(
+            location,
+            name=options.name,
+            model=options.model,
+            store_type=options.store_type,
+            durability=options.durability,
+            index=options.index,
+            clock=options.clock,
+            busy_timeout=options.busy_timeout,
+        )
+
+    def check(self, location: str, /) -> None:
+        """Check the URL; raises `CollectionError` where it is wrong."""
+        with _packages():
+            import pgvector  # noqa: F401
+
+            from devmem.collections.postgres.location import Location
+        Location.parse(location)
+
+    def inspect(self, location: str, /) -> StoreFacts | None:
+        """Return type and model of the store; raises `CollectionError` where the server cannot be asked."""
+        with _packages():
+            from devmem.collections.postgres.inspection import inspect_store
+        return inspect_store(location)
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    """Name the extra where one of its packages is missing."""
     try:
-        from devmem.collections.postgres.collection import PostgresCollection
+        yield
     except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("psycopg", "pgvector"):
+        package = (error.name or "").partition(".")[0]
+        if package not in _PACKAGES:
             raise
-        raise MissingExtraError(feature="PostgreSQL", package=error.name, extra="postgres") from error
-    return PostgresCollection(
-        location,
-        name=options.name,
-        model=options.model,
-        store_type=options.store_type,
-        durability=options.durability,
-        index=options.index,
-        clock=options.clock,
-        busy_timeout=options.busy_timeout,
-    )
+        raise MissingExtraError(feature="PostgreSQL", package=package, extra="postgres") from error
+
+
+open_postgres: Final = PostgresOpener()
+"""The opener of both schemes."""

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from devmem.collections.sqlite.database import APPLICATION_ID, read_meta_unchecked
+from devmem.collections.store_facts import StoreFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFacts:
-    """Which store a file belongs to."""
-
-    store_type: str | None
-    model: str | None
-    """Name of the model that made its vectors; None when there are none yet."""
-
-
-def inspect_file(location: str | Path) -> FileFacts | None:
+def inspect_file(location: str | Path) -> StoreFacts | None:
     """Return what is recorded in a file; None when there is no such file, or none that devmem can read."""
     path = Path(location)
     if not path.is_file():
@@ -32,7 +23,7 @@ def inspect_file(location: str | Path) -> FileFacts | None:
     except sqlite3.Error:
         # Opening the collection finds out what is wrong, and words it.
         return None
-    return FileFacts(store_type=_text(meta.get("store_type")), model=_text(meta.get("model")))
+    return StoreFacts(store_type=_text(meta.get("store_type")), model=_text(meta.get("model")))
 
 
 def _text(value: str | int | None) -> str | None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from devmem.collections.locations import path_of
 from devmem.collections.opening import CollectionOptions
 from devmem.collections.sqlite.collection import SqliteCollection
-from devmem.errors import CollectionError
-
-_PREFIX: Final = "sqlite:///"
 
 
 def open_sqlite(location: str, options: CollectionOptions) -> SqliteCollection:
@@ -17,10 +13,8 @@ def open_sqlite(location: str, options: CollectionOptions) -> SqliteCollection:
     Raises:
         CollectionError: it cannot be opened.
     """
-    if "://" in location and not location.startswith(_PREFIX):
-        raise CollectionError(location, "a file's URL has three slashes and its path, as in sqlite:///memory/store.db.")
     return SqliteCollection(
-        location.removeprefix(_PREFIX),
+        path_of(location),
         model=options.model,
         store_type=options.store_type,
         durability=options.durability,

@@ -39,11 +39,14 @@ class BrainConfig(CollectionConfig):
     keeps_versions: ClassVar[bool] = False
     """The states of its conversations are kept beside its items, without versions."""
 
+    keeps_states: ClassVar[bool] = True
+
     memory_path: str | None = "auto"
-    """Where the messages live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
-    session, null for this process only. The conversations' state is beside it, in a file that ends in `.brain`."""
+    """Where the messages live: a path (SQLite, or DevAll's format when it ends in `.json`), a database
+    (`postgresql://host/database`), `auto` for a file of the session, null for this process only. The conversations'
+    state is beside it, in a file that ends in `.brain`, or in the database."""
     redis: RedisConfig | None = None
-    """Redis in front of the file; absent keeps the state in the file alone."""
+    """Redis in front of the file or the database; absent keeps the state there alone."""
     llm: ChatConfig | None = Field(default=None, title="Language model")
     """Model that summarizes, rewrites and compares; without one, summaries are selected sentences and nothing is
     rewritten."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import Collection, Unique
+from devmem.collections import Collection, Unique, file_of, states_of
 from devmem.errors import NoVersionsError
 from devmem.llm import Summarizer, TextModel, split_texts
 from devmem.stores import CollectionMemory, ConfigModel, FileReport, MemoryQuery, SearchReport, StoreSetup
@@ -19,6 +19,7 @@ from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.brain import Brain
 from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
+from devmem_stores.brain.database_states import StatesInDatabase
 from devmem_stores.brain.deletion import emptied, without
 from devmem_stores.brain.errors import BrainCacheError
 from devmem_stores.brain.examination import examine_states, has_states
@@ -91,14 +92,12 @@ class BrainMemory(CollectionMemory):
 
     def _local_states(self) -> LocalStates:
         place = self.setup.location(self.config.memory_path)
-        if place is not None and "://" in place:
-            # Items that live in a server leave no file to put the states beside.
-            place = self.setup.location("auto")
-        return (
-            StatesInFile(Path(f"{place}.brain"), durability=self.config.durability)
-            if place is not None
-            else StatesInProcess()
-        )
+        if place is None:
+            return StatesInProcess()
+        file = file_of(place)
+        if file is None:
+            return StatesInDatabase(lambda: states_of(self.collection))
+        return StatesInFile(Path(f"{file}.brain"), durability=self.config.durability)
 
     def brain(self, user: str = "", chat: str = "") -> Brain:
         """Return one conversation of one user; both may be empty where there is only one."""

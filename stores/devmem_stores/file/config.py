@@ -70,10 +70,12 @@ class FileConfig(CollectionConfig):
     """Configuration of a `file` store."""
 
     read_only: ClassVar[bool] = True
+    keeps_states: ClassVar[bool] = True
 
     index_path: str | None = None
-    """Where the index lives: a path such as `memory/docs.db`, or `auto` for a file of the session; absent keeps it for
-    this process only. DevAll's `x.json` is read once, and the index is kept in `x.db` beside it."""
+    """Where the index lives: a path such as `memory/docs.db`, a database (`postgresql://host/database`), or `auto` for
+    a file of the session; absent keeps it for this process only. DevAll's `x.json` is read once, and the index is kept
+    in `x.db` beside it."""
     memory_path: str | None = None
     """Where the index lives when `index_path` is absent."""
     history: History = Field(default="none", json_schema_extra={"advanced": True})

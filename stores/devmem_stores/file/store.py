@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from filelock import FileLock
 
 from devmem import EmbeddingError, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.collections import Unique
+from devmem.collections import Unique, file_of, states_of
 from devmem.errors import CollectionBusyError, CollectionUnwritableError, DataFileError, EmbeddingMismatchError
 from devmem.stores import (
     CollectionMemory,
@@ -37,6 +37,7 @@ from devmem_stores.file.chunk_items import shown
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.comparison import Recipe
 from devmem_stores.file.config import FileConfig
+from devmem_stores.file.database_manifest import DatabaseManifest
 from devmem_stores.file.devall_index import read_old_index, usable_vectors
 from devmem_stores.file.examination import SUFFIX, examine_manifest, is_manifest
 from devmem_stores.file.indexer import Indexer
@@ -44,6 +45,7 @@ from devmem_stores.file.limits import Limits
 from devmem_stores.file.manifest import Manifest
 from devmem_stores.file.model_change import rebuild
 from devmem_stores.file.sources import Sources
+from devmem_stores.file.sqlite_manifest import SqliteManifest
 
 if TYPE_CHECKING:
     from devmem_stores.file.watcher import Watcher
@@ -76,29 +78,30 @@ class FileMemory(CollectionMemory):
 
     @cached_property
     def _sources(self) -> Sources:
-        own = [path for path in (self._location, self.setup.location(self.config.index_path)) if path]
-        return Sources(self.config.file_sources, self.setup.base_dir, [path for path in own if "://" not in path])
+        own = [place for place in (self._location, self.setup.location(self.config.index_path)) if place]
+        files = [path for place in own if (path := file_of(place)) is not None]
+        return Sources(self.config.file_sources, self.setup.base_dir, files)
 
-    def _beside(self, suffix: str) -> str | None:
-        """Return the path of a file that belongs to the index; None when the index is in memory."""
-        if self._location is None:
-            return None
-        if "://" not in self._location:
-            return self._location + suffix
-        folder = self.setup.session_dir or self.setup.base_dir / ".devmem"
-        return str(folder / f"file_{self.name.encode().hex()}{suffix}")
+    @cached_property
+    def _file(self) -> str | None:
+        """Path of the index's file; None when the index is in memory or in a database."""
+        return None if self._location is None else file_of(self._location)
+
+    @property
+    def _in_database(self) -> bool:
+        return self._location is not None and self._file is None
 
     @cached_property
     def _manifest(self) -> Manifest:
-        return Manifest(self._beside(SUFFIX))
+        if self._in_database:
+            return DatabaseManifest(states_of(self.collection))
+        return SqliteManifest(None if self._file is None else self._file + SUFFIX)
 
     def examine(self) -> Iterator[FileReport]:
         """Report on the index and on the manifest."""
         yield from super().examine()
-        path = self._beside(SUFFIX)
-        if path is not None and Path(path).exists():
-            has_file = self._location is not None and "://" not in self._location
-            yield examine_manifest(Path(path), Path(path.removesuffix(SUFFIX)) if has_file else None)
+        if self._file is not None and Path(self._file + SUFFIX).exists():
+            yield examine_manifest(Path(self._file + SUFFIX), Path(self._file))
 
     @classmethod
     def examine_file(cls, path: Path) -> FileReport | None:
@@ -110,8 +113,13 @@ class FileMemory(CollectionMemory):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Exclude other threads and processes from indexing at the same time."""
-        path = self._beside(".lock")
+        path = None if self._file is None else f"{self._file}.lock"
         with self._indexing:
+            if self._in_database:
+                # Whatever model made its embeddings.
+                with closing(self.open_collection(claim=False)) as index, states_of(index).exclusive("indexing"):
+                    yield
+                return
             if path is None:
                 yield
                 return
@@ -152,11 +160,15 @@ class FileMemory(CollectionMemory):
 
     def plan(self, *, rebuild: bool = False) -> IndexPlan:
         """Report what `index` would do; no file is written."""
-        path = self._beside(".manifest")
         with self._indexing:
-            missing = path is None or not Path(path).exists()
-            known = {} if missing and "_manifest" not in self.__dict__ else self._manifest.entries()
+            known = self._manifest.entries() if self._has_manifest() else {}
             return comparison.plan(self._sources.scan(), known, self._recipe, rebuild=rebuild)
+
+    def _has_manifest(self) -> bool:
+        """Whether there is a manifest, so that reading it makes no file."""
+        if self._in_database or "_manifest" in self.__dict__:
+            return True
+        return self._file is not None and Path(self._file + SUFFIX).exists()
 
     def watch(self, changed: Callable[[IndexReport], None] | None = None) -> None:
         """Follow changes until the store is closed."""
@@ -179,8 +191,7 @@ class FileMemory(CollectionMemory):
 
     def _change_model(self, error: EmbeddingMismatchError) -> None:
         """Embed every chunk with the model that is configured now; where that fails, the old index serves words."""
-        location = self._location
-        if self.embedder is None or location is None or "://" in location:
+        if self.embedder is None or self._file is None:
             raise error
         _LOG.warning(
             "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded again; "
@@ -189,7 +200,7 @@ class FileMemory(CollectionMemory):
         )  # fmt: skip
         old = self.open_collection(claim=False)
         try:
-            rebuild(location, old, self.embedder)
+            rebuild(self._file, old, self.embedder)
         except (EmbeddingError, CollectionBusyError) as failure:
             self.search_by_words()
             _LOG.warning(

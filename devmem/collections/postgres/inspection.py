@@ -1,0 +1,36 @@
+"""Facts about a store that are known without opening it: neither tables nor the store are made for it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Final
+
+from psycopg import sql
+
+from devmem.collections.postgres.database import Access, connect
+from devmem.collections.postgres.failures import translate_errors
+from devmem.collections.postgres.location import Location
+from devmem.collections.store_facts import StoreFacts
+
+_SELECT: Final = "SELECT store_type, model FROM {} WHERE tenant = %s AND name = %s"
+
+
+def inspect_store(url: str, *, busy_timeout: float = 30.0) -> StoreFacts | None:
+    """Return what the database records about a store; None where there is no such store.
+
+    Args:
+        url: see `Location.parse`.
+        busy_timeout: seconds to wait for the server.
+
+    Raises:
+        CollectionError: the server cannot be reached, or refuses.
+    """
+    place = Location.parse(url)
+    access = Access(location=place, durability="full", busy_timeout=busy_timeout)
+    table = sql.Identifier(place.schema, "stores")
+    with translate_errors(str(place)), closing(connect(access)) as connection:
+        (there,) = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone() or (None,)
+        if there is None:
+            return None
+        found = connection.execute(sql.SQL(_SELECT).format(table), (place.tenant, place.store)).fetchone()
+    return StoreFacts(store_type=found[0], model=found[1]) if found else None

@@ -1,0 +1,128 @@
+"""A `file` store in a database: index and record of the files are there, and no file is beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from devmem.errors import EmbeddingMismatchError
+from devmem.stores import Embedder, MemoryQuery, StoreSetup
+from devmem.testing import HashEmbedder
+from devmem_stores.file import FileConfig, FileMemory
+from devmem_stores.file.indexer import Indexer
+
+pytestmark = pytest.mark.postgres
+
+OpenFiles = Callable[..., FileMemory]
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(6):
+        (folder / f"page{number}.md").write_text(f"# Page {number}\n\nThe boiler of house {number} is blue.\n")
+    return folder
+
+
+@pytest.fixture
+def open_files(store_url: str, tmp_path: Path, docs: Path) -> Iterator[OpenFiles]:
+    opened: list[FileMemory] = []
+
+    def open_files(embedder: Embedder | None = None) -> FileMemory:
+        config = {
+            "index_path": store_url, "file_sources": {"path": str(docs)}, "embedding": {"provider": "openai"}
+        }  # fmt: skip
+        setup = StoreSetup(
+            name="docs",
+            store_type="file",
+            config=FileConfig.model_validate(config),
+            base_dir=tmp_path,
+            session_dir=tmp_path / "session",
+            open_embedder=lambda _: embedder or HashEmbedder(32),
+        )
+        store = FileMemory(setup)
+        opened.append(store)
+        return store
+
+    yield open_files
+    for store in opened:
+        store.close()
+    assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} <= {docs}
+
+
+def found(store: FileMemory, text: str) -> list[str]:
+    return [hit.item.content_summary for hit in store.search(MemoryQuery(text=text, top_k=20))]
+
+
+def chunks(store: FileMemory) -> list[str]:
+    return sorted(item.content_summary for item in store.collection.scan())
+
+
+def test_another_machine_finds_everything_indexed(open_files: OpenFiles, docs: Path) -> None:
+    one, two = open_files(), open_files()
+    first = one.index()
+    assert (len(first.new), first.chunks) == (6, 6)
+    second = two.index()
+    assert (second.unchanged, second.stored, second.embedded) == (6, 0, 0)
+    (docs / "page0.md").write_text("# Page 0\n\nThe boiler of house 0 is red.\n")
+    (docs / "page1.md").unlink()
+    (docs / "page2.md").rename(docs / "moved.md")
+    third = two.index()
+    assert (len(third.changed), len(third.deleted), len(third.renamed), third.embedded) == (1, 1, 1, 1)
+    assert chunks(one) == chunks(two)
+    assert any("red" in text for text in found(one, "boiler of house 0"))
+    assert one.plan().is_empty()
+
+
+@pytest.mark.parametrize("step", ["_store", "_tidy", "_recover"])
+def test_a_pass_that_was_interrupted_is_completed(
+    open_files: OpenFiles, docs: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    one = open_files()
+    one.index()
+    (docs / "page0.md").write_text("# Page 0\n\nThe boiler of house 0 is red.\n")
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if step == "_store":
+            patched.setattr(FileMemory, "_embed_and_store", die)
+        else:
+            patched.setattr(Indexer, step, die)
+        with pytest.raises(KeyboardInterrupt):
+            one.index()
+    two = open_files()
+    two.index()
+    assert len(chunks(two)) == 6
+    assert [text for text in chunks(two) if "red" in text]
+    assert two.plan().is_empty()
+
+
+def test_chunks_that_someone_else_deleted_are_indexed_again(open_files: OpenFiles) -> None:
+    one = open_files()
+    one.index()
+    one.collection.delete(ids=[next(one.collection.scan()).id])
+    assert open_files().index().stored == 1
+    assert len(chunks(one)) == 6
+
+
+def test_machines_that_index_at_once_agree(open_files: OpenFiles) -> None:
+    stores = [open_files() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(FileMemory.index, stores))
+    assert sorted(report.stored for report in reports) == [0, 0, 0, 6]
+    assert len(chunks(stores[0])) == 6
+
+
+def test_another_model_is_refused_until_everything_is_embedded_again(open_files: OpenFiles) -> None:
+    open_files().index()
+    other = open_files(HashEmbedder(16))
+    with pytest.raises(EmbeddingMismatchError, match="reindex"):
+        other.index()
+    assert other.reindex() == 6
+    assert open_files(HashEmbedder(16)).index().unchanged == 6
