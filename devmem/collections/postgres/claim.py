@@ -9,8 +9,9 @@ from devmem.collections.model_check import check_length, check_model, check_name
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock, lock_shared
+from devmem.collections.postgres.row_security import is_secured, secure
 from devmem.collections.postgres.rows import refresh_terms
-from devmem.collections.postgres.schema import partition_statements
+from devmem.collections.postgres.schema import PARTITIONED, partition_statements
 from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionError
 from devmem.text.analysis import ANALYSIS_VERSION
@@ -71,6 +72,8 @@ def _insert(connection: Connection, location: Location) -> StoreRecord:
     if location.partition:
         for statement in partition_statements(found.store):
             connection.execute(composed(statement))
+        if is_secured(connection):
+            secure(connection, [f"{table}_{found.store}" for table in PARTITIONED])
     return found
 
 

@@ -10,8 +10,9 @@ from psycopg import errors, sql
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock
-from devmem.collections.postgres.schema import SCHEMA_VERSION, row_security_statements, statements
-from devmem.errors import CollectionError
+from devmem.collections.postgres.row_security import is_secured, owns_tables, secure_tables, see_all_rows, see_own_rows
+from devmem.collections.postgres.schema import SCHEMA_VERSION, statements
+from devmem.errors import CollectionError, CollectionUnwritableError
 
 Migration: TypeAlias = Callable[[Connection], None]
 
@@ -59,13 +60,18 @@ def _prepare(connection: Connection, location: Location) -> None:
     found = _properties(connection, location)
     if not found:
         _create(connection, location)
+    elif not owns_tables(connection):
+        raise CollectionUnwritableError(
+            str(location),
+            "its tables have to be brought up to date, since devmem is newer or a backup was restored: open a store in "
+            "this database once as the owner of the tables.",
+        )
     for version in range(int(found.get("version", SCHEMA_VERSION)), SCHEMA_VERSION):
         MIGRATIONS[version](connection)
     if found and found.get("system") != _system(connection):
         _number_transactions_again(connection)
     if location.row_security and found.get("row_security") != "on":
-        for statement in row_security_statements():
-            connection.execute(composed(statement))
+        secure_tables(connection)
         _set_property(connection, "row_security", "on")
     _set_property(connection, "version", str(SCHEMA_VERSION))
     _set_property(connection, "system", _system(connection))
@@ -90,9 +96,14 @@ def _number_transactions_again(connection: Connection) -> None:
 
     The numbers that the rows came with are the other server's; this one's may not have reached them yet.
     """
+    secured = is_secured(connection)
+    if secured:
+        see_all_rows(connection)
     connection.execute("UPDATE items SET xact = pg_current_xact_id()")
     connection.execute("DELETE FROM changes")
     connection.execute("UPDATE stores SET generation = generation + 1, changes_floor = '0'")
+    if secured:
+        see_own_rows(connection)
 
 
 def _set_property(connection: Connection, name: str, value: str) -> None:

@@ -141,22 +141,7 @@ def partition_statements(store: int) -> Iterator[str]:
 def drop_statements(store: int) -> Iterator[str]:
     """Yield the statements that drop the partitions of one store with all that they hold."""
     for table in reversed(PARTITIONED):
-        yield f"DROP TABLE IF EXISTS {table}_{store}"
-
-
-def row_security_statements() -> Iterator[str]:
-    """Yield the statements after which whoever names no tenant gets an error, and else the rows of that one only.
-
-    The owner of the tables is subject to it too; superusers never are.
-    """
-    own = "current_setting('devmem.tenant')"
-    yield from _secured("stores", f"tenant = {own}")
-    for table in PARTITIONED:
-        yield from _secured(table, f"store IN (SELECT store FROM stores WHERE tenant = {own})")
-
-
-def _secured(table: str, condition: str) -> Iterator[str]:
-    yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
-    yield f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY"
-    yield f"DROP POLICY IF EXISTS devmem_tenant ON {table}"
-    yield f"CREATE POLICY devmem_tenant ON {table} USING ({condition})"
+        if table == "attachments":
+            # A partition that a foreign key refers to is not dropped while it is one.
+            yield f"ALTER TABLE {table} DETACH PARTITION {table}_{store}"
+        yield f"DROP TABLE {table}_{store}"
