@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import PurePath
@@ -86,6 +86,7 @@ class MemoryReader:
         token_budget: int | None = 2000,
         language: Literal["en", "zh"] = "en",
         where: Filter | None = None,
+        exclude: Collection[str] = (),
         **scope: Unpack[ScopeParts],
     ) -> str:
         """Return what answers a query as one text for a prompt; empty when nothing does.
@@ -99,16 +100,17 @@ class MemoryReader:
             token_budget: maximum size of the block, in estimated tokens; None is no limit.
             language: of the lines around the stored texts.
             where: a filter for what the scope cannot say.
+            exclude: ids of what the prompt has already; others take their place.
             scope: whose items are searched: user, agent, session, conversation.
 
         Raises:
             ScopeError: the scope is out of reach.
             CollectionError: the memory cannot be read.
         """
-        found = self.search(query, limit=limit, where=where, **scope)
+        found = self.search(query, limit=limit + len(exclude), where=where, **scope)
         # A memory in a file is called by its path, which no model needs to know.
         name = PurePath(self.store.name).stem if "/" in self.store.name or "\\" in self.store.name else self.store.name
-        hits = [replace(one.hit, store=name) for one in found]
+        hits = [replace(one.hit, store=name) for one in found if one.id not in exclude][:limit]
         return merge([hits], MergePolicy(token_budget=token_budget, language=language)).formatted_text
 
     def get(self, id: str) -> MemoryRecord | None:  # noqa: A002 - what databases call it

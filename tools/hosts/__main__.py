@@ -57,6 +57,15 @@ HOSTS: Final[Mapping[str, Host]] = {
         plugin="tools.hosts.shims.anthropic",
         test_files=("anthropic/tests/lib/tools/memory_tools/test_filesystem.py",),
     ),
+    "openai_agents": Host(
+        duration="2 minutes, 1 of them for the environment",
+        packages=("pytest-asyncio>=1.5",),
+        plugin="tools.hosts.shims.openai_agents",
+        test_files=(
+            "openai_agents/tests/memory/test_session.py",
+            "openai_agents/tests/memory/test_session_limit.py",
+        ),
+    ),
 }
 
 app = typer.Typer(add_completion=False)

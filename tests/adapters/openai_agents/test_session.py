@@ -1,0 +1,297 @@
+"""The contract of the Agents SDK's sessions, and the claims of our page, with a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
+from agents.memory import Session, SessionSettings
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+import devmem
+from devmem.adapters.openai_agents import DevmemSession
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/openai_agents.md"
+TALK: list[Any] = [
+    {"role": "user", "content": "When is the launch?"},
+    {"type": "function_call", "call_id": "c", "name": "calendar", "arguments": '{"what": "launch"}'},
+    {"type": "function_call_output", "call_id": "c", "output": "June 2nd"},
+    {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "gAAA"},
+    {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "On June 2nd \U0001f600.", "annotations": []}],
+    },
+    {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]},
+]
+
+set_tracing_disabled(True)
+
+
+def said(*texts: str) -> list[Any]:
+    return [{"role": "user", "content": text} for text in texts]
+
+
+def test_every_kind_of_item_comes_back_as_it_was_added(memory: devmem.Memory) -> None:
+    async def using() -> None:
+        session = DevmemSession("s", memory)
+        assert isinstance(session, Session)
+        await session.add_items(TALK[:2])
+        await session.add_items(TALK[2:])
+        await session.add_items([])
+        assert await session.get_items() == TALK
+        assert await session.get_items(limit=2) == TALK[-2:]
+        assert await session.get_items(limit=0) == []
+        assert await session.get_items(limit=100) == TALK
+        with pytest.raises(ValueError, match="at least 0"):
+            await session.get_items(limit=-1)
+
+    asyncio.run(using())
+
+
+def test_items_are_taken_out_from_the_end_until_none_is_left(memory: devmem.Memory) -> None:
+    async def using() -> None:
+        session, other = DevmemSession("s", memory), DevmemSession("other", memory)
+        await other.add_items(said("kept"))
+        await session.add_items(said("1", "2", "3"))
+        assert [await session.pop_item() for _ in range(4)] == [*said("3", "2", "1"), None]
+        await session.add_items(said("4"))
+        assert await session.get_items() == said("4")
+        await session.clear_session()
+        assert await session.get_items() == []
+        assert await other.get_items() == said("kept")
+
+    asyncio.run(using())
+
+
+def test_what_is_not_json_is_refused_and_nothing_is_added(memory: devmem.Memory) -> None:
+    async def using() -> None:
+        session = DevmemSession("s", memory)
+        with pytest.raises(TypeError):
+            await session.add_items([*said("fine"), {"role": "user", "content": object()}])
+        assert await session.get_items() == []
+
+    asyncio.run(using())
+
+
+@pytest.mark.parametrize("settings", [SessionSettings(limit=2), {"limit": 2}])
+def test_the_settings_limit_what_a_run_is_given(memory: devmem.Memory, settings: Any) -> None:
+    async def using() -> None:
+        session = DevmemSession("s", memory, session_settings=settings)
+        await session.add_items(said("1", "2", "3"))
+        assert await session.get_items() == said("2", "3")
+        assert await session.get_items(limit=1) == said("3")
+
+    asyncio.run(using())
+    with pytest.raises(TypeError, match="limitt"):
+        DevmemSession("s", memory, session_settings={"limitt": 2})
+    with pytest.raises(ValueError, match="`session` is empty"):
+        DevmemSession(" ", memory)
+
+
+def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
+    def calendar(what: str) -> str:
+        return f"{what}: June 2nd"
+
+    def ask(question: str, *steps: Any) -> list[Any]:
+        model = ScriptedModel()
+        for step in steps:
+            model.enqueue([step])
+        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+            agent = Agent(name="helper", model=model, tools=[function_tool(calendar)])
+            session = DevmemSession("thread", memory.scoped(user="ann"))
+            asyncio.run(Runner.run(agent, question, session=session))
+        return list(model.calls[-1].input)
+
+    call = function_call("calendar", {"what": "launch"}, call_id="c1")
+    ask("When is the launch?", call, assistant_message("On June 2nd."))
+    given = ask("And the party?", assistant_message("I do not know."))
+    assert [item.get("type", item.get("role")) for item in given] == [
+        "user",
+        "function_call",
+        "function_call_output",
+        "message",
+        "user",
+    ]
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        assert memory.search("launch", user="ann")
+        assert memory.search("launch") == []
+        first = memory.recent(limit=100, user="ann")[-1]
+        assert (first.role, first.text, first.scope.session) == ("user", "When is the launch?", "thread")
+
+
+def test_texts_of_all_kinds_are_searched_and_trusted_by_their_origin(memory: devmem.Memory) -> None:
+    asyncio.run(DevmemSession("s", memory).add_items(TALK))
+    records = {record.text: record for record in memory}
+    assert {text: record.item.trust for text, record in records.items() if text} == {
+        "When is the launch?": 1.0,
+        'calendar({"what": "launch"})': 0.4,
+        "June 2nd": 0.4,
+        "On June 2nd \U0001f600.": 0.8,
+    }
+    assert {hit.text for hit in memory.search("June 2nd", session="s")} >= {"June 2nd", "On June 2nd \U0001f600."}
+
+
+def test_other_items_of_the_scope_are_no_history(memory: devmem.Memory) -> None:
+    async def using() -> None:
+        memory.add("A note of a program.", session="s")
+        session = DevmemSession("s", memory)
+        await session.add_items(said("1"))
+        assert await session.get_items() == said("1")
+        assert await session.pop_item() == said("1")[0]
+        assert await session.pop_item() is None
+        await session.clear_session()
+
+    asyncio.run(using())
+    assert [record.text for record in memory.recent(session="s")] == ["A note of a program."]
+
+
+def test_loops_of_several_threads_use_one_session(memory: devmem.Memory) -> None:
+    session = DevmemSession("s", memory)
+    asyncio.run(session.add_items(said("first")))
+
+    def add(name: str) -> None:
+        for number in range(5):
+            asyncio.run(session.add_items(said(f"{name}{number}", f"{name}{number}!")))
+
+    threads = [threading.Thread(target=add, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    texts = [str(item["content"]) for item in asyncio.run(session.get_items())]
+    assert len(texts) == 31
+    assert all(texts[texts.index(text) + 1] == f"{text}!" for text in texts[1:] if not text.endswith("!"))
+    for name in "abc":
+        assert [text for text in texts if re.fullmatch(f"{name}\\d", text)] == [f"{name}{n}" for n in range(5)]
+
+
+@pytest.mark.parametrize("operation", ["add", "pop", "clear"])
+def test_a_cancelled_call_ends_before_it_is_cancelled(
+    memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    session = DevmemSession("s", memory)
+    name = {"add": "store_items", "pop": "pop", "clear": "erase"}[operation]
+    done, go_on, original = threading.Event(), threading.Event(), getattr(memory.store, name)
+
+    def held(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        done.set()
+        assert go_on.wait(timeout=60)
+        return result
+
+    async def using() -> None:
+        if operation != "add":
+            await session.add_items(said("once"))
+        monkeypatch.setattr(memory.store, name, held)
+        call = {"add": lambda: session.add_items(said("once")), "pop": session.pop_item, "clear": session.clear_session}
+        task = asyncio.ensure_future(call[operation]())
+        assert await asyncio.to_thread(done.wait, 60)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        assert not task.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await session.get_items() == (said("once") if operation == "add" else [])
+
+    asyncio.run(using())
+
+
+def test_a_cancelled_call_that_fails_tells_the_loop_nothing(
+    memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, go_on = DevmemSession("s", memory), threading.Event()
+    reported: list[dict[str, Any]] = []
+
+    def failing(*_: Any, **__: Any) -> None:
+        assert go_on.wait(timeout=60)
+        raise RuntimeError
+
+    async def using() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        monkeypatch.setattr(memory.store, "store_items", failing)
+        task = asyncio.ensure_future(session.add_items(said("lost")))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(using())
+    assert reported == []
+
+
+class TestRecall:
+    LIMITED = SessionSettings(limit=2)
+
+    def ask(self, session: DevmemSession, question: str, **recall: Any) -> list[Any]:
+        model = ScriptedModel()
+        model.enqueue([assistant_message("Noted.")])
+        config = RunConfig(session_settings=self.LIMITED, call_model_input_filter=session.recall(**recall))
+        asyncio.run(Runner.run(Agent(name="helper", model=model), question, session=session, run_config=config))
+        return list(model.calls[-1].input)
+
+    def test_an_older_turn_that_answers_is_put_before_the_question(self, memory: devmem.Memory) -> None:
+        session = DevmemSession("s", memory)
+        for question in ("The launch is on June 2nd.", "I like tea.", "And trains."):
+            self.ask(session, question)
+        given = self.ask(session, "When is the launch?", limit=1)
+        assert len(given) == 4
+        assert "The launch is on June 2nd." in given[2]["content"]
+        assert given[2]["role"] == "user"
+        assert given[3]["content"] == "When is the launch?"
+        stored = asyncio.run(session.get_items())
+        assert len(stored) == 8
+        assert all("Related Memories" not in str(item) for item in stored)
+
+    def test_what_the_model_is_given_already_is_not_recalled(self, memory: devmem.Memory) -> None:
+        session = DevmemSession("s", memory)
+        self.ask(session, "The launch is on June 2nd.")
+        given = self.ask(session, "Is the launch on June 2nd?")
+        assert len(given) == 3
+
+    def test_other_sessions_of_the_scope_are_recalled_from_unless_they_are_left_out(
+        self, memory: devmem.Memory
+    ) -> None:
+        ann = memory.scoped(user="ann")
+        self.ask(DevmemSession("old", ann), "The launch is on June 2nd.")
+        memory.add("The launch of Ben is in May.", user="ben")
+        given = self.ask(DevmemSession("new", ann), "When is the launch?")
+        assert "June 2nd" in given[0]["content"]
+        assert "Ben" not in given[0]["content"]
+        given = self.ask(DevmemSession("newest", ann), "When is the launch?", this_session=True)
+        assert [item["content"] for item in given] == ["When is the launch?"]
+
+    def test_a_memory_that_fails_costs_the_run_nothing(
+        self, memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def failing(*_: Any, **__: Any) -> None:
+            raise devmem.CollectionError("nowhere", "it is gone")
+
+        session = DevmemSession("s", memory)
+        monkeypatch.setattr(memory.store, "search", failing)
+        assert [item["content"] for item in self.ask(session, "When is the launch?")] == ["When is the launch?"]
+        assert "nothing is recalled for a run" in caplog.text
+
+
+def test_a_store_without_a_collection_is_refused(memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmem.adapters.openai_agents.session.CollectionMemory", int)
+    with pytest.raises(TypeError, match="a session needs a collection"):
+        DevmemSession("s", memory)
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```text\n(import .*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["On June 2nd.", "When is the launch?"]
