@@ -38,6 +38,7 @@
     ├── RerankerError
     ├── MessageError                 a message, or data that should be messages
     ├── MissingExtraError
+    ├── HostNotFoundError            a framework that is not a package is not on the import path
     ├── DistributionClashError       another project's package `devmem` is mixed with this one
     ├── JournalError                 the journal of recorded interactions
     ├── DataFileError                a file given to `devmem import` or found beside a store
@@ -249,6 +250,14 @@ class MissingExtraError(DevmemError, ImportError):
         self.feature, self.package, self.extra = feature, package, extra
         more = f" {advice}" if advice else ""
         super().__init__(f"{feature} needs the package {package!r}: {install_command(extra)}.{more}")
+
+
+class HostNotFoundError(DevmemError, ImportError):
+    """A framework that an adapter is for, and that is no package, is not on the import path."""
+
+    def __init__(self, host: str, advice: str) -> None:
+        self.host, self.advice = host, advice
+        super().__init__(f"{host} is not on the import path: {advice}.")
 
 
 class DistributionClashError(DevmemError, ImportError):

@@ -30,6 +30,8 @@ class StoreSetup:
     open_embedder: Callable[[EmbeddingConfig], Embedder] = open_embedder
     open_chat: Callable[[ChatConfig], ChatModel] = open_chat
     """Opens the chat model that a store's `llm:` block names."""
+    service_client: object = None
+    """Client of the service behind the store that the caller made and closes; None has the store make its own."""
     clock: Callable[[], float] = time.time
     """The wall clock, in seconds since the epoch."""
     monotonic: Callable[[], float] = time.monotonic

@@ -21,10 +21,14 @@ _TEST_PACKAGES: Final = ("pytest>=8.3", "hypothesis>=6.112")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A framework with an adapter; its name is that of the extra and of the folder of our tests."""
+    """A framework with an adapter; its name is that of the folder of our tests."""
 
     duration: str
     """Usual duration, environment included."""
+    extra: str = ""
+    """Extras of devmem that it needs; empty where the extra has the host's name."""
+    source: str = ""
+    """Folder of a host that is not a package, below the one that `--tests` names."""
     test_files: Sequence[str] = ()
     """The host's own tests, below the folder that `--tests` names."""
     plugin: str = ""
@@ -66,6 +70,14 @@ HOSTS: Final[Mapping[str, Host]] = {
             "openai_agents/tests/memory/test_session_limit.py",
         ),
     ),
+    "chatdev": Host(
+        duration="3 minutes, 2 of them for the environment",
+        extra="openai,mem0",
+        source="chatdev",
+        packages=("tenacity>=9", "fastmcp>=2", "requests>=2.32"),
+        plugin="tools.hosts.shims.chatdev",
+        test_files=("chatdev/tests/test_mem0_memory.py", "chatdev/tests/test_memory_embedding_consistency.py"),
+    ),
 }
 
 app = typer.Typer(add_completion=False)
@@ -97,7 +109,9 @@ def hosts(
             raise typer.Exit(2) from error
         for line in (line for outcome in outcomes for line in outcome.lines()):
             console.print(line, markup=False, soft_wrap=True)
-        if host.test_files and not tests:
+        if host.source and not tests:
+            console.print("  nothing was run: it is not a package; name the folder with its code with --tests")
+        elif host.test_files and not tests:
             console.print("  its own tests were not run: name their folder with --tests")
         console.print(f"  {time.perf_counter() - start:.0f} s")
         agree &= all(outcome.comparison.agrees for outcome in outcomes)
@@ -105,8 +119,14 @@ def hosts(
 
 
 def _run(name: str, host: Host, envs: Path, tests: Path | None) -> list[Outcome]:
+    if host.source and not tests:
+        return []
     environment = Environment(
-        folder=envs / name, requirements=[*_TEST_PACKAGES, *host.packages], extra=name, npm=host.npm
+        folder=envs / name,
+        requirements=[*_TEST_PACKAGES, *host.packages],
+        extra=host.extra or name,
+        npm=host.npm,
+        source=tests / host.source if tests and host.source else None,
     )
     environment.make()
     outcomes = [run_contracts(environment, f"tests/adapters/{name}")]

@@ -30,9 +30,11 @@ class Environment:
     requirements: Sequence[str]
     """Packages that pip installs beside devmem."""
     extra: str
-    """Extra of devmem with the host's package."""
+    """Extras of devmem with the host's package, separated by commas."""
     npm: Mapping[str, str]
     """Versions of npm packages, each in a folder of its own: two versions of one package live side by side."""
+    source: Path | None = None
+    """Folder of a host that is not a package; its modules are importable."""
 
     @property
     def python(self) -> Path:
@@ -49,7 +51,8 @@ class Environment:
         return {
             **os.environ,
             "PATH": os.pathsep.join([*paths, os.environ.get("PATH", "")]),
-            "PYTHONPATH": str(ROOT),
+            # The host's folder comes last: it may have packages of the same names as the tests and tools here.
+            "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *([self.source] if self.source else [])])),
             **_QUIET,
         }
 

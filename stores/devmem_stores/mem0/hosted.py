@@ -27,11 +27,18 @@ _SERVICE: Final = "https://api.mem0.ai"
 class HostedMem0:
     """A `Backend` behind HTTP; safe to use from several threads."""
 
-    def __init__(self, config: Mem0Config, folder: Path | None) -> None:
-        self._config, self._folder = config, folder
+    def __init__(self, config: Mem0Config, folder: Path | None, client: object = None) -> None:
+        """Prepare the connection.
+
+        Args:
+            config: key and address.
+            folder: takes the files that mem0 keeps about itself; None makes a temporary one.
+            client: mem0's client, which the caller made and closes; None makes one when it is needed.
+        """
+        self._config, self._folder, self._given = config, folder, client is not None
         self._key = config.api_key.get_secret_value() if config.api_key else ""
         self._lock = threading.Lock()
-        self._opened: Any = None
+        self._opened: Any = client
 
     @property
     def location(self) -> str:
@@ -97,7 +104,13 @@ class HostedMem0:
         messages = [{"role": "user", "content": write.text}]
         time = {} if write.timestamp is None else {"timestamp": write.timestamp}
         answer = self._ask(
-            "add", "add", messages, **write.ids.given(), infer=write.infer, metadata=dict(write.metadata), **time
+            "add",
+            "add",
+            messages=messages,
+            **write.ids.given(),
+            infer=write.infer,
+            metadata=dict(write.metadata),
+            **time,
         )
         if not isinstance(answer, (dict, list)):
             raise Mem0AnswerError("add", "the answer is malformed: neither a mapping nor a list", maybe_done=True)
@@ -147,8 +160,8 @@ class HostedMem0:
         self._ask("delete all", "delete_all", **ids)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, unless they are the caller's."""
         with self._lock:
-            if self._opened is not None:
+            if self._opened is not None and not self._given:
                 self._opened.client.close()
                 self._opened = None

@@ -94,12 +94,13 @@ class Mem0Memory(MemoryBase):
 
     def _open(self) -> Backend:
         # Imported here, because they need what only comes with mem0.
-        check_package()
-        session = self.setup.session_dir
+        session, client = self.setup.session_dir, self.setup.service_client
+        if client is None:
+            check_package()
         if self.config.mode == "platform":
             from devmem_stores.mem0.hosted import HostedMem0
 
-            return HostedMem0(self.config, session / "mem0" if session else None)
+            return HostedMem0(self.config, session / "mem0" if session else None, client)
         from devmem_stores.mem0.in_process import InProcessMem0
 
         embedding = self.config.embedding or (None if "embedder" in self.config.oss else EmbeddingConfig())
@@ -117,7 +118,8 @@ class Mem0Memory(MemoryBase):
 
     def load(self) -> None:
         """Make sure that mem0 is installed; it is connected to when it is needed, so that an outage stops no run."""
-        check_package()
+        if self.setup.service_client is None:
+            check_package()
 
     def save(self) -> None:
         """Send what waits in the outbox, if mem0 answers; what still waits is logged and stays."""

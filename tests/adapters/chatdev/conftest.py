@@ -1,0 +1,44 @@
+"""ChatDev with devmem's memory; these tests run where ChatDev's code is (`make test-hosts HOSTS=chatdev`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.chatdev.scripted_service import ScriptedService
+
+collect_ignore_glob = [] if find_spec("schema_registry") else ["test_workflows.py", "test_stores.py"]
+
+if find_spec("schema_registry"):
+    # ChatDev's packages import each other in a circle, which works from this one.
+    import runtime.bootstrap.schema
+
+    runtime.bootstrap.schema.ensure_schema_registry_populated()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Working directory, where ChatDev's relative paths start."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
+    with ScriptedService() as service:
+        monkeypatch.setenv("BASE_URL", service.url)
+        monkeypatch.setenv("API_KEY", "key")
+        monkeypatch.setenv("MEM0_API_KEY", "key")
+        yield service
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    from devmem.adapters.chatdev import install, uninstall
+
+    install()
+    yield
+    uninstall()

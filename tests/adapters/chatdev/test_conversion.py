@@ -1,0 +1,132 @@
+"""ChatDev's configuration and payloads as devmem's; these tests need no ChatDev."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import devmem
+from devmem.adapters.chatdev import install, uninstall
+from devmem.adapters.chatdev.conversion import chatdev_form, item_of, payload_of
+from devmem.adapters.chatdev.settings import REPLACED, attachment_of, declared, settings_of
+from devmem.errors import ConfigError, HostNotFoundError
+from devmem.registry import registry
+from devmem.stores import StoreSetup
+
+EMBEDDING = SimpleNamespace(provider="openai", model="small", api_key="k", base_url=None, params={"max_length": 1000})
+SOURCE = SimpleNamespace(source_path="docs", file_types=[".md"], recursive=False, encoding="utf-8")
+CONFIGS = {
+    "simple": SimpleNamespace(memory_path="notes.json", embedding=EMBEDDING),
+    "file": SimpleNamespace(index_path="index.json", file_sources=[SOURCE], embedding=None),
+    "blackboard": SimpleNamespace(memory_path=None, max_items=7),
+    "mem0": SimpleNamespace(api_key="k", org_id=None, project_id=None, user_id="ann", agent_id=None),
+}
+
+
+class Snapshot(SimpleNamespace):
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def test_without_chatdev_the_error_says_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmem.adapters.chatdev.installing.find_spec", lambda _name: None)
+    with pytest.raises(HostNotFoundError, match="PYTHONPATH") as caught:
+        install()
+    assert isinstance(caught.value, ImportError)
+    uninstall()
+    with pytest.raises(ValueError, match="user"):
+        install(user=" ")
+
+
+@pytest.mark.parametrize("store_type", REPLACED)
+def test_each_of_chatdevs_configurations_becomes_devmems(store_type: str, tmp_path: Path) -> None:
+    settings = settings_of(store_type, CONFIGS[store_type])
+    declaration = declared("notes", store_type, settings, tmp_path)
+    assert (declaration.name, declaration.type) == ("notes", store_type)
+    assert set(settings) <= set(type(declaration.config).model_fields)
+    if store_type == "simple":
+        assert settings["embedding"] == {key: value for key, value in vars(EMBEDDING).items() if value is not None}
+    if store_type == "file":
+        assert settings["file_sources"][0]["path"] == "docs"
+
+
+def test_keys_as_they_stood_in_yaml_are_kept_with_the_path_that_chatdev_sets() -> None:
+    config = SimpleNamespace(settings={"memory_path": "auto", "max_items": 3}, memory_path="run/memory_notes.json")
+    assert settings_of("simple", config) == {"memory_path": "run/memory_notes.json", "max_items": 3}
+    assert settings_of("brain", SimpleNamespace(settings={})) == {}
+
+
+def test_what_cannot_be_a_configuration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Mem0 memory store configuration expected"):
+        settings_of("mem0", None)
+    with pytest.raises(ValueError, match="'brain'"):
+        settings_of("brain", SimpleNamespace())
+    with pytest.raises(ConfigError, match="max_itemz"):
+        declared("notes", "simple", {"max_itemz": 3}, tmp_path)
+
+
+def test_an_attachment_keeps_its_stages_and_stays_within_bounds() -> None:
+    stages = [SimpleNamespace(value="pre_gen_thinking"), SimpleNamespace(value="gen")]
+    given = SimpleNamespace(
+        name="notes", retrieve_stage=stages, top_k=10**9, similarity_threshold=-7, read=True, write=False
+    )
+    attachment = attachment_of(given)
+    assert attachment.retrieve_stage == (devmem.Stage.PLAN, devmem.Stage.GEN)
+    assert (attachment.top_k, attachment.similarity_threshold) == (10_000, -1.0)
+    assert (attachment.read, attachment.write) == (True, False)
+    given.retrieve_stage = None
+    assert attachment_of(given).retrieve_stage is None
+
+
+@pytest.mark.parametrize(("role", "trust"), [("user", 0.8), ("tool", 0.4)])
+def test_a_payload_keeps_blocks_node_and_user(role: str, trust: float) -> None:
+    block = {"type": "image", "attachment": {"attachment_id": "a", "data_uri": "data:,x"}}
+    asked = Snapshot(text="see", blocks=[{"role": role, "block": block}])
+    given = SimpleNamespace(agent_role=None, inputs_text="see", input_snapshot=asked, output_snapshot=None)
+    payload = payload_of(given, node="writer", user="ann")
+    assert (payload.source, payload.scope.user, payload.trust) == ("writer", "ann", trust)
+    assert payload.output_snapshot is None
+    assert payload.input_snapshot is not None
+    assert payload.input_snapshot.attachment_overview()[0]["attachment_id"] == "a"
+
+
+def test_an_item_of_chatdev_comes_back_as_it_was() -> None:
+    raw = {
+        "id": "a_1",
+        "content_summary": "Input: x\nOutput: y",
+        "metadata": {"agent_role": "r", "attachments": []},
+        "timestamp": 12.5,
+        "output_snapshot": {"text": "y", "blocks": [{"role": "assistant", "block": {"type": "text", "text": "y"}}]},
+    }
+    form = chatdev_form(item_of(raw))
+    assert (form["id"], form["metadata"], form["timestamp"]) == (raw["id"], raw["metadata"], raw["timestamp"])
+    assert form["output_snapshot"]["text"] == "y"
+    assert item_of(form) == item_of(raw)
+
+
+def test_a_client_of_mem0_that_was_handed_over_is_used_and_left_open() -> None:
+    class Client:
+        closed = False
+
+        def add(self, *, messages: list[dict[str, str]], **options: object) -> list[dict[str, str]]:
+            self.added = messages, options
+            return [{"id": "m1"}]
+
+        def search(self, text: str, **_options: object) -> dict[str, Any]:
+            return {"memories": [{"id": "m1", "memory": f"about {text}", "score": 0.5}]}
+
+        def close(self) -> None:
+            self.closed = True
+
+    client = Client()
+    config = registry.config_model("mem0").model_validate({"api_key": "k", "user_id": "ann"})
+    store = registry.get("mem0").factory(StoreSetup(name="m", store_type="mem0", config=config, service_client=client))
+    store.load()
+    store.update(devmem.MemoryWritePayload(inputs_text="=== INPUT FROM TASK (user) ===\n\nI like tea."))
+    assert client.added[0] == [{"role": "user", "content": "I like tea."}]
+    assert store.retrieve("", "tea")[0].content_summary == "about tea"
+    store.close()
+    assert not client.closed
