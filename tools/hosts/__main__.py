@@ -74,7 +74,7 @@ HOSTS: Final[Mapping[str, Host]] = {
         duration="3 minutes, 2 of them for the environment",
         extra="openai,mem0",
         source="chatdev",
-        packages=("tenacity>=9", "fastmcp>=2", "requests>=2.32"),
+        packages=("tenacity>=9", "fastmcp>=2", "requests>=2.32", "pytest-asyncio>=1.5"),
         plugin="tools.hosts.shims.chatdev",
         test_files=("chatdev/tests/test_mem0_memory.py", "chatdev/tests/test_memory_embedding_consistency.py"),
     ),

@@ -150,7 +150,7 @@ def _blackboard() -> MemoryStoreConfig:
 
 def test_the_example_of_the_page_works(folder: Path) -> None:
     uninstall()
-    code = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+    code = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "pier nine" in done.stdout
