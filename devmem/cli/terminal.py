@@ -62,9 +62,11 @@ class Terminal:
     def report(self, level: str, text: str, *, repeat: bool = False) -> None:
         """Print a `note`, a `warning` or an `error` on stderr, each text once unless it is to be repeated."""
         text = self.masked(visible(text))
-        if text in self._said and not repeat:
+        # An error that says what a warning said before has happened now.
+        said = f"{level == 'error'} {text}"
+        if said in self._said and not repeat:
             return
-        self._said.add(text)
+        self._said.add(said)
         lead = Text("" if level == "note" else f"{level}: ", style=_STYLES.get(level, ""))
         self.err.print(lead.append(text, style="default not bold"), soft_wrap=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from devmem.stores.decisions import finish_decided
 from devmem.stores.runs import StoreRun, revert_everywhere
 from devmem.stores.versioned import keeps_versions
 
+_LOG: Final = logging.getLogger(__name__)
 _FOLDER: Final = "runs"
 """Folder of decisions, within that of rescued writes."""
 
@@ -107,14 +109,19 @@ def in_transaction(
         result = operation({**stores, **pending.stores})
         _check_written(run, result)
     except BaseException:
-        pending.discard()
+        _discard(pending)
         raise
     try:
         pending.commit()
     except RunConflictError:
-        pending.discard()
+        _discard(pending)
         raise
     return result
+
+
+def _discard(pending: StoreRun) -> None:
+    pending.discard()
+    _LOG.warning("run %s is discarded: nothing that it wrote to %s is kept.", pending.run, ", ".join(pending.stores))
 
 
 def _check_written(run: str, result: RunResult) -> None:

@@ -135,3 +135,18 @@ def test_a_pending_run_of_a_workflow_ends_in_all_of_its_stores(tmp_path: Path, d
     assert [run["state"] for run in json.loads(devmem("runs", team, "--json").stdout)].count("committed") == 2
     assert "In run r." in devmem("show", team, "notes").stdout
     assert "no pending run" in devmem("runs", team, "--commit", "nobody", code=2).stderr
+
+
+def test_a_run_that_goes_wrong_says_so_and_is_discarded(tmp_path: Path, devmem: Devmem) -> None:
+    """What the error says was a warning when the workflow was read; the run may be run again then."""
+    team = tmp_path / "team.yaml"
+    failing = "  - {id: reviewer, type: agent, config: {provider: openai, name: m, api_key: '${NO_SUCH_KEY}'}}\n"
+    edges = "edges: [{from: planner, to: reviewer}]\n"
+    team.write_text("transaction: true\n" + TEAM.lstrip() + failing + edges)
+    told = devmem("run", team, "--input", "The archive moves on June 2nd.", code=2).stderr
+    assert "error: " in told
+    assert "NO_SUCH_KEY is not set" in told
+    assert "nothing that it wrote to plans, notes is kept" in told
+    assert {run["state"] for run in json.loads(devmem("runs", team, "--json").stdout)} == {"discarded"}
+    devmem("run", team, "--input", "The archive moves on June 2nd.", "--chat", "extractive")
+    assert "June 2nd" in devmem("show", team, "plans").stdout

@@ -23,6 +23,7 @@ from tools.torture.faults import (
     recording,
     scopes,
     servers,
+    store_runs,
     texts,
     versions,
 )
@@ -43,6 +44,7 @@ FAULTS: Final = {
     "scopes": scopes.run,
     "texts": texts.run,
     "versions": versions.run,
+    "store_runs": store_runs.run,
 }
 """Classes of faults by name, in the order of the table."""
 

@@ -232,6 +232,8 @@ def _is_kept(connection: sqlite3.Connection, word: str) -> bool:
     places = (
         ("items", "body"),
         ("versions", "body"),
+        *((table, "COALESCE(change_run, '') || ' ' || COALESCE(change_actor, '')") for table in ("items", "versions")),
+        ("versions", "COALESCE(end_run, '') || ' ' || COALESCE(end_actor, '')"),
         ("runs", "run || ' ' || COALESCE(actor, '')"),
         ("meta", "value"),
         ("sqlite_master", "sql"),

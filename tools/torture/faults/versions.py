@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
-from devmem.collections import Collection, Durability, SearchQuery, SqliteCollection
-from devmem.collections.sqlite import database
+from devmem.collections import Collection, SearchQuery, SqliteCollection
 from devmem.collections.sqlite.examination import examine
 from devmem.model.items import MemoryItem
 from devmem.testing import HashEmbedder
 from tools.torture.children import EXIT_FAILED, Child
+from tools.torture.faults.statements import dying, traced
 from tools.torture.results import Plan, Result
 
 _EMBEDDER = HashEmbedder(dimension=16)
@@ -89,41 +86,16 @@ def _count(template: Path, path: Path, ending: str) -> int:
     """Return the number of statements that the whole ending runs."""
     shutil.copy(template, path)
     done: list[str] = []
-    with _traced(done.append), closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
+    with traced(done.append), closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
         opening = len(done)
         _end(collection, ending)
         return min(len(done) - opening, _MOST_STATEMENTS)
 
 
-@contextmanager
-def _traced(call: Callable[[str], None]) -> Iterator[None]:
-    """Have a function called before every statement of the connections that are opened meanwhile."""
-    connect = database.open_connection
-
-    def traced(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:
-        connection = connect(location, durability, busy_timeout)
-        connection.set_trace_callback(call)
-        return connection
-
-    vars(database)["open_connection"] = traced
-    try:
-        yield
-    finally:
-        vars(database)["open_connection"] = connect
-
-
 def _ends_and_dies(path: Path, ending: str, at: int) -> Callable[[Callable[[str], None]], None]:
     def work(_send: Callable[[str], None]) -> None:
-        left: list[int] = []
-
-        def count(_statement: str) -> None:
-            if left:
-                left.append(left.pop() - 1)
-                if left[0] < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        with _traced(count), closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
-            left.append(at)
+        with dying() as die_at, closing(SqliteCollection(path, model=_EMBEDDER.identity)) as collection:
+            die_at(at)
             _end(collection, ending)
 
     return work
