@@ -138,7 +138,7 @@ def test_a_pending_run_of_a_workflow_ends_in_all_of_its_stores(tmp_path: Path, d
 
 
 def test_a_run_that_goes_wrong_says_so_and_is_discarded(tmp_path: Path, devmem: Devmem) -> None:
-    """What the error says was a warning when the workflow was read; the run may be run again then."""
+    """The error was a warning when the workflow was read; with another model the run can be made again."""
     team = tmp_path / "team.yaml"
     failing = "  - {id: reviewer, type: agent, config: {provider: openai, name: m, api_key: '${NO_SUCH_KEY}'}}\n"
     edges = "edges: [{from: planner, to: reviewer}]\n"
