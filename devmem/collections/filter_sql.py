@@ -16,7 +16,7 @@ SQL_OPERATORS: Final = {Operator.ABOVE: ">", Operator.AT_LEAST: ">=", Operator.B
 
 
 class FilterDialect(ABC):
-    """What databases write differently: marks, names, texts, and conditions on columns and on metadata."""
+    """The parts of a condition that differ between databases: marks, names, texts, and how values are compared."""
 
     mark: ClassVar[str]
     """A parameter's place in a statement."""

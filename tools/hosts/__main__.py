@@ -78,6 +78,10 @@ HOSTS: Final[Mapping[str, Host]] = {
         plugin="tools.hosts.shims.chatdev",
         test_files=("chatdev/tests/test_mem0_memory.py", "chatdev/tests/test_memory_embedding_consistency.py"),
     ),
+    "google_adk": Host(duration="4 minutes, 3 of them for the environment"),
+    "llama_index": Host(duration="2 minutes, all but seconds for the environment"),
+    "strands": Host(duration="2 minutes, all but seconds for the environment"),
+    "agent_framework": Host(duration="1 minute, all but seconds for the environment"),
 }
 
 app = typer.Typer(add_completion=False)

@@ -1,0 +1,181 @@
+"""Context and history of Microsoft Agent Framework over a memory; needs the extra `agent-framework`.
+
+agent = Agent(client=client, context_providers=[DevmemContextProvider(memory), DevmemHistoryProvider(memory)])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from devmem import Filter, Memory, MemoryItem, Scope
+from devmem.adapters.hosts import require as _require
+from devmem.collections import Condition, Unique, one_of, starts_with
+from devmem.errors import DevmemError
+from devmem.messages import Message as Remembered
+from devmem.messages import Role, message_to_item
+from devmem.stores import CollectionMemory, shorten
+
+_require("agent_framework", package="agent-framework-core", extra="agent-framework")
+
+from agent_framework import ContextProvider, HistoryProvider, Message  # noqa: E402 - first the error with the extra
+
+if TYPE_CHECKING:
+    from agent_framework import AgentSession, SessionContext, SupportsAgentRun
+
+_FORM: Final = "agent_framework.message"
+"""Metadata key of a message of a history as it came, as JSON text."""
+_ID: Final = "agent_framework.id"
+"""Metadata key of its id, where it has one."""
+_ANY_MESSAGE: Final = {_FORM: starts_with("{")}
+_SUMMARY: Final = 1_000
+"""Characters of a text that is shown whole in lists."""
+_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+_LOG: Final = logging.getLogger(__name__)
+
+
+class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the environment of the type checkers
+    """Recalls before a run what answers its messages, and remembers after it what was said.
+
+    A memory that fails is logged and costs the run nothing.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        source_id: str = "devmem",
+        *,
+        limit: int = 5,
+        token_budget: int = 2000,
+        remember: bool = True,
+    ) -> None:
+        """Wrap an opened memory; the caller closes it.
+
+        Args:
+            memory: a memory, or a scoped handle, which the provider never leaves.
+            source_id: name of the provider.
+            limit: maximum number of memories that are recalled.
+            token_budget: maximum size of what is recalled, in estimated tokens.
+            remember: whether what is said is remembered; leave it to `DevmemHistoryProvider` where one has the same
+                memory.
+        """
+        super().__init__(source_id)
+        self._memory, self._limit, self._budget = memory.settled(), limit, token_budget
+        self._remember = remember
+
+    async def before_run(
+        self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
+    ) -> None:
+        """Put what is recalled for the messages of a run before them, quoted."""
+        query = "\n".join(message.text for message in context.input_messages if message.text)
+        if not query.strip():
+            return
+        try:
+            block = await asyncio.to_thread(self._memory.context, query, limit=self._limit, token_budget=self._budget)
+        except DevmemError as error:
+            _LOG.warning("nothing is recalled for a run: %s", error)
+            return
+        if block:
+            context.extend_messages(self, [Message("user", [block])])
+
+    async def after_run(
+        self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
+    ) -> None:
+        """Remember the messages of a run and its response, those that have a text."""
+        answered = list(context.response.messages) if context.response is not None else []
+        said = [message for message in (*context.input_messages, *answered) if message.text.strip()]
+        if not self._remember or not said:
+            return
+        try:
+            messages = [_remembered(message) for message in said]
+            await asyncio.to_thread(self._memory.add, messages, session=context.session_id)
+        except DevmemError as error:
+            _LOG.error("what was said is not remembered: %s", error)
+
+
+class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the environment of the type checkers
+    """The history of conversations in a memory: every message whole, with tool calls and their results.
+
+    What it keeps is found by searches of the same memory too. A message with an id is kept once.
+    """
+
+    def __init__(self, memory: Memory, source_id: str = "devmem_history", **options: Any) -> None:
+        """Wrap an opened memory; the caller closes it.
+
+        Args:
+            memory: a memory, or a scoped handle, which the provider never leaves.
+            source_id: name of the provider.
+            options: of `HistoryProvider`: `load_messages`, `store_inputs`, `store_outputs`, `store_context_messages`,
+                `store_context_from`.
+
+        Raises:
+            TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
+        """
+        super().__init__(source_id, **options)
+        if not isinstance(memory.store, CollectionMemory):
+            raise TypeError(f"a history needs a collection, which {memory.store.setup.store_type!r} has not")
+        self._memory, self._store = memory.settled(), memory.store
+
+    async def get_messages(
+        self, session_id: str | None, *, state: dict[str, Any] | None = None, **_: Any
+    ) -> list[Message]:
+        """Return the messages of a session, oldest first; without a session there are none.
+
+        Raises:
+            CollectionError: the memory cannot be read.
+        """
+        if session_id is None:
+            return []
+        items = await asyncio.to_thread(self._kept, session_id)
+        return [Message.from_dict(json.loads(str(item.metadata[_FORM]))) for item in items]
+
+    async def save_messages(
+        self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Append messages to a session, all of them or, after an error, none.
+
+        Raises:
+            ValueError: there is no session.
+            CollectionError: they cannot be written.
+        """
+        if session_id is None:
+            raise ValueError("a message without a session cannot be kept: run the agent with a session")
+        if messages:
+            await asyncio.to_thread(self._add, session_id, messages)
+
+    def _kept(self, session_id: str, metadata: Mapping[str, Condition] = _ANY_MESSAGE) -> list[MemoryItem]:
+        where = self._memory.scoped(session=session_id).matching(Filter(metadata=metadata))
+        count = self._store.count_memories(where)
+        return list(reversed(self._store.recent(count, where))) if count else []
+
+    def _add(self, session_id: str, messages: Sequence[Message]) -> None:
+        ids = [message.message_id for message in messages if message.message_id]
+        known = {item.metadata[_ID] for item in self._kept(session_id, {_ID: one_of(*ids)})} if ids else set()
+        scope, now = self._memory.scoped(session=session_id).new_scope(), self._store.setup.clock()
+        new = [message for message in messages if message.message_id not in known]
+        self._store.store_items([_item_of(message, scope, now) for message in new], unique=Unique.ID)
+
+
+def _remembered(message: Message) -> Remembered:
+    return Remembered(
+        message.text,
+        id=message.message_id or "",
+        role=_ROLES.get(message.role, Role.TOOL),
+        source=message.author_name or "",
+    )
+
+
+def _item_of(message: Message, scope: Scope, now: float) -> MemoryItem:
+    remembered = replace(_remembered(message), created_at=now)
+    item = message_to_item(
+        remembered, item_id=uuid4().hex, scope=scope, summary=shorten(message.text, _SUMMARY), stored_at=now
+    )
+    own = {_FORM: json.dumps(message.to_dict(), ensure_ascii=False)}
+    if message.message_id:
+        own[_ID] = message.message_id
+    return replace(item, metadata={**item.metadata, **own})

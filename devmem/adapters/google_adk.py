@@ -1,0 +1,240 @@
+"""Google ADK's memory service over a memory; needs the extra `google-adk`.
+
+runner = Runner(agent=agent, app_name="shop", session_service=..., memory_service=DevmemMemoryService(memory))
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from devmem import Filter, Memory
+from devmem.adapters.hosts import require as _require
+from devmem.errors import NotStoredError
+from devmem.memory import MemoryRecord
+from devmem.messages import Message, Role
+
+_require("google.adk.memory", package="google-adk", extra="google-adk")
+
+from google.adk.memory.base_memory_service import (  # noqa: E402 - first the error that names the extra
+    BaseMemoryService,
+    SearchMemoryResponse,
+)
+from google.adk.memory.memory_entry import MemoryEntry  # noqa: E402
+from google.genai import types  # noqa: E402
+
+if TYPE_CHECKING:
+    from google.adk.events.event import Event
+    from google.adk.sessions.session import Session
+
+_EVENT: Final = "adk.event"
+"""Metadata key of the id of the event, or of the entry, that an item was made of."""
+_CONTENT: Final = "adk.content"
+"""Metadata key of a content that is more than one text."""
+_CUSTOM: Final = "adk.custom"
+"""Metadata key of an entry's custom metadata."""
+_DELETED: Final = "adk.deleted"
+"""Metadata key of the id of a deleted event, so that it is not added again with its session."""
+_USER: Final = "user"
+"""Author of the user's events."""
+
+
+class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the environment of the type checkers
+    """Long-term memory of ADK agents in a memory that other programs use at the same time.
+
+    A user id is devmem's user, an app name its agent, a session id its session. Adding a session again adds what is new
+    in it. What is deleted stays deleted: its id is kept, and its event is left out when its session is added again.
+    """
+
+    def __init__(self, memory: Memory, *, limit: int = 10) -> None:
+        """Wrap an opened memory; the caller closes it.
+
+        Args:
+            memory: a memory, or a scoped handle, which the service never leaves.
+            limit: maximum number of entries that a search returns.
+        """
+        self._memory, self._limit = memory, limit
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Add the events of a session that have a text and are not there yet."""
+        await self.add_events_to_memory(
+            app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
+        )
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Add events that have a text, each once.
+
+        Args:
+            app_name: name of the application.
+            user_id: id of the user.
+            events: any part of a session.
+            session_id: id of the session; None is none.
+            custom_metadata: metadata of every event; searches return it with the entries.
+
+        Raises:
+            NotStoredError: the memory does not take one of them.
+            CollectionError: they cannot be written.
+        """
+        custom = _json_of(custom_metadata)
+        messages = [_message_of_event(event, custom) for event in events if _text(event.content).strip()]
+        await asyncio.to_thread(self._add, messages, app_name, user_id, session_id)
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Add entries; one with the id of an earlier one is kept once.
+
+        Raises:
+            NotStoredError: an entry has no text, or the memory does not take it; nothing is added.
+            CollectionError: they cannot be written.
+        """
+        for entry in memories:
+            if not _text(entry.content).strip():
+                raise NotStoredError([f"the memory {entry.id or '(without id)'} has no text"])
+        messages = [_message_of_entry(entry, _json_of(custom_metadata)) for entry in memories]
+        await asyncio.to_thread(self._add, messages, app_name, user_id, None)
+
+    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+        """Return what answers a query of what the application knows of the user, best first."""
+        if not query.strip():
+            return SearchMemoryResponse()
+        found = await self._memory.asearch(query, limit=self._limit, user=user_id, agent=app_name)
+        return SearchMemoryResponse(memories=[_entry_of(record) for record in found])
+
+    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+        """Delete an entry by the id that a search returned, with what was derived from it; no id deletes nothing."""
+        if memory_id:
+            await asyncio.to_thread(self._delete, app_name, user_id, memory_id)
+
+    def _add(self, messages: Sequence[Message], app_name: str, user_id: str, session_id: str | None) -> None:
+        deleted = self._deleted(app_name, user_id)
+        new = [message for message in messages if message.metadata.get(_EVENT) not in deleted]
+        if new:
+            self._memory.add(new, user=user_id, agent=app_name, session=session_id)
+
+    def _delete(self, app_name: str, user_id: str, memory_id: str) -> None:
+        scope: dict[str, Any] = {"user": user_id, "agent": app_name}
+        by_event = Filter(metadata={_EVENT: memory_id})
+        if self._memory.count(where=by_event, **scope):
+            # First the mark: killed in between, the entry is there and can be deleted again.
+            mark = f"deleted event {memory_id}"
+            self._memory.add(mark, metadata={_DELETED: memory_id}, user=user_id, agent=_deleted_of(app_name))
+            self._memory.forget(where=by_event, **scope)
+            return
+        record = self._memory.get(memory_id)
+        if record is not None and (record.scope.user, record.scope.agent) == (user_id, app_name):
+            self._memory.forget(memory_id, **scope)
+
+    def _deleted(self, app_name: str, user_id: str) -> frozenset[object]:
+        marks = self._memory.scoped(user=user_id, agent=_deleted_of(app_name))
+        return frozenset(record.metadata.get(_DELETED) for record in marks)
+
+
+def _deleted_of(app_name: str) -> str:
+    """Return the agent whose items are the marks of what an application deleted; no search of the application's."""
+    return f"{app_name} (deleted)"
+
+
+def _message_of_event(event: Event, custom: Mapping[str, Any]) -> Message:
+    author = event.author or ""
+    metadata = {_EVENT: event.id, **_extras(event.content, custom)}
+    return Message(
+        _text(event.content),
+        id=event.id,
+        role=Role.USER if author == _USER else Role.ASSISTANT,
+        source=author,
+        created_at=event.timestamp,
+        metadata=metadata,
+    )
+
+
+def _message_of_entry(entry: MemoryEntry, custom: Mapping[str, Any]) -> Message:
+    author = entry.author or ""
+    message = Message(
+        _text(entry.content),
+        id=entry.id or "",
+        role=Role.USER if author == _USER or entry.content.role == _USER else Role.ASSISTANT,
+        source=author,
+        created_at=_seconds(entry.timestamp),
+    )
+    extras = _extras(entry.content, {**_json_of(entry.custom_metadata), **custom})
+    return message.with_metadata(**{_EVENT: message.id, **extras})
+
+
+def _extras(content: types.Content | None, custom: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of what a text, its role and its author do not say."""
+    found: dict[str, Any] = {_CUSTOM: dict(custom)} if custom else {}
+    if content is not None and (len(content.parts or []) > 1 or _has_more_than_text(content)):
+        found[_CONTENT] = content.model_dump(mode="json", exclude_none=True)
+    return found
+
+
+def _has_more_than_text(content: types.Content) -> bool:
+    return any(part.model_dump(exclude_none=True).keys() != {"text"} for part in content.parts or [])
+
+
+def _entry_of(record: MemoryRecord) -> MemoryEntry:
+    """Return the entry of a record, which may be another program's."""
+    message = record.message
+    said_by_user = message is None or message.is_user_message()
+    kept = record.metadata.get(_CONTENT)
+    text = record.text if message is None else message.content
+    plain = types.Content(role="user" if said_by_user else "model", parts=[types.Part(text=text)])
+    custom = record.metadata.get(_CUSTOM)
+    return MemoryEntry(
+        id=str(record.metadata.get(_EVENT) or record.id),
+        content=plain if kept is None else types.Content.model_validate(kept),
+        author=message.source or None if message is not None else None,
+        timestamp=record.time.isoformat(),
+        custom_metadata=dict(custom) if isinstance(custom, Mapping) else {},
+    )
+
+
+def _text(content: types.Content | None) -> str:
+    """Return the texts of a content, joined by spaces; the model's thoughts are none."""
+    parts = (content.parts if content is not None else None) or []
+    return " ".join(part.text for part in parts if part.text and not part.thought)
+
+
+def _json_of(metadata: Mapping[str, object] | None) -> dict[str, Any]:
+    """Return metadata as JSON has it; what it has no form for becomes text."""
+    return {key: value if _is_json(value) else str(value) for key, value in (metadata or {}).items()}
+
+
+def _is_json(value: object) -> bool:
+    match value:
+        case None | bool() | int() | float() | str():
+            return True
+        case list() | tuple():
+            return all(_is_json(each) for each in value)
+        case dict():
+            return all(isinstance(key, str) and _is_json(each) for key, each in value.items())
+        case _:
+            return False
+
+
+def _seconds(timestamp: str | None) -> float | None:
+    """Return a time of ISO 8601 in seconds since the epoch; without an offset it is UTC.
+
+    Raises:
+        ValueError: it is not such a time.
+    """
+    if not timestamp:
+        return None
+    time = datetime.fromisoformat(timestamp)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

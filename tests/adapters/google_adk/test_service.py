@@ -1,0 +1,168 @@
+"""The contract of ADK's memory services, and the claims of our page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions.session import Session
+from google.genai import types
+
+import devmem
+from devmem.adapters.google_adk import DevmemMemoryService
+from devmem.errors import NotStoredError, ScopeError
+from tests.adapters.pages import run_example
+
+ANN: dict[str, Any] = {"app_name": "shop", "user_id": "ann"}
+
+
+@pytest.fixture
+def service(memory: devmem.Memory) -> DevmemMemoryService:
+    return DevmemMemoryService(memory)
+
+
+def run(done: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(done)
+
+
+def event(name: str, text: str, author: str = "user", *, time: float = 1_770_000_000.0, **more: Any) -> Event:
+    parts = [types.Part(text=text), *more.get("parts", [])]
+    role = "user" if author == "user" else "model"
+    return Event(id=name, author=author, timestamp=time, content=types.Content(role=role, parts=parts))
+
+
+def session(*events: Event, name: str = "1", app: str = "shop", user: str = "ann") -> Session:
+    return Session(id=name, app_name=app, user_id=user, events=list(events))
+
+
+def texts(service: DevmemMemoryService, query: str, **scope: str) -> list[str]:
+    found = run(service.search_memory(**{**ANN, **scope}, query=query)).memories
+    return [entry.content.parts[0].text for entry in found]
+
+
+def test_it_is_a_memory_service(service: DevmemMemoryService) -> None:
+    assert isinstance(service, BaseMemoryService)
+
+
+def test_a_session_is_found_with_author_and_time(service: DevmemMemoryService) -> None:
+    run(service.add_session_to_memory(session(event("1", "The launch is on May 5th."), event("2", "Noted.", "helper"))))
+    (entry,) = run(service.search_memory(**ANN, query="When is the launch?")).memories[:1]
+    assert entry.content == types.Content(role="user", parts=[types.Part(text="The launch is on May 5th.")])
+    assert (entry.id, entry.author) == ("1", "user")
+    assert entry.timestamp == "2026-02-02T02:40:00+00:00"
+
+
+def test_a_session_that_is_added_again_brings_what_is_new(service: DevmemMemoryService, memory: devmem.Memory) -> None:
+    run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
+    run(service.add_session_to_memory(session(event("1", "Tea without milk."), event("2", "Tea at four."))))
+    assert memory.count(user="ann") == 2
+
+
+def test_events_without_a_text_are_left_out(service: DevmemMemoryService, memory: devmem.Memory) -> None:
+    call = types.Part(function_call=types.FunctionCall(name="lookup", args={"what": "tea"}))
+    bare = Event(id="1", author="helper", content=types.Content(role="model", parts=[call]))
+    empty = Event(id="2", author="helper")
+    run(service.add_session_to_memory(session(bare, empty, event("3", "Tea is served.", "helper"))))
+    assert memory.count(user="ann") == 1
+
+
+def test_a_content_comes_back_whole(service: DevmemMemoryService) -> None:
+    call = types.Part(function_call=types.FunctionCall(name="lookup", args={"what": "tea"}))
+    given = event("1", "I look the tea up.", "helper", parts=[call])
+    run(service.add_session_to_memory(session(given)))
+    (entry,) = run(service.search_memory(**ANN, query="tea")).memories
+    assert entry.content == given.content
+
+
+@pytest.mark.parametrize("other", [{"user_id": "bob"}, {"app_name": "bank"}])
+def test_applications_and_users_are_apart(service: DevmemMemoryService, other: dict[str, str]) -> None:
+    run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
+    assert texts(service, "tea") == ["Tea without milk."]
+    assert texts(service, "tea", **other) == []
+
+
+def test_sessions_are_searched_together(service: DevmemMemoryService) -> None:
+    run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
+    run(service.add_session_to_memory(session(event("2", "Tea at four."), name="2")))
+    assert sorted(texts(service, "tea")) == ["Tea at four.", "Tea without milk."]
+
+
+def test_deltas_are_added_once(service: DevmemMemoryService, memory: devmem.Memory) -> None:
+    for _ in range(2):
+        run(service.add_events_to_memory(**ANN, events=[event("1", "Tea without milk.")], session_id="1"))
+    run(service.add_events_to_memory(**ANN, events=[event("2", "Coffee.")], custom_metadata={"room": 4}))
+    assert memory.count(user="ann") == 2
+    (entry,) = run(service.search_memory(**ANN, query="coffee")).memories
+    assert entry.custom_metadata == {"room": 4}
+
+
+def test_entries_are_added_as_they_are(service: DevmemMemoryService) -> None:
+    content = types.Content(role="user", parts=[types.Part(text="Allergic to nuts.")])
+    entry = MemoryEntry(
+        id="nuts", content=content, author="user", timestamp="2026-05-01T10:00:00+00:00", custom_metadata={"sure": True}
+    )
+    run(service.add_memory(**ANN, memories=[entry]))
+    assert run(service.search_memory(**ANN, query="nuts")).memories == [entry]
+
+
+def test_an_entry_without_a_text_is_refused(service: DevmemMemoryService, memory: devmem.Memory) -> None:
+    text = MemoryEntry(content=types.Content(parts=[types.Part(text="Tea.")]))
+    with pytest.raises(NotStoredError, match="no text"):
+        run(service.add_memory(**ANN, memories=[text, MemoryEntry(content=types.Content(parts=[]))]))
+    assert memory.count(user="ann") == 0
+
+
+def test_what_is_deleted_stays_deleted(service: DevmemMemoryService) -> None:
+    """Its session may be added again and again."""
+    whole = session(event("1", "Tea without milk."), event("2", "Tea at four."))
+    run(service.add_session_to_memory(whole))
+    (entry,) = [one for one in run(service.search_memory(**ANN, query="milk")).memories if one.id == "1"]
+    run(service.delete_memory(**ANN, memory_id=entry.id))
+    run(service.add_session_to_memory(whole))
+    assert texts(service, "tea milk") == ["Tea at four."]
+
+
+@pytest.mark.parametrize("name", [None, "", "unknown"])
+def test_deleting_nothing_deletes_nothing(service: DevmemMemoryService, name: str | None) -> None:
+    run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
+    run(service.delete_memory(**ANN, memory_id=name))
+    run(service.delete_memory(app_name="shop", user_id="bob", memory_id="1"))
+    assert texts(service, "tea") == ["Tea without milk."]
+
+
+def test_what_others_stored_for_the_application_is_found_and_deleted(
+    service: DevmemMemoryService, memory: devmem.Memory
+) -> None:
+    item = memory.add("Ann drinks tea.", user="ann", agent="shop")
+    (entry,) = run(service.search_memory(**ANN, query="tea")).memories
+    assert entry.id == item
+    run(service.delete_memory(**ANN, memory_id=item))
+    assert item not in memory
+
+
+def test_at_most_the_limit_is_found(memory: devmem.Memory) -> None:
+    service = DevmemMemoryService(memory, limit=3)
+    run(service.add_session_to_memory(session(*(event(str(at), f"Tea number {at}.") for at in range(20)))))
+    assert len(texts(service, "tea")) == 3
+    assert texts(service, " ") == []
+
+
+def test_a_scoped_handle_is_never_left(memory: devmem.Memory) -> None:
+    service = DevmemMemoryService(memory.scoped(user="ann"))
+    with pytest.raises(ScopeError):
+        texts(service, "tea", user_id="bob")
+
+
+def test_chinese(service: DevmemMemoryService) -> None:
+    run(service.add_session_to_memory(session(event("1", "我对花生过敏。"), event("2", "会议改到星期五。"))))
+    assert texts(service, "花生")[:1] == ["我对花生过敏。"]
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    assert run_example("google_adk", tmp_path) == "The launch is on May 5th.\n"

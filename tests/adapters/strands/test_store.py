@@ -1,0 +1,99 @@
+"""The contract of Strands' memory stores, and the claims of our page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strands.memory import MemoryManager
+from strands.memory.types import AddMessagesContext
+
+import devmem
+from devmem.adapters.strands import DevmemMemoryStore
+from tests.adapters.pages import run_example
+
+
+def run(done: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(done)
+
+
+def said(role: str, text: str) -> Any:
+    return {"role": role, "content": [{"text": text}]}
+
+
+@pytest.fixture
+def store(memory: devmem.Memory) -> DevmemMemoryStore:
+    return DevmemMemoryStore(memory, name="notes")
+
+
+def test_what_was_added_is_found_with_its_metadata(store: DevmemMemoryStore) -> None:
+    name = run(store.add("Tea without milk.", {"sure": True}))
+    run(store.add("The hall is booked."))
+    (entry,) = run(store.search("milk in the tea?", {"max_search_results": 1}))
+    assert entry.content == "Tea without milk."
+    assert entry.metadata["id"] == name
+    assert entry.metadata["sure"] is True
+    assert entry.metadata["score"] > 0
+
+
+def test_a_write_that_is_repeated_is_kept_once(store: DevmemMemoryStore, memory: devmem.Memory) -> None:
+    assert run(store.add("Tea.", {"sure": True})) == run(store.add("Tea.", {"sure": True}))
+    run(store.add("Tea."))
+    assert len(memory) == 2
+
+
+def test_a_batch_that_is_repeated_is_kept_once(store: DevmemMemoryStore, memory: devmem.Memory) -> None:
+    batch = [said("user", "Is it tea?"), said("assistant", "ok"), said("user", "ok")]
+    context = AddMessagesContext(sequence_numbers=[4, 5, 7])
+    ids = run(store.add_messages(batch, context))
+    assert run(store.add_messages(batch, context)) == ids
+    assert len(memory) == 3
+    run(store.add_messages([said("user", "ok")], AddMessagesContext(sequence_numbers=[9])))
+    assert len(memory) == 4
+    run(store.initialize())
+    run(store.add_messages([said("user", "ok")], AddMessagesContext(sequence_numbers=[7])))
+    assert len(memory) == 5
+
+
+def test_messages_without_a_text_are_left_out(store: DevmemMemoryStore, memory: devmem.Memory) -> None:
+    call: Any = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "1", "name": "look", "input": {}}}]}
+    assert run(store.add_messages([call])) == []
+    run(store.add_messages([call, said("user", "Tea.")]))
+    assert [record.role for record in memory] == ["user"]
+
+
+def test_a_search_for_nothing_finds_nothing(store: DevmemMemoryStore) -> None:
+    run(store.add("Tea."))
+    assert run(store.search(" ")) == []
+
+
+def test_the_limit_is_the_callers_or_the_stores(memory: devmem.Memory) -> None:
+    store = DevmemMemoryStore(memory, max_search_results=3)
+    for at in range(9):
+        memory.add(f"Tea number {at}.")
+    assert len(run(store.search("tea"))) == 3
+    assert len(run(store.search("tea", {"max_search_results": 7}))) == 7
+    assert len(run(DevmemMemoryStore(memory).search("tea"))) == 5
+
+
+def test_a_manager_searches_and_writes_it(store: DevmemMemoryStore, memory: devmem.Memory) -> None:
+    """Strands' own manager."""
+    manager = MemoryManager(stores=[store], add_tool_config=True)
+    run(manager.add("Tea without milk."))
+    (entry,) = run(manager.search("tea"))
+    assert (entry.content, entry.store_name) == ("Tea without milk.", "notes")
+    assert len(memory) == 1
+
+
+def test_a_store_that_is_not_writable_is_not_written(memory: devmem.Memory) -> None:
+    manager = MemoryManager(stores=[DevmemMemoryStore(memory, writable=False)])
+    with pytest.raises(Exception, match="no writable"):
+        run(manager.add("Tea."))
+    assert len(memory) == 0
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    assert run_example("strands", tmp_path) == "The launch is on May 5th.\n"
