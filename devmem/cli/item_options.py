@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from datetime import timedelta
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from devmem.cli.conditions import scalar
 from devmem.cli.failures import CommandError
+from devmem.text.durations import parse_duration
 
 Metadata: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata of the item; may be repeated.")
 ]
 Time: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="When it happened.")]
-Expires: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="When it is to be forgotten.")]
+Expires: TypeAlias = Annotated[
+    str | None, typer.Option("--expires-at", "--expires", metavar="DATE", help="When it is to be forgotten.")
+]
+Ttl: TypeAlias = Annotated[
+    str | None, typer.Option("--ttl", metavar="DURATION", help="How long it is kept from now on: 30d, 12h, `1h 30m`.")
+]
+NEVER: Final = "none"
+"""Removes a time or an expiry."""
+
+
+def expiry_of(expires: str | None, ttl: str | None) -> str | timedelta | None:
+    """Return when an item expires: the date or `none` as given, or how long from now; None where neither is given.
+
+    Raises:
+        CommandError: both are given, or the duration is none.
+    """
+    if ttl is None:
+        return expires
+    if expires is not None:
+        raise CommandError("--expires-at and --ttl both say when it is to be forgotten; give one of them.")
+    try:
+        return timedelta(seconds=parse_duration(ttl))
+    except ValueError as error:
+        raise CommandError(f"--ttl {ttl!r}: {error}.") from error
 
 
 def metadata_of(pairs: Sequence[str] | None) -> dict[str, str | int | float | bool | None]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from devmem.config.base import ConfigModel
     from devmem.config.chat import ChatConfig
     from devmem.config.checking import WorkflowCheck, check_workflow
+    from devmem.config.duration import Duration
     from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
     from devmem.config.fields import ChildRoute, EnumOption, FieldSpec, field_specs
     from devmem.config.forms import form
@@ -39,6 +40,7 @@ __all__ = [
     "ChatConfig",
     "ChildRoute",
     "ConfigModel",
+    "Duration",
     "Edge",
     "EmbeddingConfig",
     "EmbeddingParams",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from devmem.config.base import ConfigModel
+from devmem.config.duration import Duration
 from devmem.config.view import ViewConfig
 from devmem.model.stages import ALIASES, Stage
 
@@ -63,6 +64,9 @@ class Attachment(ConfigModel):
     0.4."""
     view: ViewConfig | None = Field(default=None, json_schema_extra={"advanced": True})
     """Part of a store of type `conversation` that this agent reads; absent takes the store's own `view`."""
+    ttl: Duration | None = Field(default=None, json_schema_extra={"advanced": True})
+    """How long what this agent writes is kept: seconds, or text such as `30d`, `12h`, `1h 30m`; absent takes the
+    store's own `ttl`."""
     read: bool = True
     """Search the store for this agent."""
     write: bool = True

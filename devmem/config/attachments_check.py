@@ -58,6 +58,8 @@ def _doubts(attachment: Attachment, agent: AgentConfig, store: StoreDeclaration)
     explicit = attachment.model_fields_set
     if attachment.write and "write" in explicit and getattr(store.config, "read_only", False):
         yield "write", f"stores of type {store.type!r} are read-only; nothing will be written"
+    if attachment.ttl is not None and (not attachment.write or getattr(store.config, "read_only", False)):
+        yield "ttl", "nothing is written to this store here, so nothing expires"
     if attachment.view is not None and "view" not in type(store.config).model_fields:
         yield "view", f"stores of type {store.type!r} have no views; all of it is read"
     if not attachment.read and not attachment.write:

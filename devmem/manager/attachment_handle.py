@@ -20,6 +20,7 @@ from devmem.model.results import Hit
 from devmem.recall import with_related
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.stores.adding import store_items
+from devmem.stores.expiry import with_ttl
 from devmem.stores.twins import async_twin
 
 
@@ -116,6 +117,8 @@ class AttachmentHandle:
     def add(self, *items: MemoryItem) -> list[str]:
         """Store items and return their ids; what an item's scope leaves open is filled in from the handle's.
 
+        An item without an expiry takes that of the attachment's `ttl`.
+
         Raises:
             AccessError: the attachment does not write.
             ScopeError: an item belongs to somebody else, or its id is taken outside of the scope.
@@ -123,6 +126,8 @@ class AttachmentHandle:
         """
         self._require("write")
         owned = [replace(item, scope=self._settled(item.scope)) for item in items]
+        if self._attachment.ttl is not None:
+            owned = with_ttl(owned, self._attachment.ttl, self._clock(), self._store.get)
         with self._timed("add") as counts:
             for taken in self._store.get([item.id for item in owned]):
                 if not self._owns(taken):

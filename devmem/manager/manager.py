@@ -235,7 +235,7 @@ class MemoryManager:
                 continue
             operation = "update"
             try:
-                outcome = self._write(attachment.name, fresh, stage)
+                outcome = self._write(attachment.name, self._expiring(fresh, attachment), stage)
                 writes.append(StoreWrite(store=attachment.name, outcome=outcome))
                 if outcome.failure is not None:
                     failures.append(_failure(attachment.name, operation, outcome.failure))
@@ -244,6 +244,12 @@ class MemoryManager:
             except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
                 failures.append(_failure(attachment.name, operation, error))
         return MemoryUpdateResult(writes=tuple(writes), failures=tuple(failures))
+
+    def _expiring(self, payload: MemoryWritePayload, attachment: Attachment) -> MemoryWritePayload:
+        """Return the payload with the expiry that the attachment's `ttl` gives it, unless it has an own."""
+        if attachment.ttl is None or payload.expires_at is not None:
+            return payload
+        return replace(payload, expires_at=self._clock() + attachment.ttl)
 
     def _write(self, name: str, payload: MemoryWritePayload, stage: Stage) -> WriteOutcome:
         """Write what is unsaved, then the payload; what fails is kept, in order."""

@@ -11,6 +11,7 @@ field of the item          content
 a snapshot                 `content` as its text and the blocks: the input's snapshot for what was told to an agent, the
                            output's for what was said by one
 `event_time`               `Message.created_at`
+`trust`                    that of the kind of `provenance`, see `TRUST`
 `provenance`               kind `user`, `tool` or `node` by the role, name `Message.source`
 =========================  ====================================================================================
 
@@ -31,6 +32,7 @@ from devmem.model.message import AIMessage, Message, UserMessage
 from devmem.model.message_json import dump_message, load_message
 from devmem.model.message_names import Role
 from devmem.model.payloads import dump_payload
+from devmem.model.trust import TRUST
 
 MESSAGE_KEY: Final = "message"
 """Metadata key of a message's JSON form without its text and blocks, which the item's snapshot holds."""
@@ -66,6 +68,7 @@ def message_to_item(
     """
     form = {key: value for key, value in dump_message(message).items() if key not in _IN_SNAPSHOT}
     snapshot = MemoryContentSnapshot.from_message(message)
+    kind = _KINDS.get(message.role, SourceKind.NODE)
     told = message.role is Role.USER if as_input is None else as_input
     return MemoryItem(
         id=item_id,
@@ -80,7 +83,8 @@ def message_to_item(
         input_snapshot=snapshot if told else None,
         output_snapshot=None if told else snapshot,
         scope=scope,
-        provenance=Provenance(kind=_KINDS.get(message.role, SourceKind.NODE), name=message.source),
+        provenance=Provenance(kind=kind, name=message.source),
+        trust=TRUST[kind],
     )
 
 

@@ -186,6 +186,8 @@ class MemoryWritePayload:
     """The agent that writes."""
     event_time: float | None = None
     """When it happened: seconds since the epoch, UTC; None means now."""
+    expires_at: float | None = None
+    """See `MemoryItem.expires_at`; None leaves it to the store."""
     trust: float = 1.0
     """From 0 to 1, see `MemoryItem.trust`."""
     quoted: bool = False

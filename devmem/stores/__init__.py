@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.config import ChatConfig, ConfigModel, EmbeddingConfig, EmbeddingParams, IndexConfig, ViewConfig
+    from devmem.config import (
+        ChatConfig,
+        ConfigModel,
+        Duration,
+        EmbeddingConfig,
+        EmbeddingParams,
+        IndexConfig,
+        ViewConfig,
+    )
     from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
     from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
     from devmem.model.file_report import FileReport, damage, unfinished
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from devmem.stores.memory import MemoryBase, Progress
     from devmem.stores.payload_items import AGENT_KEY, item_from, skipped, turns_of
     from devmem.stores.query import MemoryQuery, QueryEmbedding
+    from devmem.stores.retention_config import ExpiryConfig, RetentionConfig
     from devmem.stores.setup import StoreSetup
     from devmem.stores.versioned import versions_of, viewed
     from devmem.text.analysis import mostly_unspaced, query_terms
@@ -44,9 +53,11 @@ __all__ = [
     "CollectionConfig",
     "CollectionMemory",
     "ConfigModel",
+    "Duration",
     "Embedder",
     "EmbeddingConfig",
     "EmbeddingParams",
+    "ExpiryConfig",
     "FileReport",
     "History",
     "HitGroup",
@@ -64,6 +75,7 @@ __all__ = [
     "Progress",
     "Provenance",
     "QueryEmbedding",
+    "RetentionConfig",
     "SearchReport",
     "SnapshotBlock",
     "SourceKind",

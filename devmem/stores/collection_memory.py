@@ -27,10 +27,12 @@ from devmem.stores.collection_searcher import CollectionSearcher
 from devmem.stores.collection_writer import CollectionWriter
 from devmem.stores.conversation_groups import best_conversations, deepened
 from devmem.stores.embedding_queue import EmbeddingQueue
+from devmem.stores.expiry import with_ttl
 from devmem.stores.lazy_collection import LazyCollection
 from devmem.stores.memory import Progress
 from devmem.stores.query import MemoryQuery
 from devmem.stores.readability import Readability
+from devmem.stores.retention_config import ExpiryConfig, RetentionConfig
 from devmem.stores.setup import StoreSetup
 from devmem.stores.unlabelled_check import UnlabelledCheck
 
@@ -59,6 +61,8 @@ class CollectionMemory(CollectionItems):
         self._place = setup.config_as(PlaceConfig)
         # A store without these options is searched by the defaults.
         self._options = self._place if isinstance(self._place, CollectionConfig) else CollectionConfig()
+        self._lifetime = setup.config.lifetime if isinstance(setup.config, ExpiryConfig) else None
+        self._limits = setup.config if isinstance(setup.config, RetentionConfig) else RetentionConfig()
         self._rerank_stage = open_rerank_stage(
             self._options.retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
@@ -102,7 +106,7 @@ class CollectionMemory(CollectionItems):
 
     def capacity(self) -> int | None:
         """Return the maximum number of items, beyond which the oldest are deleted; None keeps all."""
-        return None
+        return self._limits.max_items
 
     # Used by a store type.
 
@@ -204,12 +208,22 @@ class CollectionMemory(CollectionItems):
             CollectionError, VersionConflictError: nothing was stored.
         """
         self._check.settle(self.collection)
+        # What replaces a version that the caller knows keeps the expiry that the caller says.
+        fresh = [item for item in items if not (expected and expected.get(item.id))]
+        stamped = {item.id: item for item in self.stamped(fresh)}
+        items = [stamped.get(item.id, item) for item in items]
         outcomes = self._writer.write(
             self.collection, items, unique=unique or self.unique, embeddings=embeddings, expected=expected
         )
         if (keep := self.capacity()) is not None:
             self._writer.trim(self.collection, keep=keep)
         return outcomes
+
+    def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return items as `store_items` stores them: those without an expiry of their own have that of the `ttl`."""
+        if self._lifetime is None:
+            return list(items)
+        return with_ttl(items, self._lifetime, self.setup.clock(), self.collection.get)
 
     def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
         """Return the embeddings, by id, of those items that are stored with the same content already."""

@@ -36,6 +36,7 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
         },
         created_at=created_at,
         event_time=payload.event_time,
+        expires_at=payload.expires_at,
         input_snapshot=payload.input_snapshot,
         output_snapshot=payload.output_snapshot,
         scope=payload.scope,

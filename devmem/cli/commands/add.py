@@ -11,7 +11,7 @@ from devmem.cli.conditions import checked_name
 from devmem.cli.describe import items_text
 from devmem.cli.failures import CommandError, usage_errors
 from devmem.cli.inputs import STDIN, read_stdin, well_formed
-from devmem.cli.item_options import Expires, Metadata, Time, metadata_of
+from devmem.cli.item_options import Expires, Metadata, Time, Ttl, expiry_of, metadata_of
 from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, check_lasting, make, opened
@@ -36,6 +36,7 @@ def add(
     metadata: Metadata = None,
     time: Time = None,
     expires: Expires = None,
+    ttl: Ttl = None,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
@@ -47,6 +48,7 @@ def add(
         devmem add notes.db "Ann moved the launch to June 2nd."
         devmem add team.yaml notes "The venue is the old mill." --user ann --metadata room=5
         devmem add notes.db - --lines < notes.txt
+        devmem add notes.db "The door code is 4711." --ttl 12h
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TEXT")
@@ -54,7 +56,7 @@ def add(
     scope = _scope(user=user, agent=agent, conversation=conversation)
     check_lasting(make(place.workflow, place.store, session), "an item")
     with opened(terminal, place.workflow, place.store, session, save=True) as store, usage_errors():
-        options: AddOptions = {"metadata": metadata_of(metadata), "time": time, "expires_at": expires}
+        options: AddOptions = {"metadata": metadata_of(metadata), "time": time, "expires_at": expiry_of(expires, ttl)}
         ids = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, item_id, options)
         total = store.count_memories()
     if as_json:

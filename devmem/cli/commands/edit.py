@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import EllipsisType
-from typing import Annotated, Final
+from typing import Annotated, TypeVar
 
 import typer
 
 from devmem.cli.failures import CommandError, usage_errors
 from devmem.cli.inputs import STDIN, read_stdin, well_formed
-from devmem.cli.item_options import Expires, Metadata, Time, metadata_of
+from devmem.cli.item_options import NEVER, Expires, Metadata, Time, Ttl, expiry_of, metadata_of
 from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, opened_to_change
@@ -17,7 +18,7 @@ from devmem.memory import Memory
 from devmem.runtime import DEFAULT_SESSION
 from devmem.views import item_json
 
-_NONE: Final = "none"
+W = TypeVar("W", bound=str | timedelta)
 
 
 def edit(
@@ -33,6 +34,7 @@ def edit(
     ] = None,
     time: Time = None,
     expires: Expires = None,
+    ttl: Ttl = None,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +44,7 @@ def edit(
 
     Examples:
         devmem edit notes.db 5f2c "Ann moved the launch to June 3rd."
-        devmem edit team.yaml notes 5f2c --metadata room=6 --remove mood --expires none
+        devmem edit team.yaml notes 5f2c --metadata room=6 --remove mood --expires-at none
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
@@ -50,11 +52,12 @@ def edit(
     if text is not None:
         text = read_stdin() if text == STDIN else well_formed(text)
     changes = {**metadata_of(metadata), **dict.fromkeys(remove or ())}
-    if text is None and not changes and time is None and expires is None:
-        raise CommandError("nothing to change: give a TEXT, --metadata, --remove, --time or --expires.")
+    expiry = expiry_of(expires, ttl)
+    if text is None and not changes and time is None and expiry is None:
+        raise CommandError("nothing to change: give a TEXT, --metadata, --remove, --time, --expires-at or --ttl.")
     with opened_to_change(terminal, place.workflow, place.store, session) as store, usage_errors():
         record = Memory(store).update(
-            item_id, text, metadata=changes or None, time=_when(time), expires_at=_when(expires)
+            item_id, text, metadata=changes or None, time=_when(time), expires_at=_when(expiry)
         )
     if as_json:
         terminal.json(item_json(record.item))
@@ -62,8 +65,8 @@ def edit(
         terminal.print(f"{place.store}: changed {record.id}")
 
 
-def _when(given: str | None) -> str | EllipsisType | None:
+def _when(given: W | None) -> W | EllipsisType | None:
     """Return the argument of `Memory.update`: unchanged when nothing is given, none when the word says so."""
     if given is None:
         return ...
-    return None if given.lower() == _NONE else given
+    return None if isinstance(given, str) and given.lower() == NEVER else given

@@ -40,8 +40,9 @@ class _Stored:
 class BatchWriter:
     """Adds a batch of items: decides on each in its turn, then deletes and inserts all at once."""
 
-    def __init__(self, connection: Connection, store: int, *, has_model: bool) -> None:
-        self._connection, self._store, self._has_model = connection, store, has_model
+    def __init__(self, connection: Connection, store: int, *, has_model: bool, now: float) -> None:
+        """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there."""
+        self._connection, self._store, self._has_model, self._now = connection, store, has_model, now
         self._stored: dict[str, _Stored] = {}
         """Versions that are there, by id."""
         self._embeddings: dict[str, PassageEmbeddings] = {}
@@ -76,8 +77,9 @@ class BatchWriter:
             "SELECT row, body FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE",
             (self._store, [rows.key_of(each) for each in ids]),
         ).fetchall()
-        items = ((row, rows.item_from(body)) for row, body in found)
-        return {item.id: _Stored(row=row, item=item) for row, item in items}
+        items = [(row, rows.item_from(body)) for row, body in found]
+        self._superseded += [row for row, item in items if item.expired(self._now)]
+        return {item.id: _Stored(row=row, item=item) for row, item in items if not item.expired(self._now)}
 
     def _check_versions(self, expected: Mapping[str, str | None]) -> None:
         for item_id, wanted in expected.items():
@@ -106,8 +108,9 @@ class BatchWriter:
             lock_shared(self._connection, "contents", self._store)
             lock_each(self._connection, [("content", self._store, each) for each in hashes])
         found = self._connection.execute(
-            'SELECT id, content_hash, agent, "user" FROM items WHERE store = %s AND content_key = ANY(%s) ORDER BY row',
-            (self._store, list(map(rows.key_of, hashes))),
+            'SELECT id, content_hash, agent, "user" FROM items WHERE store = %s AND content_key = ANY(%s) '
+            "AND (expires_at IS NULL OR expires_at > %s) ORDER BY row",
+            (self._store, list(map(rows.key_of, hashes)), self._now),
         ).fetchall()
         for name, *content in found:
             self._holders.setdefault((content[0], content[1], content[2]), []).append(read_text(name) or "")

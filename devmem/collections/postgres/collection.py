@@ -110,7 +110,8 @@ class PostgresCollection(SearchingCollection):
             made = [item.embeddings for item in prepared]
             has_model = check_embeddings(connection, self.location, self._store, self._model, made)
             writes.purge_expired(connection, self._store, self._clock())
-            return BatchWriter(connection, self._store, has_model=has_model).add(prepared, unique, expected or {})
+            writer = BatchWriter(connection, self._store, has_model=has_model, now=self._clock())
+            return writer.add(prepared, unique, expected or {})
 
         return self._database.write(add)
 
@@ -146,7 +147,7 @@ class PostgresCollection(SearchingCollection):
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
-        return list(self._in_order([rows.key_of(wanted) for wanted in ids]))
+        return list(self._in_order([rows.key_of(wanted) for wanted in ids], Filter()))
 
     def recent(
         self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
@@ -212,7 +213,9 @@ class PostgresCollection(SearchingCollection):
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
-        return self._database.write(lambda connection: writes.trim(connection, self._store, keep, stored_before))
+        return self._database.write(
+            lambda connection: writes.trim(connection, self._store, keep, stored_before, self._clock())
+        )
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
@@ -223,7 +226,8 @@ class PostgresCollection(SearchingCollection):
 
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is still to be made, oldest first."""
-        return [item for _, item in self._select("waiting ORDER BY items.row LIMIT %s", [max(limit, 0)])]
+        clause = "waiting AND (expires_at IS NULL OR expires_at > %s) ORDER BY items.row LIMIT %s"
+        return [item for _, item in self._select(clause, [self._clock(), max(limit, 0)])]
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""

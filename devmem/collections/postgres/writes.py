@@ -19,6 +19,8 @@ from devmem.search.filters import Filter
 
 _CHANGES_KEPT: Final = "1 hour"
 """A follower that did not ask for longer than this builds its indexes again."""
+_SWEPT_AT_ONCE: Final = 200
+"""Maximum number of expired items that one write removes."""
 _PRUNED_EVERY: Final = 100
 """Mean number of deletions between two that prune the changes."""
 
@@ -93,22 +95,33 @@ def pop(connection: Connection, store: int, count: int, where: Filter, now: floa
 
 
 def purge_expired(connection: Connection, store: int, now: float) -> None:
-    """Delete the items that are past their `expires_at` at `now` (seconds since the epoch)."""
-    query = "SELECT FROM items WHERE store = %s AND expires_at <= %s LIMIT 1"
-    if connection.execute(query, (store, now)).fetchone() is not None:
-        delete_rows(connection, store, "expires_at <= %s", [now])
+    """Delete some of the items that are past their `expires_at` at `now` (seconds since the epoch).
+
+    At most `_SWEPT_AT_ONCE` go with one write, so that none is slow; what another transaction deletes is passed over.
+    """
+    query = (
+        "SELECT row FROM items WHERE store = %s AND expires_at <= %s ORDER BY expires_at LIMIT %s "
+        "FOR UPDATE SKIP LOCKED"
+    )
+    found = connection.execute(query, (store, now, _SWEPT_AT_ONCE)).fetchall()
+    if found:
+        delete_rows(connection, store, "row = ANY(%s)", [[row for (row,) in found]])
 
 
-def trim(connection: Connection, store: int, keep: int | None, stored_before: float | None) -> int:
-    """Delete all but the newest `keep` items, and those stored before a time; return their number."""
+def trim(connection: Connection, store: int, keep: int | None, stored_before: float | None, now: float) -> int:
+    """Delete all but the newest `keep` items, and those stored before a time; return their number.
+
+    What had expired at `now` (seconds since the epoch) and is still there takes no item's place.
+    """
     deleted = 0
     if stored_before is not None:
         deleted += delete_rows(connection, store, "created_at < %s", [stored_before])
     if keep is not None:
-        newest_surplus = "SELECT row FROM items WHERE store = %s ORDER BY row DESC OFFSET %s LIMIT 1"
-        found = connection.execute(newest_surplus, (store, max(keep, 0))).fetchone()
+        current = "(expires_at IS NULL OR expires_at > %s)"
+        newest_surplus = f"SELECT row FROM items WHERE store = %s AND {current} ORDER BY row DESC OFFSET %s LIMIT 1"
+        found = connection.execute(newest_surplus, (store, now, max(keep, 0))).fetchone()
         if found is not None:
-            deleted += delete_rows(connection, store, "row <= %s", [found[0]])
+            deleted += delete_rows(connection, store, f"row <= %s AND {current}", [found[0], now])
     return deleted
 
 

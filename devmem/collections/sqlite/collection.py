@@ -188,12 +188,12 @@ class SqliteCollection(SqliteVersions):
         prepared = [PreparedItem.of(item) for item in items]
 
         def add(connection: sqlite3.Connection) -> list[WriteOutcome]:
-            recorder = self._recorder(connection)
+            recorder, now = self._recorder(connection), self._clock()
             recorder.purge()
             made = (item.embeddings for item in prepared)
             model_check.check_embeddings(connection, self.location, self._model, made)
-            writes.check_versions(connection, self._damaged, expected or {})
-            writer = writes.ItemWriter(recorder, self._damaged, has_model=self._has_model)
+            writes.check_versions(connection, self._damaged, expected or {}, now)
+            writer = writes.ItemWriter(recorder, self._damaged, has_model=self._has_model, now=now)
             return [writer.add(item, unique) for item in prepared]
 
         return self._write(add)
@@ -230,7 +230,9 @@ class SqliteCollection(SqliteVersions):
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
-        return self._delete(lambda connection: writes.trim(self._recorder(connection), keep, stored_before))
+        return self._delete(
+            lambda connection: writes.trim(self._recorder(connection), keep, stored_before, self._clock())
+        )
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items."""

@@ -16,7 +16,7 @@ MICROSECONDS: Final = 1_000_000
 """Units of a recorded time in a second."""
 _DAY: Final = 86_400.0
 SWEPT_AT_ONCE: Final = 200
-"""Maximum number of versions that one write removes because they are too old."""
+"""Maximum number of items, and of versions, that one write removes because they expired or are too old."""
 RECORDED_FROM: Final = f"COALESCE(recorded_from, CAST(created_at * {MICROSECONDS} AS INTEGER))"
 """Items of a file of format 3 have no recorded time; when they were made is the best that is known."""
 _BEGAN: Final = (f"COALESCE(operation, '{Operation.ADD.value}')", "change_run", RECORDED_FROM, "change_actor")

@@ -92,7 +92,7 @@ class SqliteReader(SearchingCollection):
         """Return the name of the model that queries are embedded with; None when it is not known."""
 
     def _total(self, connection: sqlite3.Connection) -> int:
-        """Return the number of items, expired ones included."""
+        """Return the number of items, expired ones that are still there included."""
         return int(connection.execute("SELECT count(*) FROM items").fetchone()[0])
 
     def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
@@ -141,7 +141,7 @@ class SqliteReader(SearchingCollection):
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
-        return list(self._in_order([rows.sql_text(wanted) for wanted in ids]))
+        return list(self._in_order([rows.sql_text(wanted) for wanted in ids], Filter()))
 
     def recent(
         self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
@@ -221,7 +221,8 @@ class SqliteReader(SearchingCollection):
 
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is still to be made, oldest first."""
-        return rows.intact_items(self._select("WHERE waiting ORDER BY items.row LIMIT ?", (limit,)))
+        clause = "WHERE waiting AND (+expires_at IS NULL OR +expires_at > ?) ORDER BY items.row LIMIT ?"
+        return rows.intact_items(self._select(clause, (self._clock(), limit)))
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""

@@ -46,7 +46,7 @@ class Recorder(Protocol):
         ...
 
     def count(self) -> int:
-        """Return the number of items."""
+        """Return the number of items, expired ones that are still there included."""
         ...
 
 
@@ -119,13 +119,17 @@ class CurrentRecorder:
         return int(database.read_meta(self.connection)["count"] or 0)
 
     def purge(self) -> None:
-        """Remove what is past its `expires_at`, and versions that ended too long ago."""
+        """Remove some of what is past its `expires_at`, and of the versions that ended too long ago.
+
+        At most `SWEPT_AT_ONCE` of each go with one write, so that none is slow; what is left is not found meanwhile.
+        """
         expired = "expires_at <= ?"
         if history.any_expired(self.connection, self._now):
+            part = f"SELECT row FROM items WHERE {expired} ORDER BY expires_at, row LIMIT {history.SWEPT_AT_ONCE}"
             # What replaces an expired item is in no conflict with its expiry.
-            based = "recorded_until IS NULL AND base IN (SELECT row FROM items WHERE expires_at <= ?)"
+            based = f"recorded_until IS NULL AND base IN ({part})"
             self.connection.execute(f"UPDATE versions SET base = NULL WHERE {based}", (self._now,))
-            self.remove(expired, [self._now])
+            self.remove(f"row IN ({part})", [self._now])
         self._purge_versions(f"{expired} AND recorded_until IS NOT NULL", [self._now])
         if (oldest := self._limit.oldest(self._now)) is not None:
             self._purge_versions("recorded_until < ?", [oldest])

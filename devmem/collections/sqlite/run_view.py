@@ -78,8 +78,9 @@ class SqliteRunView(SqliteView):
         def add(recorder: RunRecorder) -> list[WriteOutcome]:
             made = (item.embeddings for item in prepared)
             model_check.check_embeddings(recorder.connection, self.location, self._model_name(), made)
-            writes.check_versions(recorder.connection, self._damaged, expected or {})
-            writer = writes.ItemWriter(recorder, self._damaged, has_model=self._model_name() is not None)
+            writes.check_versions(recorder.connection, self._damaged, expected or {}, self._now())
+            has_model = self._model_name() is not None
+            writer = writes.ItemWriter(recorder, self._damaged, has_model=has_model, now=self._now())
             return [writer.add(item, unique) for item in prepared]
 
         return self._change(add)
@@ -106,7 +107,7 @@ class SqliteRunView(SqliteView):
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time, in the run."""
-        return self._change(lambda recorder: writes.trim(recorder, keep, stored_before))
+        return self._change(lambda recorder: writes.trim(recorder, keep, stored_before, self._now()))
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""

@@ -53,14 +53,20 @@ def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem
         rows.update_terms(connection, passage, row, encoded)
 
 
-def check_versions(connection: sqlite3.Connection, damaged: DamagedRows, expected: Mapping[str, str | None]) -> None:
-    """Compare the stored versions of items with those that are expected, by id.
+def check_versions(
+    connection: sqlite3.Connection, damaged: DamagedRows, expected: Mapping[str, str | None], now: float
+) -> None:
+    """Compare the stored versions of items with those that are expected, by id; an expired item has none.
+
+    `now` is in seconds since the epoch.
 
     Raises:
         VersionConflictError: one is another, is missing, or should be missing.
     """
     for item_id, wanted in expected.items():
         older = _stored(connection, damaged, item_id)
+        if older is not None and older.has_expired(now):
+            older = None
         # A damaged item is no version that anybody knows.
         found = None if older is None else "" if older.item is None else version_hash(older.item)
         if found != wanted:
@@ -76,6 +82,10 @@ class _Stored:
     item: MemoryItem | None
     """None where it is damaged."""
 
+    def has_expired(self, now: float) -> bool:
+        """Whether it is past its `expires_at` at `now` (seconds since the epoch), and only waits to be removed."""
+        return self.item is not None and self.item.expired(now)
+
 
 def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) -> _Stored | None:
     query = "SELECT content_hash, row, CAST(body AS BLOB), body_checksum FROM items WHERE id = ?"
@@ -88,8 +98,9 @@ def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) 
 class ItemWriter:
     """Adds items within one write transaction."""
 
-    def __init__(self, recorder: Recorder, damaged: DamagedRows, *, has_model: bool) -> None:
-        self._recorder, self._damaged, self._has_model = recorder, damaged, has_model
+    def __init__(self, recorder: Recorder, damaged: DamagedRows, *, has_model: bool, now: float) -> None:
+        """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there."""
+        self._recorder, self._damaged, self._has_model, self._now = recorder, damaged, has_model, now
         self._connection, self._attachments = recorder.connection, recorder.attachments
 
     def add(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
@@ -97,6 +108,9 @@ class ItemWriter:
         item = prepared.item
         check_item(item)
         older = _stored(self._connection, self._damaged, item.id)
+        if older is not None and older.has_expired(self._now):
+            self._recorder.remove("row = ?", [older.row])
+            older = None
         if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
         if unique is Unique.CONTENT and (twin := self._twin(item)):
@@ -134,8 +148,9 @@ class ItemWriter:
     def _twin(self, item: MemoryItem) -> str | None:
         # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
         found = self._connection.execute(
-            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ? AND id IS NOT ?",
-            (item.content_hash, *map(rows.sql_text, (item.scope.agent, item.scope.user, item.id))),
+            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ? AND id IS NOT ? "
+            "AND (+expires_at IS NULL OR +expires_at > ?)",
+            (item.content_hash, *map(rows.sql_text, (item.scope.agent, item.scope.user, item.id)), self._now),
         ).fetchone()
         return found[0] if found else None
 
@@ -217,14 +232,19 @@ def erase(
     return deleted
 
 
-def trim(recorder: Recorder, keep: int | None, stored_before: float | None) -> int:
-    """Delete all but the newest `keep` items, and those stored before a time, for good; return their number."""
+def trim(recorder: Recorder, keep: int | None, stored_before: float | None, now: float) -> int:
+    """Delete all but the newest `keep` items, and those stored before a time, for good; return their number.
+
+    What had expired at `now` (seconds since the epoch) and is still there takes no item's place.
+    """
     deleted = 0
     if stored_before is not None:
         deleted += recorder.remove("created_at < ?", [stored_before])
-    if keep is not None and (surplus := recorder.count() - keep) > 0:
-        oldest = "row IN (SELECT row FROM items ORDER BY row LIMIT ?)"
-        deleted += recorder.remove(oldest, [surplus])
+    if keep is not None and recorder.count() > keep:
+        expired = recorder.connection.execute("SELECT count(*) FROM items WHERE expires_at <= ?", (now,)).fetchone()[0]
+        surplus = max(recorder.count() - expired - keep, 0)
+        oldest = "row IN (SELECT row FROM items WHERE expires_at IS NULL OR expires_at > ? ORDER BY row LIMIT ?)"
+        deleted += recorder.remove(oldest, [now, surplus])
     return deleted
 
 

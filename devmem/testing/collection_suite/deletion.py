@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.collections import Collection, Filter, SearchQuery
+from devmem.collections import Collection, Filter, SearchQuery, Unique
 from devmem.errors import FilterError
 from devmem.model.items import Scope
+from devmem.model.results import WriteStatus
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
@@ -102,6 +103,39 @@ class Forgetting(Opening):
         collection.add([item("new", id="new")])
         assert collection.get(["brief"]) == []
         assert collection.info().items == 1
+
+    def test_what_expired_is_no_work_for_a_search(self, opened: OpenCollection) -> None:
+        """It is no candidate, so that the others are compared with no more than before."""
+        clock = ManualClock()
+        collection = opened(model=MODEL, clock=clock)
+        brief = [item(f"tea number {n}", id=f"brief {n}", expires_at=clock.now + 10) for n in range(300)]
+        collection.add([*brief, item("tea at five", id="lasting"), item("rain", id="other")])
+        query = SearchQuery(text="tea", limit=5, explain=True)
+        assert collection.find(query).candidates > 50
+        clock.advance(10)
+        found = collection.find(query)
+        assert (found.candidates, [hit.item.id for hit in found.hits]) == (1, ["lasting"])
+
+    def test_many_expired_items_go_a_few_at_a_time(self, opened: OpenCollection) -> None:
+        """No write waits for all of them; what is still there is in no way seen, and is taken for nothing."""
+        clock = ManualClock()
+        collection = opened(model=MODEL, clock=clock)
+        old = [item(f"brief {n}", id=f"brief {n}", expires_at=clock.now + 10) for n in range(700)]
+        collection.add([*old, item("lasting", id="lasting")])
+        clock.advance(11)
+        again = item("brief 600", id="brief 600")
+        assert [each.status for each in collection.add([again])] == [WriteStatus.STORED]
+        twin = item("brief 601", id="twin")
+        assert collection.add([twin], unique=Unique.CONTENT, expected={"twin": None})[0].status is WriteStatus.STORED
+        assert collection.add([item("b", id="brief 602")], expected={"brief 602": None})[0].replaced is None
+        assert collection.get(["brief 699", "brief 600"]) == [again]
+        assert collection.trim(keep=4) == 0
+        assert ids(collection.recent(9)) == ["brief 602", "twin", "brief 600", "lasting"]
+        assert collection.count() == 4
+        assert collection.waiting(9) == []
+        for n in range(4):
+            collection.add([item(f"new {n}")])
+        assert collection.info().items == collection.count() == 8
 
     def test_an_item_can_come_back(self, collection: Collection) -> None:
         """A deleted item may be stored again, and is found again."""

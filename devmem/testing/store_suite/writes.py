@@ -16,6 +16,7 @@ from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, Snapsho
 from devmem.model.results import MemoryWritePayload, WriteStatus
 from devmem.stores import MemoryBase
 from devmem.testing.abilities import needs
+from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import HashEmbedder
 from devmem.testing.store_suite.fixtures import Opening, OpenStore, exchange
 
@@ -82,6 +83,19 @@ class Writing(Opening):
         outcome = store.update(payload)
         assert (outcome.status, outcome.item_id) == (WriteStatus.SKIPPED, None)
         assert outcome.reason
+        assert store.count_memories() == 0
+
+    def test_what_expires_is_neither_found_nor_counted(self, open_store: OpenStore) -> None:
+        """From its time on nothing of it is left to see, whatever else the store made of it."""
+        clock = ManualClock()
+        store = open_store(embedder=HashEmbedder(), clock=clock)
+        payload = exchange("Where is the key?", "The key is under the blue flowerpot.", expires_at=clock.now + 60)
+        outcome = store.update(payload)
+        assert outcome.item_id is not None
+        assert [item.expires_at for item in store.get([outcome.item_id])] == [clock.now + 60]
+        assert "flowerpot" in store.retrieve("", "where is the key", 1)[0].content_summary
+        clock.advance(60)
+        assert store.retrieve("", "where is the key", 3) == store.recent(3) == []
         assert store.count_memories() == 0
 
     @needs("persists")

@@ -14,6 +14,7 @@ from devmem.manager import load_payload
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.results import MemoryWritePayload
 from devmem.model.trust import TRUST
+from devmem.text.durations import parse_duration
 from devmem.text.sentences import shorten
 from devmem.transfer.importing.contents import text_of_content
 from devmem.transfer.importing.origin import Origin
@@ -28,11 +29,12 @@ _SPEAKER_KEYS: Final = ("speaker", "role")
 _TIME_KEYS: Final = ("event_time", "timestamp", "time", "date")
 _SCOPE_KEYS: Final = tuple(one.name for one in fields(Scope))
 _EXPIRY_KEY: Final = "expires_at"
+_TTL_KEY: Final = "ttl"
 _TRUST_KEY: Final = "trust"
-_ONLY_PLAIN: Final = frozenset({"text", "content", "time", "date", *_SPEAKER_KEYS, *_SCOPE_KEYS})
+_ONLY_PLAIN: Final = frozenset({"text", "content", "time", "date", _TTL_KEY, *_SPEAKER_KEYS, *_SCOPE_KEYS})
 """Keys that no dumped item has."""
 _PLAIN_KEYS: Final = frozenset(
-    {"id", "metadata", _EXPIRY_KEY, _TRUST_KEY, *_TEXT_KEYS, *_SPEAKER_KEYS, *_TIME_KEYS, *_SCOPE_KEYS}
+    {"id", "metadata", _EXPIRY_KEY, _TTL_KEY, _TRUST_KEY, *_TEXT_KEYS, *_SPEAKER_KEYS, *_TIME_KEYS, *_SCOPE_KEYS}
 )
 
 
@@ -155,9 +157,22 @@ def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         scope=Scope(**{key: text_of(raw, key, origin) for key in _SCOPE_KEYS if raw.get(key) is not None}),
         metadata={**({"speaker": speaker} if speaker else {}), **unknown, **given},
     )
-    if (expiry := raw.get(_EXPIRY_KEY)) is not None:
-        item = replace(item, expires_at=origin.time(_EXPIRY_KEY, expiry))
+    item = replace(item, expires_at=_expiry(raw, item.created_at, origin))
     return item if raw.get(_TRUST_KEY) is None else replace(item, trust=_trust(raw[_TRUST_KEY], origin))
+
+
+def _expiry(raw: Mapping[str, Any], now: float, origin: Origin) -> float | None:
+    """Return when a record expires: at its `expires_at`, or its `ttl` after `now` (seconds since the epoch)."""
+    if (at := raw.get(_EXPIRY_KEY)) is not None:
+        if raw.get(_TTL_KEY) is not None:
+            raise origin.error(f"'{_EXPIRY_KEY}' and '{_TTL_KEY}' both say when it expires; give one of them")
+        return origin.time(_EXPIRY_KEY, at)
+    if (ttl := raw.get(_TTL_KEY)) is None:
+        return None
+    try:
+        return now + parse_duration(ttl)
+    except ValueError as error:
+        raise origin.error(f"'{_TTL_KEY}': {error}, found {ttl!r}") from error
 
 
 def _trust(raw: object, origin: Origin) -> float:

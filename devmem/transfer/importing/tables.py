@@ -20,6 +20,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "session": ("session", "session_id"),
     "conversation": ("conversation", "conversation_id"),
     "expires_at": ("expires_at",),
+    "ttl": ("ttl",),
 }
 """Keys of a record, and the names of columns that are taken for them; other columns are metadata."""
 _LARGEST_FIELD: Final = 10_000_000

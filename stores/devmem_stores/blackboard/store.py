@@ -40,16 +40,7 @@ class BlackboardMemory(CollectionMemory):
         text = next((text.strip() for text in texts if text.strip()), "")
         if not text:
             return skipped("neither the output nor the input has a text")
-        now, lifetime = self.setup.clock(), self.config.max_age
-        return replace(
-            item_from(payload, text, created_at=now),
-            id=f"bb_{uuid4().hex}",
-            expires_at=now + lifetime if lifetime is not None else None,
-        )
-
-    def capacity(self) -> int:
-        """Return `max_items`."""
-        return self.config.max_items
+        return replace(item_from(payload, text, created_at=self.setup.clock()), id=f"bb_{uuid4().hex}")
 
     def rank(self, query: MemoryQuery) -> SearchReport:
         """Return the last entries, whatever the query."""

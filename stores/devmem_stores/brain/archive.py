@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Turn, WriteOutcome
 from devmem.messages import Message, Role, holds_message, item_to_message, message_to_item
 from devmem.stores import (
+    TRUST,
     Provenance,
     SourceKind,
     indented,
@@ -46,8 +47,13 @@ def item_of(message: Message, key: ChatKey, *, knowledge: bool, length: int, now
         as_input=told,
     )
     marks: dict[str, JsonValue] = {KIND_KEY: "message", **({KNOWLEDGE_KEY: True} if knowledge else {})}
-    provenance = Provenance(kind=SourceKind.USER if told else SourceKind.NODE, name=message.source)
-    return replace(item, metadata={**message.metadata, **item.metadata, **marks}, provenance=provenance)
+    kind = SourceKind.USER if told else item.provenance.kind
+    return replace(
+        item,
+        metadata={**message.metadata, **item.metadata, **marks},
+        provenance=Provenance(kind=kind, name=message.source),
+        trust=TRUST[kind],
+    )
 
 
 def item_of_exchange(payload: MemoryWritePayload, *, length: int, now: float) -> MemoryItem | WriteOutcome:
@@ -107,6 +113,11 @@ def belongs_to_conversation(item: MemoryItem) -> bool:
     return KIND_KEY in item.metadata
 
 
+def entry_of(message: Message, item: MemoryItem) -> Entry:
+    """Return a message of a conversation, which an item keeps."""
+    return Entry(message=message, item_id=item.id, trust=item.trust, expires_at=item.expires_at)
+
+
 def entries_of_exchange(item: MemoryItem, payload: MemoryWritePayload) -> list[Entry]:
     """Return the messages of an exchange: the input of the node, and its answer."""
     return _entries(item, turns_of(payload), payload.output_text().strip())
@@ -115,7 +126,7 @@ def entries_of_exchange(item: MemoryItem, payload: MemoryWritePayload) -> list[E
 def entries_of(item: MemoryItem) -> list[Entry]:
     """Return the messages that an item keeps."""
     if holds_message(item):
-        return [Entry(message=item_to_message(item), item_id=item.id)]
+        return [entry_of(item_to_message(item), item)]
     answered = item.output_snapshot
     return _entries(item, _turns_in(item), answered.text.strip() if answered else "")
 
@@ -125,7 +136,7 @@ def _entries(item: MemoryItem, turns: Sequence[Turn], answered: str) -> list[Ent
 
     def entry(role: Role, text: str, source: str, name: str) -> Entry:
         message = Message(role=role, content=text, source=source, id=f"{item.id}:{name}", created_at=when)
-        return Entry(message=message, item_id=item.id)
+        return entry_of(message, item)
 
     names = [Role.USER.value] if len(turns) == 1 else [f"{number}" for number in range(len(turns))]
     heard = [

@@ -15,7 +15,7 @@ from devmem.stores import Backoff, estimate_tokens
 from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.errors import BrainBusyError
 from devmem_stores.brain.keys import ChatKey
-from devmem_stores.brain.state import BrainState, Entry, Summary, spoken
+from devmem_stores.brain.state import BrainState, Entry, Summary, expiring_sources, least_trust, spoken
 from devmem_stores.brain.state_store import StateStore
 
 _LONGEST_PAUSE: Final = 300.0
@@ -49,6 +49,8 @@ class Step:
             messages=len(self.entries) + sum(s.messages for s in self.summaries),
             sources=tuple(sources),
             method=made.method,
+            trust=least_trust(self.entries, self.summaries),
+            expiring=expiring_sources(self.entries, self.summaries),
         )
 
 
@@ -107,6 +109,8 @@ def given_summary(text: str, state: BrainState, older: Sequence[Entry], now: flo
             )
         ),
         method="given",
+        trust=least_trust(older, state.summaries),
+        expiring=expiring_sources(older, state.summaries),
     )
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from devmem.stores import ChatConfig, CollectionConfig, ConfigModel
+from devmem.stores import ChatConfig, CollectionConfig, ConfigModel, ExpiryConfig
 
 
 class RedisConfig(ConfigModel):
@@ -33,7 +33,7 @@ class RedisConfig(ConfigModel):
         return url
 
 
-class BrainConfig(CollectionConfig):
+class BrainConfig(ExpiryConfig, CollectionConfig):
     """Configuration of a `brain` store."""
 
     keeps_versions: ClassVar[bool] = False

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from devmem import WriteOutcome
+from devmem import MemoryItem, WriteOutcome
 from devmem.errors import MessageError
 from devmem.messages import Message, Role
 from devmem.stores import WriteStatus, skipped
-from devmem_stores.brain.archive import item_of
+from devmem_stores.brain.archive import entry_of, item_of
 from devmem_stores.brain.compression import Compressed, given_summary
 from devmem_stores.brain.errors import BrainBusyError, BrainIncompleteError
 from devmem_stores.brain.llm_tasks import Rewriting
@@ -55,22 +55,24 @@ class Conversation(ConversationReader):
         known = self._message(message, Role.SYSTEM) if isinstance(message, str) else _checked(message)
         if not known.text().strip():
             return skipped("the message has no text")
-        entry = Entry(message=known, item_id=self.key.item_id(known.id))
+        item = self._item_of(known, knowledge=True)
+        entry = entry_of(known, item)
 
         def added(state: BrainState) -> BrainState:
             if any(old.item_id == entry.item_id for old in state.knowledge_entries):
                 return state
             return replace(state, knowledge_entries=(*state.knowledge_entries, entry))
 
-        return self._changed(added, self._archived(known, knowledge=True))
+        return self._changed(added, self._services.archive.add_item(item))
 
     def pop_last_talk(self) -> str | None:
         """Return and clear the last message of the user; of several callers one gets it."""
         taken: list[str | None] = []
 
         def take(state: BrainState) -> BrainState:
-            taken[:] = [state.last_talk]
-            return replace(state, last_talk=None)
+            current = self._services.current(state)
+            taken[:] = [current.last_talk]
+            return replace(current, last_talk=None)
 
         self._services.states.update(self.key, take, fresh=self._fresh())
         return taken[0]
@@ -110,6 +112,7 @@ class Conversation(ConversationReader):
         Raises:
             ChatModelError: the language model gave no answer; what is not summarized stays in the history.
         """
+        self.forget(self._services.current)
         done = self._services.compressor.compress(self.key, self.snapshot(), all_older=True)
         if done.failure is not None:
             raise done.failure
@@ -178,10 +181,11 @@ class Conversation(ConversationReader):
 
         return fresh
 
-    def _archived(self, message: Message, *, knowledge: bool = False) -> WriteOutcome:
+    def _item_of(self, message: Message, *, knowledge: bool = False) -> MemoryItem:
         services = self._services
         length, now = services.config.max_content_length, services.clock()
-        return services.archive.add_item(item_of(message, self.key, knowledge=knowledge, length=length, now=now))
+        item = item_of(message, self.key, knowledge=knowledge, length=length, now=now)
+        return services.archive.stamped([item])[0]
 
     def _add(self, message: Message, then: Callable[[BrainState], BrainState] = lambda state: state) -> WriteOutcome:
         if not message.text().strip():
@@ -189,7 +193,8 @@ class Conversation(ConversationReader):
         item_id = self.key.item_id(message.id)
         if (refused := refusal(self.snapshot(), message, item_id)) is not None:
             return refused
-        archived = self._archived(message)
+        item = self._item_of(message)
+        archived = self._services.archive.add_item(item)
         late: list[WriteOutcome] = []
 
         def added(state: BrainState) -> BrainState:
@@ -197,7 +202,7 @@ class Conversation(ConversationReader):
             verdict = refusal(state, message, item_id)
             late[:] = [verdict] if verdict is not None and verdict.status is WriteStatus.SKIPPED else []
             if verdict is None:
-                return then(with_entries(state, [Entry(message=message, item_id=item_id)]))
+                return then(with_entries(state, [entry_of(message, item)]))
             # One that made its state of the items may have told it of this one.
             own = archived.status is WriteStatus.STORED and verdict.status is WriteStatus.DUPLICATE
             return then(state) if own else state
@@ -209,7 +214,9 @@ class Conversation(ConversationReader):
         """Change the state and summarize what is due; the outcome has the failures."""
         failures: list[Exception] = []
         try:
-            kept = self._services.states.update(self.key, change, fresh=self._fresh(outcome.item_id))
+            kept = self._services.states.update(
+                self.key, lambda state: change(self._services.current(state)), fresh=self._fresh(outcome.item_id)
+            )
         except BrainBusyError as error:
             return _with_failures(outcome, [error])
         if kept.failure is not None:

@@ -20,7 +20,7 @@ class ConversationReader:
     def snapshot(self) -> BrainState:
         """Return the state as it is now, which has every property of this class that needs no model."""
         state = self._services.states.load(self.key).state
-        return state if state is not None else self._services.rebuilt(self.key)
+        return self._services.current(state) if state is not None else self._services.rebuilt(self.key)
 
     @property
     def history(self) -> list[Message]:

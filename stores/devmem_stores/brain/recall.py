@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from devmem import Hit, MemoryItem
-from devmem.stores import Provenance, SourceKind, estimate_tokens, extract_summary, mostly_unspaced
+from devmem.stores import TRUST, Provenance, SourceKind, estimate_tokens, extract_summary, mostly_unspaced
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.state import BrainState, Entry, spoken
 
@@ -33,7 +33,9 @@ def summary_item(state: BrainState, key: ChatKey, store: str, *, max_tokens: int
         metadata={"from": start, "to": end, "messages": count, "levels": [s.level for s in state.summaries]},
         created_at=end,
         event_time=end,
+        expires_at=min((time for s in state.summaries for _, time in s.expiring), default=None),
         scope=key.scope(),
+        trust=min([TRUST[SourceKind.SUMMARY], *(s.trust for s in state.summaries)]),
         provenance=Provenance(
             kind=SourceKind.SUMMARY,
             name=store,
@@ -48,13 +50,20 @@ def latest_items(entries: Sequence[Entry], stored: Sequence[MemoryItem], key: Ch
     lines: dict[str, list[str]] = {}
     for entry in entries:
         lines.setdefault(entry.item_id, []).append(spoken(entry.message))
-    times = {entry.item_id: entry.message.created_at for entry in entries}
-    items = [
-        here.get(item)
-        or MemoryItem(id=item, content_summary="\n".join(said), created_at=times[item], scope=key.scope())
-        for item, said in lines.items()
-    ]
+    last = {entry.item_id: entry for entry in entries}
+    items = [here.get(item) or _rebuilt("\n".join(said), last[item], key) for item, said in lines.items()]
     return items[::-1]
+
+
+def _rebuilt(said: str, entry: Entry, key: ChatKey) -> MemoryItem:
+    return MemoryItem(
+        id=entry.item_id,
+        content_summary=said,
+        created_at=entry.message.created_at,
+        expires_at=entry.expires_at,
+        scope=key.scope(),
+        trust=entry.trust,
+    )
 
 
 def composed(

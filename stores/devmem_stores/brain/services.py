@@ -13,6 +13,7 @@ from devmem.llm import Summarizer
 from devmem_stores.brain.archive import KNOWLEDGE_KEY, belongs_to_conversation, entries_of, was_said
 from devmem_stores.brain.compression import Compressor
 from devmem_stores.brain.config import BrainConfig
+from devmem_stores.brain.deletion import without
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import LlmTasks
 from devmem_stores.brain.local_states import LocalStates, Watermark
@@ -28,6 +29,10 @@ class Archive(Protocol):
 
     def add_item(self, item: MemoryItem) -> WriteOutcome:
         """Store an item, durably."""
+        ...
+
+    def stamped(self, items: list[MemoryItem]) -> list[MemoryItem]:
+        """Return items with the expiry that they are stored with."""
         ...
 
     def get(self, ids: list[str]) -> list[MemoryItem]:
@@ -56,6 +61,11 @@ class Services:
     def entries(self, items: list[str]) -> list[Entry]:
         """Return the messages that items keep, in order."""
         return [entry for item in self.archive.get(items) for entry in entries_of(item)]
+
+    def current(self, state: BrainState) -> BrainState:
+        """Return the state without what has expired, and without summaries that tell of it."""
+        expired = state.expired_items(self.clock())
+        return without(state, expired, self.entries) if expired else state
 
     def rebuilt(self, key: ChatKey, *, but: str | None = None) -> BrainState:
         """Return a state rebuilt from the latest items, where the conversation's own was lost; empty without messages.

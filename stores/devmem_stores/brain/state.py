@@ -30,6 +30,10 @@ class Entry:
     message: Annotated[Message, PlainValidator(load_message), PlainSerializer(dump_message)]
     item_id: str
     """The two messages of one exchange share an item."""
+    trust: float = 1.0
+    """That of the item; see `MemoryItem.trust`."""
+    expires_at: float | None = None
+    """When the item expires, and the message with it: seconds since the epoch; None for never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,10 @@ class Summary:
     """Ids of the items that keep these messages, in their order."""
     method: SummaryMethod = "model"
     """`model` and `extract` (by choosing sentences) wrote it; `whole`: it is short enough; `given` by the caller."""
+    trust: float = 1.0
+    """The least trust of the items that keep its messages."""
+    expiring: tuple[tuple[str, float], ...] = ()
+    """The sources that expire, each with the time; the summary goes with the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +129,27 @@ class BrainState:
         """Return the ids of all items in the history and in summaries."""
         return {entry.item_id for entry in self.entries} | self.summarized_items()
 
+    def expired_items(self, now: float) -> set[str]:
+        """Return the ids of all items that expired until `now` (seconds since the epoch)."""
+        entries = (*self.entries, *self.knowledge_entries)
+        expiring = [(entry.item_id, entry.expires_at) for entry in entries if entry.expires_at is not None]
+        of_summaries = (one for summary in self.summaries for one in summary.expiring)
+        return {item for item, time in (*expiring, *of_summaries) if time <= now}
+
     def summarized_items(self) -> set[str]:
         """Return the ids of all summarized items."""
         return {source for summary in self.summaries for source in summary.sources}
+
+
+def least_trust(entries: Iterable[Entry], summaries: Iterable[Summary]) -> float:
+    """Return the trust of what is made of messages and summaries: that of the least trusted."""
+    return min([1.0, *(entry.trust for entry in entries), *(summary.trust for summary in summaries)])
+
+
+def expiring_sources(entries: Iterable[Entry], summaries: Iterable[Summary]) -> tuple[tuple[str, float], ...]:
+    """Return the items behind messages and summaries that expire, each with the time."""
+    own = ((entry.item_id, entry.expires_at) for entry in entries if entry.expires_at is not None)
+    return tuple(dict([*own, *(one for summary in summaries for one in summary.expiring)]).items())
 
 
 def spoken(message: Message) -> str:

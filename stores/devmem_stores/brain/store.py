@@ -139,6 +139,7 @@ class BrainMemory(CollectionMemory):
         item = self.compose(payload)
         if isinstance(item, WriteOutcome):
             return item
+        (item,) = self.stamped([item])
         outcome = self.add_item(item)
         return self.brain_of(payload.scope).remember(entries_of_exchange(item, payload), outcome)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.recording import Interaction, InteractionKind, ParticipantType
-from devmem.stores import Provenance, SourceKind, shorten
+from devmem.stores import TRUST, Provenance, SourceKind, shorten
 
 RECORD_KEY: Final = "interaction"
 """Metadata key that marks a record. The keys of its JSON form, but its content, stand beside it, so that filters on
@@ -43,6 +43,7 @@ def interaction_to_item(interaction: Interaction, *, stored_at: float, summary_l
             user=interaction.user, conversation=interaction.conversation or None, trace=interaction.trace or None
         ),
         provenance=Provenance(kind=kind, name=source.name),
+        trust=TRUST[kind],
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from devmem.stores import CollectionConfig
+from devmem.stores import CollectionConfig, RetentionConfig
 
 _SECONDS_A_DAY: Final = 86_400.0
 _ACTIONS_SCHEMA: Final = WithJsonSchema(
@@ -18,7 +18,7 @@ def _one_or_many(actions: object) -> object:
     return [actions] if isinstance(actions, str) else actions
 
 
-class LongTermConfig(CollectionConfig):
+class LongTermConfig(RetentionConfig, CollectionConfig):
     """Configuration of a `long_term` store."""
 
     memory_path: str | None = "auto"
@@ -36,7 +36,7 @@ class LongTermConfig(CollectionConfig):
     dedupe: Literal["id", "content"] = "id"
     """Identity of a message: its id, or with `content` also the same words of the same speaker."""
     ttl_days: float | None = Field(default=None, gt=0)
-    """Days that a message is kept; absent keeps it until it is deleted."""
+    """Another way to say `ttl`, in days; absent keeps a message until it is deleted."""
     max_content_length: int = Field(default=1000, ge=50)
     """Characters of a message that are shown to an agent; all of the text is kept, and found by words and meaning. A
     longer message is news unless its very words are known."""
@@ -45,6 +45,8 @@ class LongTermConfig(CollectionConfig):
     def _say_it_once(self) -> Self:
         if self.threshold is not None and "known_similarity" in self.model_fields_set:
             raise ValueError("`threshold` and `known_similarity` say the same thing; give one of them")
+        if self.ttl_days is not None and self.ttl is not None:
+            raise ValueError("`ttl_days` and `ttl` say the same thing; give one of them")
         return self
 
     @property
@@ -54,8 +56,8 @@ class LongTermConfig(CollectionConfig):
 
     @property
     def lifetime(self) -> float | None:
-        """Seconds that a message is kept; None for ever."""
-        return None if self.ttl_days is None else self.ttl_days * _SECONDS_A_DAY
+        """Seconds that a message is kept, however it was configured; None for ever."""
+        return self.ttl if self.ttl_days is None else self.ttl_days * _SECONDS_A_DAY
 
     def watches(self, action: str) -> bool:
         """Whether the messages of an action are kept for long."""

@@ -28,7 +28,6 @@ def item_of(
     scope: Scope,
     *,
     stored_at: float,
-    lifetime: float | None,
     max_length: int,
     by_content: bool,
 ) -> MemoryItem:
@@ -38,7 +37,6 @@ def item_of(
         message: the message to keep.
         scope: owner of the memory.
         stored_at: seconds since the epoch.
-        lifetime: seconds until it expires; None for never.
         max_length: maximum number of characters of the summary.
         by_content: whether equal content makes two items the same, instead of equality in every part of the message.
 
@@ -52,11 +50,7 @@ def item_of(
         summary=shorten(readable_text(message), max_length),
         stored_at=stored_at,
     )
-    return replace(
-        item,
-        expires_at=None if lifetime is None else stored_at + lifetime,
-        content_hash=message.content_hash() if by_content else _hash_of_all(message),
-    )
+    return replace(item, content_hash=message.content_hash() if by_content else _hash_of_all(message))
 
 
 def _hash_of_all(message: Message) -> str:

@@ -81,12 +81,8 @@ class LongTermMemory(CollectionMemory):
         action = str(payload.metadata.get("cause_by") or payload.source)
         if not self.config.watches(action):
             return skipped(f"{action!r} is not watched; watched are {', '.join(self.config.watch)}")
-        now = self.setup.clock()
         summary = "\n".join(shorten(text, self.config.max_content_length // len(said)) for text in said)
-        return replace(
-            item_from(payload, summary, created_at=now),
-            expires_at=None if self.config.lifetime is None else now + self.config.lifetime,
-        )
+        return item_from(payload, summary, created_at=self.setup.clock())
 
     def keep(self, messages: Sequence[Message], scope: Scope) -> list[WriteStatus]:
         """Keep messages durably; return the status of each write.
@@ -101,7 +97,6 @@ class LongTermMemory(CollectionMemory):
                 message,
                 scope,
                 stored_at=self.setup.clock(),
-                lifetime=self.config.lifetime,
                 max_length=self.config.max_content_length,
                 by_content=unique is Unique.CONTENT,
             )

@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, model_validator
 
-from devmem.stores import ConfigModel, EmbeddingConfig
+from devmem.stores import EmbeddingConfig, ExpiryConfig
 
 
-class Mem0Config(ConfigModel):
+class Mem0Config(ExpiryConfig):
     """Configuration of a `mem0` store."""
 
     mode: Literal["platform", "oss"] = "platform"

@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
@@ -161,6 +162,7 @@ class Mem0Memory(MemoryBase):
             metadata=payload.metadata,
             scope=payload.scope,
             event_time=payload.event_time,
+            expires_at=self._expiry(payload.expires_at),
             trust=payload.trust,
             provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
             created_at=self.setup.clock(),
@@ -176,6 +178,11 @@ class Mem0Memory(MemoryBase):
                 timestamp=None if payload.event_time is None else int(payload.event_time),
             )
         )
+
+    def _expiry(self, given: float | None) -> float | None:
+        """Return when an item expires that is given an expiry, or none, which leaves it to `ttl`."""
+        ttl = self.config.ttl
+        return given if given is not None or ttl is None else self.setup.clock() + ttl
 
     def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
         """Store finished items one by one, as they are and past the outbox; one that is there is not stored again.
@@ -196,6 +203,7 @@ class Mem0Memory(MemoryBase):
         if old is not None and old.memory == item.content_summary:
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id)
         key = uuid4().hex
+        item = replace(item, expires_at=self._expiry(item.expires_at))
         write = Write(
             key=key,
             text=item.content_summary,

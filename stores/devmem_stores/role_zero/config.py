@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SecretStr
 
-from devmem.stores import CollectionConfig, ConfigModel
+from devmem.stores import CollectionConfig, ConfigModel, RetentionConfig
 
 
 class RankerConfig(ConfigModel):
@@ -26,7 +26,7 @@ class RankerConfig(ConfigModel):
     """Number of best related messages that the model is shown, at least `similarity_top_k`."""
 
 
-class RoleZeroConfig(CollectionConfig):
+class RoleZeroConfig(RetentionConfig, CollectionConfig):
     """Configuration of a `role_zero` store."""
 
     memory_path: str | None = "auto"

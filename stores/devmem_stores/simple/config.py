@@ -7,7 +7,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem.stores import CollectionConfig, ConfigModel
+from devmem.stores import CollectionConfig, ConfigModel, RetentionConfig
 
 _SEARCHED: Final = 10_000
 """Characters of an exchange that patterns are searched for in."""
@@ -43,7 +43,7 @@ class KeyRule(ConfigModel):
         return key.strip().casefold() or None
 
 
-class SimpleConfig(CollectionConfig):
+class SimpleConfig(RetentionConfig, CollectionConfig):
     """Configuration of a `simple` store."""
 
     max_content_length: int = Field(default=500, ge=50)
@@ -52,8 +52,6 @@ class SimpleConfig(CollectionConfig):
     min_content_length: int = Field(default=0, ge=0)
     """Least number of characters, of the input and the output together; a shorter exchange is skipped, and the outcome
     says so."""
-    max_items: int | None = Field(default=None, ge=1)
-    """Maximum number of items; the oldest are deleted first. Absent keeps everything."""
     keys: tuple[KeyRule, ...] = Field(default=(), json_schema_extra={"advanced": True})
     """Rules by which an exchange states a fact that has one value at a time: it takes the place of the exchange of the
     same key, user and agent, which stays in the history. The first rule that matches counts."""

@@ -65,10 +65,6 @@ class SimpleMemory(CollectionMemory):
         owner = Scope(user=item.scope.user, agent=item.scope.agent)
         return item if key is None else with_key(item, key, owner)
 
-    def capacity(self) -> int | None:
-        """Return `max_items`."""
-        return self.config.max_items
-
     def rank(self, query: MemoryQuery) -> SearchReport | None:
         """Rank as DevAll does, where the configuration asks for it."""
         if self.config.ranking == "hybrid":

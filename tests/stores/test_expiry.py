@@ -1,0 +1,122 @@
+"""What is written expires: by the store's `ttl`, by an attachment's, or at a time of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload
+from devmem.stores import CollectionMemory, StoreSetup, WriteStatus
+from devmem.testing import ManualClock
+from devmem_stores.blackboard import BlackboardConfig, BlackboardMemory
+from devmem_stores.brain import BrainMemory
+from devmem_stores.conversation import ConversationMemory
+from devmem_stores.long_term import LongTermConfig, LongTermMemory
+from devmem_stores.role_zero import RoleZeroMemory
+from devmem_stores.simple import SimpleConfig, SimpleMemory
+
+TYPES: list[type[CollectionMemory]] = [
+    *(SimpleMemory, BlackboardMemory, LongTermMemory),
+    *(ConversationMemory, RoleZeroMemory, BrainMemory),
+]
+OPENED: list[CollectionMemory] = []
+
+
+@pytest.fixture
+def clock() -> Iterator[ManualClock]:
+    yield ManualClock()
+    while OPENED:
+        OPENED.pop().close()
+
+
+def opened(kind: type[CollectionMemory], clock: ManualClock, folder: Path, **config: Any) -> CollectionMemory:
+    block = kind.config_model.model_validate({"memory_path": "store.db", **config})
+    store = kind(StoreSetup(name="s", store_type="s", config=block, base_dir=folder, clock=clock, monotonic=clock))
+    OPENED.append(store)
+    store.load()
+    return store
+
+
+def said(text: str, answer: str = "noted", **fields: Any) -> MemoryWritePayload:
+    return MemoryWritePayload(inputs_text=text, output_snapshot=MemoryContentSnapshot(text=answer), **fields)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_the_stores_ttl_stamps_what_has_no_expiry(
+    kind: type[CollectionMemory], clock: ManualClock, tmp_path: Path
+) -> None:
+    """An expiry of its own goes before the `ttl`, be it earlier or later."""
+    store = opened(kind, clock, tmp_path, ttl="1h")
+    store.update(said("the first", "one"))
+    store.update(said("the second", "two", expires_at=clock.now + 60))
+    store.add([MemoryItem(content_summary="the third", expires_at=clock.now + 7_200)])
+    assert {item.expires_at for item in store.recent(9)} == {clock.now + 60, clock.now + 3_600, clock.now + 7_200}
+    for passed, left in ((60, 2), (3_540, 1), (3_600, 0)):
+        clock.advance(passed)
+        assert store.count_memories() == len(store.recent(9)) == left
+
+
+@pytest.mark.parametrize("kind", [LongTermMemory, SimpleMemory], ids=lambda kind: kind.__name__)
+def test_storing_an_item_again_is_no_change(kind: type[CollectionMemory], clock: ManualClock, tmp_path: Path) -> None:
+    """Its time goes on; other content under the same id begins anew, and so does what had expired."""
+    store = opened(kind, clock, tmp_path, ttl=100)
+    note = MemoryItem(id="1", content_summary="tea at five")
+    store.add([note])
+    first = clock.now + 100
+    clock.advance(40)
+    assert store.add([note])[0].status is WriteStatus.DUPLICATE
+    assert store.get(["1"])[0].expires_at == first
+    store.add([MemoryItem(id="1", content_summary="tea at six")])
+    assert store.get(["1"])[0].expires_at == clock.now + 100
+    clock.advance(100)
+    assert store.add([note])[0].status is WriteStatus.STORED
+    assert store.get(["1"])[0].expires_at == clock.now + 100
+
+
+def test_an_expiry_that_was_taken_away_stays_away(clock: ManualClock, tmp_path: Path) -> None:
+    """Whoever replaces a version that he knows decides about its expiry."""
+    from devmem.memory import Memory
+
+    store = opened(SimpleMemory, clock, tmp_path, ttl="1d")
+    memory = Memory(store)
+    item_id = memory.add("The door code is 4711.")
+    assert memory.update(item_id, expires_at=None).expires_at is None
+    clock.advance(90_000)
+    assert memory.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "block"),
+    [(BlackboardConfig, {"max_age": 60, "ttl": 60}), (LongTermConfig, {"ttl_days": 1, "ttl": "1d"})],
+)
+def test_two_names_of_one_thing_are_refused(config: type[Any], block: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="give one of them"):
+        config.model_validate(block)
+
+
+@pytest.mark.parametrize("written", ["soon", 0, -1, "", True, "3 months"])
+def test_a_ttl_that_is_no_duration_is_refused(written: object) -> None:
+    with pytest.raises(ValidationError):
+        SimpleConfig.model_validate({"ttl": written})
+
+
+def test_a_conversation_forgets_what_expired(clock: ManualClock, tmp_path: Path) -> None:
+    """Neither its history nor its summaries tell of it; what is left of a summarized part is history again."""
+    store = opened(BrainMemory, clock, tmp_path, max_messages=4, keep_messages=1)
+    assert isinstance(store, BrainMemory)
+    store.update(said("my pin is 4711", "I keep it", expires_at=clock.now + 60))
+    for number in range(4):
+        clock.advance(1)
+        store.update(said(f"question {number}", f"answer {number}"))
+    talk = store.brain()
+    assert "4711" in talk.historical_summary
+    clock.advance(60)
+    assert "4711" not in talk.snapshot().whole_text()
+    assert "question 0" in talk.snapshot().whole_text()
+    store.update(said("and now?", "goodbye"))
+    assert "4711" not in (tmp_path / "store.db.brain").read_bytes().decode(errors="replace").split("removed")[0]
+    assert all("4711" not in hit.content_summary for hit in store.retrieve("", "pin", 9))

@@ -1,0 +1,61 @@
+"""Durations are read as people write them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.text.durations import parse_duration
+
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("30d", 30 * 86_400),
+        ("12h", 12 * 3_600),
+        (" 1h 30m ", 5_400),
+        ("2 weeks", 14 * 86_400),
+        ("1 day 1 hour 1 minute 1 second", 90_061),
+        ("1.5h", 5_400),
+        ("P30D", 30 * 86_400),
+        ("PT12H", 12 * 3_600),
+        ("90", 90),
+        (0.5, 0.5),
+        (timedelta(days=2), 2 * 86_400),
+    ],
+)
+def test_what_is_read(written: object, seconds: float) -> None:
+    assert parse_duration(written) == seconds
+
+
+@pytest.mark.parametrize("written", ["", "d", "3 months", "1h-30m", "P", "nan", True, None, [1], "inf"])
+def test_what_is_no_duration_is_refused(written: object) -> None:
+    """Months and years have no fixed length."""
+    with pytest.raises(ValueError, match="expected a duration"):
+        parse_duration(written)
+
+
+@pytest.mark.parametrize("written", [0, "0d", -5, "-5", "200000d", 1e12])
+def test_nothing_and_centuries_are_refused(written: object) -> None:
+    with pytest.raises(ValueError, match=r"above 0|century|such as 30d"):
+        parse_duration(written)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(UNITS)), st.integers(1, 500), min_size=1))
+def test_parts_add_up(parts: dict[str, int]) -> None:
+    """In any order."""
+    written = " ".join(f"{number}{unit}" for unit, number in parts.items())
+    assert parse_duration(written) == sum(number * UNITS[unit] for unit, number in parts.items())
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_read_or_refused(written: str) -> None:
+    """With no other error than the one that says what is expected."""
+    with suppress(ValueError):
+        assert parse_duration(written) > 0
