@@ -21,7 +21,7 @@ class ExpiryConfig(ConfigModel):
 
 
 class RetentionConfig(ExpiryConfig):
-    """What a store keeps; for store types whose items live in a collection."""
+    """Limits of a store; for store types whose items live in a collection."""
 
     max_items: int | None = Field(default=None, ge=1)
     """Maximum number of items; the oldest are deleted first. Absent keeps everything."""

@@ -1,4 +1,4 @@
-"""What is written expires: by the store's `ttl`, by an attachment's, or at a time of its own."""
+"""Items expire: by the store's `ttl`, by an attachment's, or at a time of its own."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_stores_ttl_stamps_what_has_no_expiry(
 
 @pytest.mark.parametrize("kind", [LongTermMemory, SimpleMemory], ids=lambda kind: kind.__name__)
 def test_storing_an_item_again_is_no_change(kind: type[CollectionMemory], clock: ManualClock, tmp_path: Path) -> None:
-    """Its time goes on; other content under the same id begins anew, and so does what had expired."""
+    """Its time goes on; other content under the same id begins again, and so does what had expired."""
     store = opened(kind, clock, tmp_path, ttl=100)
     note = MemoryItem(id="1", content_summary="tea at five")
     store.add([note])
