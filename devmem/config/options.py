@@ -18,7 +18,8 @@ class MemoryOptions(ConfigModel):
     """Language of the block's header."""
     dedupe: bool = Field(default=True, title="Leave out repeats")
     """Show an item that several stores returned only once."""
-
+    origins: bool = Field(default=True, title="Mark origins", json_schema_extra={"advanced": True})
+    """Mark items that came from a file, a tool, an import or another agent, as in `(tool search)`."""
     ranking: Literal["store", "devall"] = Field(default="store", json_schema_extra={"advanced": True})
     """Order of the items: each store's own, or DevAll's score of age, length and shared words."""
 

@@ -100,9 +100,18 @@ class MemoryManager:
 
     @property
     def policy(self) -> MergePolicy:
-        """How the hits of several stores are put together."""
+        """How the hits of several stores are put together for the manager's own caller."""
+        return self._policy_for(self._caller)
+
+    def _policy_for(self, reader: Caller) -> MergePolicy:
         options = self._options
-        return MergePolicy(token_budget=options.token_budget, language=options.language, dedupe=options.dedupe)
+        return MergePolicy(
+            token_budget=options.token_budget,
+            language=options.language,
+            dedupe=options.dedupe,
+            origins=options.origins,
+            reader=reader,
+        )
 
     def attachment(self, name: str, scope: Scope | None = None) -> AttachmentHandle:
         """Return a handle on one attached store that stays within a scope and does what the attachment allows.
@@ -164,7 +173,7 @@ class MemoryManager:
         found, failures = self._search_all(queries, stage, run)
         if self._options.ranking == "devall":
             found = rank_as_devall(found, texts[-1], self._clock())
-        result = merge(found, self.policy, failures)
+        result = merge(found, self._policy_for(asked.caller), failures)
         for text in texts:
             self._recalls.remember(text, (hit for hits in found for hit in hits))
         return result if result.hits or failures else None

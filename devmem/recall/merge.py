@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from devmem.model.caller import Caller
 from devmem.model.results import CutHit, CutReason, Hit, MemoryRetrievalResult, StoreFailure
+from devmem.recall.origins import origin_mark
 from devmem.recall.related import with_related
 from devmem.recall.render import (
     Language,
@@ -16,7 +18,7 @@ from devmem.recall.render import (
     render,
     section_line,
 )
-from devmem.recall.statements import shown_texts, with_related_together
+from devmem.recall.statements import earlier_marks, with_related_together
 from devmem.text.sentences import shorten
 from devmem.text.tokens import estimate_tokens
 
@@ -33,6 +35,10 @@ class MergePolicy:
     language: Language = "en"
     dedupe: bool = True
     """Show the same content once, even when several stores have it."""
+    origins: bool = True
+    """Mark what came from a file, a tool, an import or another agent."""
+    reader: Caller = field(default_factory=Caller)
+    """The agent that is shown the block; what others said is marked where it is known."""
 
 
 def merge(
@@ -97,7 +103,7 @@ def _unlabelled(summary: str) -> str:
 
 def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown], list[CutHit]]:
     """Take the hits that fit, in order of rank, and skip those that are too long; the first is shortened instead."""
-    texts = shown_texts(hits, policy.language)
+    texts = _texts(hits, policy)
     if policy.token_budget is None:
         return [Shown(hit=hit, text=texts[at]) for at, hit in enumerate(hits)], []
     left = policy.token_budget - estimate_tokens(frame_lines(policy.language))
@@ -118,6 +124,13 @@ def _within_budget(hits: Sequence[Hit], policy: MergePolicy) -> tuple[list[Shown
         else:
             cut.append(CutHit(hit=hit, reason=CutReason.BUDGET))
     return shown, cut
+
+
+def _texts(hits: Sequence[Hit], policy: MergePolicy) -> list[str]:
+    """Return the text of each hit after its marks."""
+    earlier, language = earlier_marks(hits, policy.language), policy.language
+    origins = [origin_mark(hit.item, policy.reader, language) if policy.origins else "" for hit in hits]
+    return [mark + origin + hit.text() for mark, origin, hit in zip(earlier, origins, hits, strict=True)]
 
 
 def _fitting(text: str, tokens: int) -> str:

@@ -17,10 +17,10 @@ _EARLIER: Final[dict[Language, tuple[str, str]]] = {
 """Mark of a text that begins with its day already, and of one that does not."""
 
 
-def shown_texts(hits: Sequence[Hit], language: Language) -> list[str]:
-    """Return the text of each hit; one that a later hit states otherwise is marked."""
+def earlier_marks(hits: Sequence[Hit], language: Language) -> list[str]:
+    """Return the mark of each hit that a later hit states otherwise; empty for the others."""
     by_id = {hit.item.id: hit for hit in hits}
-    return [_mark(hit, language) + hit.text() if _is_earlier(hit, by_id) else hit.text() for hit in hits]
+    return [_mark(hit, language) if _is_earlier(hit, by_id) else "" for hit in hits]
 
 
 def with_related_together(entries: Sequence[Shown]) -> list[Shown]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
     from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
+    from devmem.model.derivation import derived
     from devmem.model.file_report import FileReport, damage, unfinished
     from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
     from devmem.model.keys import with_key
@@ -87,6 +88,7 @@ __all__ = [
     "content_hash",
     "count_words",
     "damage",
+    "derived",
     "dump_item",
     "embed_items",
     "estimate_tokens",

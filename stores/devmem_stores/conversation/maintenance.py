@@ -10,7 +10,7 @@ from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope, WriteOutcom
 from devmem.collections import Collection, Order
 from devmem.llm import Summarizer
 from devmem.recording import Interaction, InteractionKind, ParticipantType
-from devmem.stores import estimate_tokens, shorten
+from devmem.stores import derived, estimate_tokens, shorten
 from devmem_stores.conversation.budget import within
 from devmem_stores.conversation.config import ConversationConfig
 from devmem_stores.conversation.items import item_to_interaction
@@ -30,8 +30,8 @@ class Archive(Protocol):
         """Return the records that match a filter as they happened."""
         ...
 
-    def record(self, interactions: Sequence[Interaction]) -> None:
-        """Store records."""
+    def items_of(self, interactions: Sequence[Interaction]) -> list[MemoryItem]:
+        """Return the items that keep records."""
         ...
 
     def store_items(self, items: Sequence[MemoryItem]) -> list[WriteOutcome]:
@@ -67,7 +67,9 @@ class Maintenance:
         made = summarize(records, before, agent=agent, config=self._config, summarizer=self._summarizer)
         if made is None:
             return 0
-        self._archive.record([made.record])
+        items = self._archive.items_of([made.record])
+        parents = self._archive.collection.get(made.sources)
+        self._archive.store_items([derived(item, parents) for item in items])
         return made.added
 
     def forget_summaries(self, ids: Sequence[str] | None, where: Filter | None) -> None:

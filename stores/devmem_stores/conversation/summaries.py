@@ -27,6 +27,8 @@ class Summarized:
 
     record: Interaction
     added: int
+    sources: tuple[str, ...]
+    """Ids of the records, and of the summary before, that it is made of."""
 
 
 def stands_for(summary: Interaction, record: Interaction) -> bool:
@@ -85,7 +87,8 @@ def summarize(
         COUNT: len(older) + (told if isinstance(told, int) else 0),
         "method": made.method,
     }
-    return Summarized(record=_record(made.text, agent, older[-1], about), added=len(older))
+    sources = tuple(one.id for one in ([before] if before is not None else []) + older)
+    return Summarized(record=_record(made.text, agent, older[-1], about), added=len(older), sources=sources)
 
 
 def _record(text: str, agent: str | None, last: Interaction, about: Mapping[str, JsonValue]) -> Interaction:

@@ -7,14 +7,15 @@ chunks are found until the new ones are stored, and the next pass continues wher
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from devmem import MemoryItem, MissingExtraError
+from devmem import Filter, MemoryItem, MissingExtraError
 from devmem.collections import Collection
-from devmem.stores import IndexProgress, IndexReport, IndexStep, PassageEmbeddings
+from devmem.stores import TRUST, IndexProgress, IndexReport, IndexStep, PassageEmbeddings, SourceKind
 from devmem_stores.file.chunk_items import item_of
 from devmem_stores.file.chunks import Chunk
 from devmem_stores.file.comparison import Comparison, OversizedError, Read, Recipe, compare, read
@@ -100,6 +101,7 @@ class Indexer:
         """
         started = time.perf_counter()
         self._recover()
+        self._lower_trust()
         self._known = self._manifest.entries()
         self._by_content = {entry.sha256: name for name, entry in self._known.items() if entry.chunks}
         self._problems = dict(scan.problems)
@@ -121,6 +123,13 @@ class Indexer:
         """Compare the manifest with the collection, which an interrupted pass or someone else may have changed."""
         if self._collection.info().items != self._manifest.chunks():
             self._manifest.reconcile({item.id for item in self._collection.scan()})
+
+    def _lower_trust(self) -> None:
+        """Lower to that of files the trust of chunks which devmem 0.1 indexed with full trust; nothing is embedded."""
+        above = Filter(min_trust=math.nextafter(TRUST[SourceKind.FILE], 1))
+        while found := self._collection.recent(_AT_ONCE, above):
+            items = [replace(item, trust=TRUST[SourceKind.FILE]) for item in found[::-1]]
+            self._store(items, self._collection.embeddings([item.id for item in items]))
 
     def _take(self, found: Found, *, rebuild: bool) -> None:
         """Read and chunk a file; a failure is reported under its name, and its indexed chunks stay."""

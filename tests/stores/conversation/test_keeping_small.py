@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devmem import Caller, Filter, Scope
+from devmem import Caller, Filter, MemoryItem, Scope
 from devmem.errors import ChatModelError
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import MemoryQuery, StoreSetup
@@ -161,3 +162,24 @@ def test_trimming_keeps_within_a_filter(store: ConversationMemory) -> None:
     tell(store, *range(4), conversation="d")
     assert store.trim_to_tokens(1, Filter(scope=Scope(conversation="d"))) == 3
     assert len(store.log("c")) == 4
+
+
+def test_a_summary_is_trusted_no_more_than_its_records(store: ConversationMemory) -> None:
+    """It names them, and the summary before, and goes with the first of them that expires."""
+    tell(store, *range(6))
+    doubtful = replace(store.get(["c1"])[0], trust=0.3, expires_at=9e9)
+    store.add([doubtful])
+    store.compress()
+    first = summaries_in(store)[0]
+    assert (first.trust, first.expires_at) == (0.3, 9e9)
+    assert set(first.provenance.parents) == {"c0", "c1", "c2", "c3"}
+    tell(store, 6, 7, 8)
+    store.compress()
+    second = next(one for one in summaries_in(store) if one.id != first.id)
+    assert (second.trust, second.expires_at) == (0.3, 9e9)
+    assert {first.id, "c4"} < set(second.provenance.parents)
+
+
+def summaries_in(store: ConversationMemory) -> list[MemoryItem]:
+    """Return the summaries of everybody's view."""
+    return list(store.scan(Filter(metadata={"type": "summary", "target": ""})))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from devmem import MemoryItem, MemoryWritePayload
+from devmem.collections import Unique
 from devmem.errors import CollectionUnwritableError
 from devmem.stores import IndexStep, MemoryQuery, PassageEmbeddings, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder
@@ -282,3 +284,18 @@ def test_clearing_is_undone_by_the_next_load(folder: Folder) -> None:
     store = folder.reload(store)
     assert store.count_memories() == count
     assert Path(folder.base / "index.db").exists()
+
+
+def test_chunks_of_an_older_index_get_the_trust_of_files(folder: Folder) -> None:
+    """The next pass lowers it, and reads and embeds nothing for that."""
+    os.utime(folder.docs / "guide.md", (1, 1))
+    store = folder.load()
+    chunks = list(store.scan())
+    store.store_items([replace(item, trust=1.0) for item in chunks], unique=Unique.ID)
+    _ = folder.embedded
+    assert {item.trust for item in store.scan()} == {1.0}
+    report = store.index()
+    assert (report.files_read, folder.embedded) == (0, [])
+    assert {item.trust for item in store.scan()} == {0.6}
+    assert [item.id for item in store.scan()] == [item.id for item in chunks]
+    assert store.info().waiting == 0
