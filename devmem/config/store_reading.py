@@ -10,6 +10,7 @@ from devmem.config.document import Path
 from devmem.config.elements import Elements, note_name
 from devmem.config.embedding import EmbeddingConfig
 from devmem.config.placeholders import Placeholders, has_placeholder
+from devmem.config.reflection import all_keys
 from devmem.config.report import Report
 from devmem.config.retrieval import RetrievalConfig
 from devmem.config.rules import Rule
@@ -47,7 +48,8 @@ class StoreReader:
         note_name(self._report, declared, value.get("name"), (*path, "name"), "store name")
         model = self._config_model(value, path)
         settings = {} if value.get("config") is None else value["config"]
-        config = self._validator.validate(model, settings, (*path, "config")) if model else None
+        elsewhere = self._types_with
+        config = self._validator.validate(model, settings, (*path, "config"), elsewhere=elsewhere) if model else None
         if model is not None and isinstance(settings, Mapping):
             self._check_plugins(model, settings, (*path, "config"))
         if config is not None:
@@ -87,6 +89,19 @@ class StoreReader:
             self._report.warn(path, str(error), Rule.MISSING_EXTRA)
         except CollectionError as error:
             self._report.error(path, str(error))
+
+    def _types_with(self, key: object) -> str:
+        """Return a remark that stores of other types have a key; empty where none has."""
+        found: list[str] = []
+        for name in self._store_types.names():
+            try:
+                model = self._store_types.config_model(name)
+            except StoreTypeError:
+                # A type that cannot be loaded offers nothing; the store that names it reports why.
+                continue
+            if key in all_keys([model]):
+                found.append(repr(name))
+        return f"; only stores of the type {' or '.join(found)} have it." if found else ""
 
     def _check_plugins(self, model: type[ConfigModel], settings: Mapping[Any, Any], path: Path) -> None:
         """Refuse rerankers and embedding providers that nobody offers."""

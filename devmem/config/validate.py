@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -52,8 +53,13 @@ class Validator:
     def __init__(self, report: Report, placeholders: Placeholders) -> None:
         self._report, self._placeholders = report, placeholders
 
-    def validate(self, model: type[Model], data: object, path: Path) -> Model | None:
-        """Return the model made of `data`, which stands at `path`; None after noting what is wrong with it."""
+    def validate(
+        self, model: type[Model], data: object, path: Path, *, elsewhere: Callable[[object], str] | None = None
+    ) -> Model | None:
+        """Return the model made of `data`, which stands at `path`; None after noting what is wrong with it.
+
+        `elsewhere` returns a remark on a key at the top of `data` that the model does not have, or empty text.
+        """
         try:
             return model.model_validate(data, context=self._report.place(path))
         except ValidationError as error:
@@ -62,10 +68,17 @@ class Validator:
             message = masked(str(error), secret_texts(data, secret=False, models=(model,)))
             self._report.error(path, f"{model.__name__} could not check this: {type(error).__name__}: {message}")
             return None
-        self._note(model, data, path, findings)
+        self._note(model, data, path, findings, elsewhere)
         return None
 
-    def _note(self, model: type[ConfigModel], data: object, path: Path, findings: list[ErrorDetails]) -> None:
+    def _note(
+        self,
+        model: type[ConfigModel],
+        data: object,
+        path: Path,
+        findings: list[ErrorDetails],
+        elsewhere: Callable[[object], str] | None,
+    ) -> None:
         by_place: dict[Path, list[ErrorDetails]] = {}
         for finding in findings:
             if _is_echo(finding):
@@ -74,16 +87,19 @@ class Validator:
         for inner, here in by_place.items():
             if self._report.is_full:
                 return
-            self._report.error((*path, *inner), self._message(model, path, inner, here), _rule(here[0]))
+            remark = elsewhere(inner[0]) if elsewhere and len(inner) == 1 and _rule(here[0]) is Rule.UNKNOWN_KEY else ""
+            self._report.error((*path, *inner), self._message(model, path, inner, here, remark), _rule(here[0]))
 
-    def _message(self, model: type[ConfigModel], path: Path, inner: Path, findings: list[ErrorDetails]) -> str:
+    def _message(
+        self, model: type[ConfigModel], path: Path, inner: Path, findings: list[ErrorDetails], remark: str
+    ) -> str:
         finding = findings[0]
         kind = finding["type"]
         if kind == "invalid_key" or finding["loc"][-1:] == ("[key]",):
             return f"a key must be text, found {found(finding['input'], secret=True)}; put it in quotes"
         if kind == "extra_forbidden":
             possible = all_keys(field_at(model, inner[:-1])[0])
-            return f"unknown key{did_you_mean(inner[-1], possible)} Possible keys: {choices(possible)}."
+            return f"unknown key{remark or did_you_mean(inner[-1], possible)} Possible keys: {choices(possible)}."
         if kind == "missing":
             return "this key is required"
         whole = (*path, *inner)

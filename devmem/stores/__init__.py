@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from devmem.stores.collection_memory import CollectionMemory
     from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
     from devmem.stores.item_embeddings import embed_items
+    from devmem.stores.keyed_memory import KeyedMemory
+    from devmem.stores.keys_config import KeyRule, KeysConfig
     from devmem.stores.memory import MemoryBase, Progress
     from devmem.stores.payload_items import AGENT_KEY, item_from, skipped, turns_of
     from devmem.stores.query import MemoryQuery, QueryEmbedding
@@ -68,6 +70,9 @@ __all__ = [
     "IndexReport",
     "IndexStep",
     "Indexing",
+    "KeyRule",
+    "KeyedMemory",
+    "KeysConfig",
     "MemoryBase",
     "MemoryQuery",
     "ModelIdentity",

@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem.stores import Duration, PlaceConfig, RetentionConfig
+from devmem.stores import Duration, KeysConfig, PlaceConfig, RetentionConfig
 
 
-class BlackboardConfig(RetentionConfig, PlaceConfig):
+class BlackboardConfig(KeysConfig, RetentionConfig, PlaceConfig):
     """Configuration of a `blackboard` store."""
 
     memory_path: str | None = "auto"

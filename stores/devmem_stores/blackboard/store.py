@@ -9,8 +9,8 @@ from uuid import uuid4
 from devmem import Hit, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.collections import Unique
 from devmem.stores import (
-    CollectionMemory,
     ConfigModel,
+    KeyedMemory,
     MemoryQuery,
     SearchReport,
     StoreSetup,
@@ -21,7 +21,7 @@ from devmem.stores import (
 from devmem_stores.blackboard.config import BlackboardConfig
 
 
-class BlackboardMemory(CollectionMemory):
+class BlackboardMemory(KeyedMemory):
     """Appends every output, and returns the last ones, whatever the query."""
 
     config_model: ClassVar[type[ConfigModel]] = BlackboardConfig

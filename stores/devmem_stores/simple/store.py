@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.collections import Unique, Weights
 from devmem.stores import (
-    CollectionMemory,
     ConfigModel,
+    KeyedMemory,
     MemoryQuery,
     SearchReport,
     StoreSetup,
@@ -17,14 +17,13 @@ from devmem.stores import (
     item_from,
     skipped,
     strip_frames,
-    with_key,
 )
 from devmem_stores.simple.config import SimpleConfig
 from devmem_stores.simple.overlap import text_overlap
 from devmem_stores.simple.summary import summarize_exchange
 
 
-class SimpleMemory(CollectionMemory):
+class SimpleMemory(KeyedMemory):
     """Keeps each exchange once: a summary to show and to embed, and both sides whole."""
 
     config_model: ClassVar[type[ConfigModel]] = SimpleConfig
@@ -45,7 +44,7 @@ class SimpleMemory(CollectionMemory):
         if len(asked.strip()) + len(answered.strip()) < self.config.min_content_length:
             return skipped(f"shorter than min_content_length = {self.config.min_content_length} characters")
         summary = summarize_exchange(asked, answered, self.config.max_content_length)
-        item = self._keyed(item_from(payload, summary, created_at=self.setup.clock()), f"{asked}\n{answered}")
+        item = item_from(payload, summary, created_at=self.setup.clock())
         return replace(
             item,
             # Over both texts whole, so that long inputs which start alike do not swallow each other's answers.
@@ -58,12 +57,6 @@ class SimpleMemory(CollectionMemory):
             # The summary may be cut; what was asked is kept whole all the same.
             input_snapshot=payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked.strip() else None),
         )
-
-    def _keyed(self, item: MemoryItem, text: str) -> MemoryItem:
-        """Return the item under the key of its text, if it has one."""
-        key = next((key for rule in self.config.keys if (key := rule.key_of(text)) is not None), None)
-        owner = Scope(user=item.scope.user, agent=item.scope.agent)
-        return item if key is None else with_key(item, key, owner)
 
     def rank(self, query: MemoryQuery) -> SearchReport | None:
         """Rank as DevAll does, where the configuration asks for it."""

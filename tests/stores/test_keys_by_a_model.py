@@ -1,0 +1,124 @@
+"""A language model names the facts that no rule names; where it fails, nothing is lost but the key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem import MemoryContentSnapshot, MemoryManager, MemoryWritePayload, Scope
+from devmem.config import Attachment, parse_workflow
+from devmem.errors import ChatModelError, ConfigError
+from devmem.registry import registry
+from devmem.stores import KeyedMemory, StoreSetup, WriteStatus
+from devmem.testing import ManualClock
+from devmem_stores.blackboard import BlackboardMemory
+from devmem_stores.simple import SimpleMemory
+from tests.llm.service import ChatService, Reply, answering
+
+TYPES: list[type[KeyedMemory]] = [SimpleMemory, BlackboardMemory]
+FAILING = Reply(body={"error": {"message": "no"}}, status=400)
+
+
+@pytest.fixture
+def service() -> Iterator[ChatService]:
+    with ChatService() as running:
+        yield running
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def opened(kind: type[KeyedMemory], service: ChatService, clock: ManualClock, **config: Any) -> KeyedMemory:
+    llm = {"model": "m", "api_key": "k", "base_url": service.address}
+    block = kind.config_model.model_validate({"memory_path": None, "key_llm": llm, **config})
+    return kind(StoreSetup(name="facts", store_type="x", config=block, clock=clock, monotonic=clock))
+
+
+def key(name: str | None) -> Reply:
+    return answering(f"```json\n{json.dumps({'key': name})}\n```")
+
+
+def said(text: str, user: str = "ann") -> MemoryWritePayload:
+    return MemoryWritePayload(
+        inputs_text=text, output_snapshot=MemoryContentSnapshot(text="noted"), scope=Scope(user=user)
+    )
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_the_model_names_the_fact(kind: type[KeyedMemory], service: ChatService, clock: ManualClock) -> None:
+    """The newer value replaces the older one of the same user; each write asks once, and shows the keys in use."""
+    service.script[:] = [key("User.Diet"), key("user.diet"), key("user.diet"), key(None)]
+    store = opened(kind, service, clock)
+    store.update(said("I eat no meat."))
+    store.update(said("I eat fish.", user="bob"))
+    assert store.update(said("I eat meat again.")).status is WriteStatus.SUPERSEDED
+    assert store.update(said("What a day!")).status is WriteStatus.STORED
+    kept = [(item.scope.user, item.metadata.get("key")) for item in store.recent(9)]
+    assert kept == [("ann", None), ("ann", "user.diet"), ("bob", "user.diet")]
+    assert len(service.requests) == 4
+    instructions = [" ".join(m["content"] for m in one["messages"][:-1]) for one in service.requests]
+    assert ["Keys in use" in text for text in instructions] == [False, False, True, True]
+    assert "do not answer" in instructions[0].lower()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "reply", [FAILING, answering("user.diet"), answering('{"name": 1}'), key("x" * 200), answering('{"key": 7}')]
+)
+def test_a_failing_model_costs_the_key_alone(reply: Reply, service: ChatService, clock: ManualClock) -> None:
+    """The manager reports it like any other failure of a store."""
+    service.script[:] = [reply]
+    store = opened(SimpleMemory, service, clock)
+    manager = MemoryManager([Attachment(name="facts")], {"facts": store})
+    result = manager.update(said("I eat no meat."))
+    assert [write.outcome.status for write in result.writes] == [WriteStatus.STORED]
+    assert "stored without a key" in result.writes[0].outcome.reason
+    assert [type(failure.error) for failure in result.failures] == [ChatModelError]
+    assert [item.metadata.get("key") for item in store.recent(9)] == [None]
+    assert manager.unsaved == 0
+    store.close()
+
+
+def test_a_model_that_is_down_is_not_asked_with_every_write(service: ChatService, clock: ManualClock) -> None:
+    """It backs off, and is asked again later."""
+    service.script[:] = [FAILING, key("user.diet")]
+    store = opened(SimpleMemory, service, clock)
+    assert all(store.update(said(f"I eat {what}.")).failure is not None for what in ("meat", "fish", "rice"))
+    assert len(service.requests) == 1
+    clock.advance(300)
+    assert store.update(said("I eat tofu.")).failure is None
+    assert store.count_memories() == 4
+    store.close()
+
+
+def test_rules_go_before_the_model(service: ChatService, clock: ManualClock) -> None:
+    """A text that a rule matches is not sent to it."""
+    store = opened(SimpleMemory, service, clock, keys=[{"pattern": "(?i)my diet is", "key": "user.diet"}])
+    store.update(said("My diet is vegan."))
+    assert store.recent(1)[0].metadata["key"] == "user.diet"
+    assert service.requests == []
+    store.close()
+
+
+def test_the_model_chooses_from_given_names(service: ChatService, clock: ManualClock) -> None:
+    """Any other name is no key."""
+    service.script[:] = [key("user.diet"), key("user.shoes")]
+    store = opened(SimpleMemory, service, clock, key_names=["user.diet", "user.city"])
+    assert store.update(said("I eat no meat.")).failure is None
+    assert "cannot be one" in store.update(said("I wear boots.")).reason
+    assert "user.city" in service.requests[0]["messages"][0]["content"] + service.requests[0]["messages"][1]["content"]
+    store.close()
+
+
+@pytest.mark.parametrize("kind", ["long_term", "role_zero", "conversation", "brain"])
+def test_other_types_refuse_keys(kind: str, tmp_path: Path) -> None:
+    """With the types that have them."""
+    text = f"memory:\n  - name: facts\n    type: {kind}\n    config: {{keys: [{{pattern: a, key: b}}]}}\n"
+    with pytest.raises(ConfigError, match="only stores of the type 'blackboard' or 'simple' have it"):
+        parse_workflow(text, registry, base_dir=tmp_path)
