@@ -47,6 +47,7 @@ def test_attachments_look_as_devall_has_them(store_types: FakeTypes) -> None:
         "min_relevance": "<float> | None",
         "min_trust": "<float> | 0.0",
         "view": attachment["view"],
+        "ttl": "<float> | None",
         "read": "<bool> | true",
         "write": "<bool> | true",
     }
