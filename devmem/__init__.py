@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devmem.config import Workflow
     from devmem.errors import CollectionError, ConfigError, DevmemError, EmbeddingError, MissingExtraError
     from devmem.manager import MemoryManager
-    from devmem.memory import Memory, open  # noqa: A004 - `devmem.open` is its name
+    from devmem.memory import Memory, forget, open  # noqa: A004 - `devmem.open` is its name
     from devmem.model.acting import acting_as
     from devmem.model.caller import Caller, Turn
     from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
@@ -67,6 +67,7 @@ __all__ = [
     "WorkflowRunner",
     "WriteOutcome",
     "acting_as",
+    "forget",
     "load_workflow",
     "open",
     "open_stores",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -142,7 +143,9 @@ def words_of(items: Sequence[MemoryItem]) -> list[str]:
 
 
 def words_in(file: Path, words: Iterable[str]) -> set[str]:
-    """Return those of some words that are in the bytes of a file, as UTF-8; none where there is no file.
+    """Return those of some words that are in the bytes of a file, as UTF-8 or as JSON escapes them.
+
+    There are none where there is no file.
 
     Raises:
         OSError: the file cannot be read.
@@ -150,7 +153,12 @@ def words_in(file: Path, words: Iterable[str]) -> set[str]:
     if not file.is_file() or not file.stat().st_size:
         return set()
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return {word for word in words if content.find(word.encode("utf-8", "surrogatepass")) >= 0}
+        return {word for word in words if any(content.find(form) >= 0 for form in _spelled(word))}
+
+
+def _spelled(word: str) -> set[bytes]:
+    """Return the bytes that a word is in a file: as it is, and with the escapes of JSON in ASCII."""
+    return {word.encode("utf-8", "surrogatepass"), json.dumps(word)[1:-1].encode("ascii")}
 
 
 def search_files(

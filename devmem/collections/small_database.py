@@ -1,13 +1,15 @@
-"""Examining the small SQLite files beside a collection, read-only."""
+"""The small SQLite files beside a collection: examining them, and removing the bytes of what was deleted."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from devmem.collections.erasure import Unreached
 from devmem.findings import Finding
 from devmem.model.file_report import Fact, FileReport, damage
 
@@ -40,6 +42,39 @@ def examine_database(path: Path, kind: str, look: Look) -> FileReport:
     except sqlite3.Error as error:
         findings.append(damage(f"it cannot be read: {error}"))
     return FileReport(path=str(path), kind=kind, facts=facts, findings=findings)
+
+
+def scrub(connection: sqlite3.Connection, path: Path) -> list[Unreached]:
+    """Rewrite a database and empty its log, so that nothing of what was deleted is left; return what is left.
+
+    Pages that were freed before the database was one with secure deletion are gone too.
+    """
+    try:
+        connection.execute("VACUUM")
+        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError as error:
+        return [Unreached(place=str(path), reason=f"it could not be rewritten: {error}")]
+    return [Unreached(place=f"{path}-wal", reason="others read an older state of the file")] if is_busy else []
+
+
+def is_in_rows(path: Path, word: str) -> bool:
+    """Whether a word is in a row of a database, so that its bytes say nothing about what was deleted."""
+    try:
+        with closing(_connect(path)) as connection:
+            tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            return any(_is_in_table(connection, table, word) for table in tables)
+    except sqlite3.Error:
+        return False
+
+
+def _is_in_table(connection: sqlite3.Connection, table: str, word: str) -> bool:
+    name = table.replace('"', '""')
+    columns = [column.replace('"', '""') for _, column, *_ in connection.execute(f'PRAGMA table_info("{name}")')]
+    texts = " OR ".join(
+        f'instr(CAST("{column}" AS TEXT), ?1) OR instr(CAST("{column}" AS TEXT), ?2)' for column in columns
+    )
+    query = f'SELECT 1 FROM "{name}" WHERE {texts} LIMIT 1'  # noqa: S608 - names of the database itself, quoted
+    return connection.execute(query, (word, json.dumps(word)[1:-1])).fetchone() is not None
 
 
 def _connect(path: Path) -> sqlite3.Connection:

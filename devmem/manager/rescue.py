@@ -131,7 +131,7 @@ def _open_outbox(folder: Path | None, store: str) -> Outbox[MemoryWritePayload]:
         return Outbox(file, dump=dump_payload, load=lambda line: load_payload(json.loads(line)["payload"]))
 
     if folder is not None:
-        outbox = opened(folder / f"{_file_stem(store)}.db")
+        outbox = opened(folder / f"{_file_name(store)}.db")
         try:
             outbox.put({})
         except OutboxError as error:
@@ -169,14 +169,18 @@ def _candidates(folder: Path | None) -> Iterator[Path]:
     yield Path(tempfile.gettempdir())
 
 
-def _file_stem(store: str) -> str:
-    name = "".join(char if char.isalnum() or char in "-_" else "_" for char in store)
-    return f"unsaved-{name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}_{uuid4().hex[:8]}"
+def file_stem(store: str) -> str:
+    """Return the part of a file's name by which the writes to a store are found."""
+    return "".join(char if char.isalnum() or char in "-_" else "_" for char in store)
+
+
+def _file_name(store: str) -> str:
+    return f"unsaved-{file_stem(store)}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}_{uuid4().hex[:8]}"
 
 
 def _write_somewhere(folder: Path | None, store: str, lines: str) -> Path | None:
     for place in _candidates(folder):
-        file = place / f"{_file_stem(store)}.jsonl"
+        file = place / f"{_file_name(store)}.jsonl"
         try:
             place.mkdir(parents=True, exist_ok=True)
             replace_file(file, [lines.encode("ascii")])

@@ -4,5 +4,6 @@ from devmem.memory.boundary import User
 from devmem.memory.handle import Memory
 from devmem.memory.places import open  # noqa: A004 - `devmem.open` is its name
 from devmem.memory.records import MemoryRecord, SearchHit, record_of
+from devmem.memory.workflow_forgetting import forget
 
-__all__ = ["Memory", "MemoryRecord", "SearchHit", "User", "open", "record_of"]
+__all__ = ["Memory", "MemoryRecord", "SearchHit", "User", "forget", "open", "record_of"]

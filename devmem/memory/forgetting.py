@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from devmem.collections import Erasing, Filter
-from devmem.memory.boundary import ScopeParts, in_scope
+from devmem.memory.boundary import Boundary, ScopeParts, in_scope
 from devmem.memory.filters import Values, make_filter
 from devmem.memory.times import When
 from devmem.memory.versioning import VersionedMemory
@@ -73,41 +73,48 @@ class ForgettingMemory(VersionedMemory):
     def _forget(
         self, ids: Iterable[object], *, dry_run: bool, search: bool, vacuum: bool, selected: Selected
     ) -> ForgetReceipt:
-        named = _checked_ids(ids)
         plan = forgetting.plan_forgetting(
             self.store,
-            self._erasing(named, selected),
+            erasing_of(self._boundary, ids, selected),
             lambda item: not self._boundary.is_sealed or in_scope(item, self._boundary.filter()),
         )
         if dry_run:
             return forgetting.preview(self.store, plan)
         return forgetting.forget(self.store, plan, search=search, vacuum=vacuum)
 
-    def _erasing(self, ids: list[str], selected: Selected) -> Erasing:
-        """Return the selection; raises `ValueError` for an empty one."""
-        scope = ScopeParts()
-        if "user" in selected:
-            scope["user"] = selected["user"]
-        if "agent" in selected:
-            scope["agent"] = selected["agent"]
-        if "session" in selected:
-            scope["session"] = selected["session"]
-        if "conversation" in selected:
-            scope["conversation"] = selected["conversation"]
-        text, source, run = (_checked(name, selected.get(name)) for name in ("matching", "source", "run"))
-        filtered = make_filter(selected.get("where"), metadata=selected.get("metadata"), before=selected.get("before"))
-        if source is not None:
-            filtered = replace(filtered, source_name=source)
-        no_scope = all(value is None for value in scope.values())
-        if not ids and filtered == Filter() and no_scope and text is None and run is None:
-            raise ValueError("say what to forget: ids, a scope, or a filter (user=devmem.ANY alone forgets everything)")
-        # An id is exact: it needs no user beside it.
-        exact = bool(ids) and not scope
-        reach = self._boundary.filter(filtered) if exact else self._boundary.matching(scope, filtered)
-        return Erasing(ids=tuple(ids) if ids else None, where=reach, text=text, run=run)
-
     aforget = async_twin(forget)
     aerase = async_twin(erase)
+
+
+def erasing_of(boundary: Boundary, ids: Iterable[object], selected: Selected) -> Erasing:
+    """Return a selection within a boundary.
+
+    Raises:
+        ValueError: nothing says what to forget; is a variable not set?
+        TypeError: an id is not text.
+        ScopeError: the scope is out of reach.
+    """
+    named = _checked_ids(ids)
+    scope = ScopeParts()
+    if "user" in selected:
+        scope["user"] = selected["user"]
+    if "agent" in selected:
+        scope["agent"] = selected["agent"]
+    if "session" in selected:
+        scope["session"] = selected["session"]
+    if "conversation" in selected:
+        scope["conversation"] = selected["conversation"]
+    text, source, run = (_checked(name, selected.get(name)) for name in ("matching", "source", "run"))
+    filtered = make_filter(selected.get("where"), metadata=selected.get("metadata"), before=selected.get("before"))
+    if source is not None:
+        filtered = replace(filtered, source_name=source)
+    no_scope = all(value is None for value in scope.values())
+    if not named and filtered == Filter() and no_scope and text is None and run is None:
+        raise ValueError("say what to forget: ids, a scope, or a filter (user=devmem.ANY alone forgets everything)")
+    # An id is exact: it needs no user beside it.
+    exact = bool(named) and not scope
+    reach = boundary.filter(filtered) if exact else boundary.matching(scope, filtered)
+    return Erasing(ids=tuple(named) if named else None, where=reach, text=text, run=run)
 
 
 def _checked(name: str, value: object) -> str | None:

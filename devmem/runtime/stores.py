@@ -13,8 +13,10 @@ from typing import Final
 from devmem.config import EmbeddingConfig, Workflow
 from devmem.embedding import Embedder, open_embedder
 from devmem.errors import SessionNameError
+from devmem.forgetting.carrying_out import finish_in_stores
 from devmem.registry import StoreRegistry, registry
 from devmem.stores import MemoryBase, StoreSetup
+from devmem.stores.erasure_decisions import DECISIONS, decisions_folder
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -27,7 +29,7 @@ def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
     Raises:
         SessionNameError: the session's name could leave that folder.
     """
-    if not session or session in (".", "..") or any(char in session for char in "/\\\0:"):
+    if not session or session in (".", "..", DECISIONS) or any(char in session for char in "/\\\0:"):
         raise SessionNameError(session)
     return workflow.base_dir / ".devmem" / session
 
@@ -83,6 +85,8 @@ def open_stores(
 ) -> Iterator[Mapping[str, MemoryBase]]:
     """Open stores by name (None: all of the workflow), and save and close them at the end, also after an error.
 
+    What an earlier process had decided to forget is finished first.
+
     `load` loads one store, for a caller that shows the progress of a long one; None calls its `load`.
 
     Raises what `make_store` raises, and `DevmemError` when a store's files cannot be used.
@@ -96,6 +100,7 @@ def open_stores(
             (load or _load)(store)
             opened.push(partial(_save, store))
             stores[name] = store
+        finish_in_stores(decisions_folder(workflow.base_dir), stores)
         yield stores
 
 

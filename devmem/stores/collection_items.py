@@ -22,6 +22,7 @@ from devmem.collections import (
 )
 from devmem.collections.erasure import search_files
 from devmem.model.items import MemoryItem, dump_item_json
+from devmem.stores.erasure_decisions import parts_of_store
 from devmem.stores.memory import MemoryBase
 
 
@@ -93,21 +94,33 @@ class CollectionItems(MemoryBase):
         ids = [item.id for item in self.select_erasable(erasing)]
         if not isinstance(self.collection, ErasableCollection):
             items = self.clear() if erasing.is_everything else self.erase(ids=[*ids, *derived])
-            return self._searched(items, words)
+            left, done = self.scrub(), self._searched(items, words)
+            return replace(done, unreached=(*left, *done.unreached))
         widened = replace(erasing, where=self.erasing_filter(erasing.where))
         planned = self.collection.begin_erasure(widened, derived)
         items = self.clear() if erasing.is_everything else self.erase(ids=planned)
+        left = self.scrub()
         done = self.collection.finish_erasure(words, vacuum=vacuum)
-        return replace(done, items=items + done.items)
+        return replace(done, items=items + done.items, unreached=(*left, *done.unreached))
+
+    def scrub(self) -> Sequence[Unreached]:
+        """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
+
+        A store type that keeps such files overrides it.
+        """
+        return ()
 
     def finish_erasure(self) -> None:
-        """Finish an erasure that was interrupted, as by the death of a process."""
-        if not isinstance(self.collection, ErasableCollection):
-            return
-        planned = self.collection.planned_erasure()
-        if planned is not None:
-            self.erase(ids=planned)
-            self.collection.finish_erasure(vacuum=True)
+        """Finish erasures that were interrupted, as by the death of a process."""
+        if isinstance(self.collection, ErasableCollection):
+            planned = self.collection.planned_erasure()
+            if planned is not None:
+                self.erase(ids=planned)
+                self.scrub()
+                self.collection.finish_erasure(vacuum=True)
+        for part in parts_of_store(self.setup):
+            self.purge(Erasing(ids=part.names), vacuum=True)
+            part.done()
 
     def _searched(self, items: int, words: Sequence[str]) -> Erasure:
         """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""

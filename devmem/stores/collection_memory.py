@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, Final
 
 from devmem.collections import (
@@ -11,6 +12,7 @@ from devmem.collections import (
     SearchQuery,
     Unique,
     Weights,
+    file_of,
     open_collection,
 )
 from devmem.collections.location_report import examine_location
@@ -319,6 +321,12 @@ class CollectionMemory(CollectionItems):
     def examine(self) -> Iterable[FileReport]:
         """Report on the collection's file; a store type with further files adds theirs."""
         return examine_location(self.setup.location(self._place.memory_path))
+
+    def files(self) -> Iterable[Path]:
+        """Return the collection's file with those beside it; a store type with further files adds theirs."""
+        place = self.setup.location(self._place.memory_path)
+        file = None if place is None else file_of(place)
+        return [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm", ".faiss", ".files")] if file else []
 
     def close(self) -> None:
         """Release the collection; one that is being opened meanwhile is released too."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from devmem.collections import Erasing, Unreached
 from devmem.collections.erasure import words_of
+from devmem.collections.exports import ExportRecord
 from devmem.model.items import MemoryItem
+from devmem.stores.exports import exports_of
 from devmem.stores.memory import MemoryBase
 
 
@@ -42,6 +44,8 @@ class ForgetReceipt:
     """Files that were searched afterwards and hold nothing of the items."""
     unreached: tuple[Unreached, ...] = ()
     """Places that still hold something, or that could not be searched, with the reason."""
+    exports: tuple[ExportRecord, ...] = ()
+    """Exports and backups that were made before and may hold some of the items; they are not reached."""
 
 
 def plan_forgetting(
@@ -62,7 +66,11 @@ def preview(store: MemoryBase, plan: ForgetPlan) -> ForgetReceipt:
     """Return the receipt of a dry run."""
     there = store.get([item.id for item in plan.items])
     return ForgetReceipt(
-        store=store.name, items=len(there), derived=tuple(item.id for item in plan.derived), unreached=_kept(plan)
+        store=store.name,
+        items=len(there),
+        derived=tuple(item.id for item in plan.derived),
+        unreached=_kept(plan),
+        exports=tuple(exports_of(store, plan.items)),
     )
 
 
@@ -72,6 +80,7 @@ def forget(store: MemoryBase, plan: ForgetPlan, *, search: bool = True, vacuum: 
     derived = tuple(item.id for item in plan.derived)
     if not plan.items and not vacuum:
         return ForgetReceipt(store=store.name, items=0)
+    exports = tuple(exports_of(store, plan.items))
     done = store.purge(plan.erasing, derived, words=words, vacuum=vacuum)
     return ForgetReceipt(
         store=store.name,
@@ -79,6 +88,7 @@ def forget(store: MemoryBase, plan: ForgetPlan, *, search: bool = True, vacuum: 
         derived=derived,
         reached=done.reached,
         unreached=(*_kept(plan), *done.unreached),
+        exports=exports,
     )
 
 

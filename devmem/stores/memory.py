@@ -163,6 +163,10 @@ class MemoryBase(ABC):
         """Report on a file of a kind that only this store type keeps; None for any other."""
         return None
 
+    def files(self) -> Iterable[Path]:
+        """Return the files and folders that the store keeps, whether they are there yet or not; nothing is opened."""
+        return ()
+
     def compress(self) -> int:
         """Make the memory smaller without losing what it says; return by how many items, often 0."""
         return 0

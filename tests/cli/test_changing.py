@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devmem.cli.commands import forget
+from devmem.cli import workflow_forgetting
 
 from .conftest import Devmem, one_paragraph
 
@@ -120,7 +120,7 @@ def test_nobody_is_asked_where_nobody_is(filled: Path, devmem: Devmem) -> None:
 def test_a_person_is_asked(
     filled: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
 ) -> None:
-    monkeypatch.setattr(forget, "_can_ask", lambda: True)
+    monkeypatch.setattr(workflow_forgetting, "can_ask", lambda: True)
     result = devmem("forget", filled, "notes", "--id", "d1", stdin=answer, code=0 if left == 2 else 1)
     assert "user u1  Mara: The deadline is on 12 June." in result.stdout
     assert "Forget 1 item of notes?" in result.stderr

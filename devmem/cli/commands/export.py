@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,7 +17,9 @@ from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsOf, Session, opened
 from devmem.collections import Order
+from devmem.model.items import MemoryItem
 from devmem.runtime import DEFAULT_SESSION
+from devmem.stores.exports import record_export
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 
 
@@ -50,7 +54,8 @@ def export(
     """Write a store's items as JSON or Markdown.
 
     `devmem import` reads the JSON back without loss. Attachments that the store keeps in files are included.
-    Embeddings are not: the store that imports the items makes its own.
+    Embeddings are not: the store that imports the items makes its own. The store records the export, so that
+    `devmem forget` names it where it may hold what is forgotten.
 
     Examples:
         devmem export notes.db --output notes.json
@@ -61,13 +66,33 @@ def export(
     check_anything_there(place.workflow, place.store, session)
     lost: list[str] = []
     with opened(terminal, place.workflow, place.store, session, as_of=as_of) as source:
-        snapshot = snapshot_of(source, pick(source, ids, newest, selection.where, order), lost.append)
+        counted = Counted(pick(source, ids, newest, selection.where, order))
+        snapshot = snapshot_of(source, counted, lost.append)
         as_markdown = _format(snapshot_format, output) is SnapshotFormat.MARKDOWN
         deliver(terminal, markdown_parts(snapshot) if as_markdown else json_parts(snapshot), output)
+        made = str(output.absolute()) if output is not None else ""
+        with nullcontext(source) if as_of is None else opened(terminal, place.workflow, place.store, session) as now:
+            reason = record_export(now, made, items=counted.count, where=selection.where, ids=ids or ())
+    if reason is not None:
+        terminal.report("note", reason)
     for told in lost:
         terminal.report("error", told)
     if lost:
         raise typer.Exit(EXIT_PARTLY)
+
+
+class Counted(Iterator[MemoryItem]):
+    """Items that are counted while they are read."""
+
+    def __init__(self, items: Iterator[MemoryItem]) -> None:
+        self._items = items
+        self.count = 0
+        """Number of items that were read."""
+
+    def __next__(self) -> MemoryItem:
+        item = next(self._items)
+        self.count += 1
+        return item
 
 
 def _format(given: SnapshotFormat | None, output: Path | None) -> SnapshotFormat:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, Final, TypeAlias
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
 
-from devmem.cli.describe import item_date, items_text
 from devmem.cli.failures import CommandError
 from devmem.cli.filter_options import Selection, report_hidden, selecting
 from devmem.cli.item_selection import Ids, check_all_there
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened_to_change
+from devmem.cli.workflow_forgetting import (
+    WorkflowOptions,
+    confirm_forgetting,
+    forget_in_workflow,
+    list_forgotten,
+)
+from devmem.cli.workflow_stores import AsJson, load, opened_to_change
 from devmem.collections import Erasing
+from devmem.memory.places import is_workflow
 from devmem.runtime import DEFAULT_SESSION
 from devmem.stores.forgetting import ForgetPlan, plan_forgetting, preview
 from devmem.stores.forgetting import forget as forget_planned
-from devmem.text.display import one_line
-from devmem.text.sentences import shorten
 from devmem.views.receipts import receipt_json, receipt_lines
-
-_SHOWN: Final = 5
-"""Maximum number of items that are listed before the question."""
-_SNIPPET: Final = 70
-"""Characters of a listed item."""
 
 Matching: TypeAlias = Annotated[
     str | None, typer.Option("--matching", metavar="TEXT", help="Only items with this text in them, in any case.")
@@ -38,6 +37,12 @@ Source: TypeAlias = Annotated[
 Run: TypeAlias = Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")]
 Vacuum: TypeAlias = Annotated[
     bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
+]
+OneSession: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--session", metavar="NAME", help="Only this session's `auto` files; of a workflow, else those of all."
+    ),
 ]
 DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -55,33 +60,39 @@ def forget(
     vacuum: Vacuum = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-    session: Session = DEFAULT_SESSION,
+    session: OneSession = None,
     as_json: AsJson = False,
     *,
     selection: Selection,
 ) -> None:
     """Forget items for good, and print a receipt.
 
-    An item is forgotten if it matches every option, and with it its earlier versions and what was derived from it.
+    An item is forgotten if it matches every option, and with it its earlier versions and what was derived from it; of a
+    workflow without a STORE in every store and session, with copies and with writes that wait for a store.
     Items of users are left out unless `--user`, `--all-users` or `--id` names them. The command lists some of the items
-    and asks first. Afterwards it looks for their words and ids in the files of the store, and prints which files hold
-    nothing of them any more, and what was not reached.
+    and asks first. Afterwards it looks for their words and ids in the files, and prints which files hold nothing of
+    them any more, and what was not reached, such as exports that were made before.
 
     Examples:
+        devmem forget team.yaml --user ann
         devmem forget team.yaml notes --user ann --before 2025-01-01 --dry-run
         devmem forget notes.db --matching "blue folder" --vacuum
         devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
     """
     terminal: Terminal = ctx.obj
     erasing = _erasing(ids, selection, text=matching, source=source, run=run)
+    if store is None and is_workflow(memory):
+        options = WorkflowOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
+        forget_in_workflow(terminal, load(terminal, Path(memory)), erasing, options)
+        return
     place = find_place(terminal, memory, store)
-    with opened_to_change(terminal, place.workflow, place.store, session) as opened:
+    with opened_to_change(terminal, place.workflow, place.store, session or DEFAULT_SESSION) as opened:
         plan = plan_forgetting(opened, erasing)
         check_all_there(opened.name, ids or (), plan.selected)
         if matching is None and run is None:
             report_hidden(terminal, opened, erasing.where)
         if plan.items and not dry_run and not yes:
-            _ask(terminal, place.store, plan)
+            confirm_forgetting(terminal, plan.items, {item.id for item in plan.derived}, of=place.store)
         receipt = preview(opened, plan) if dry_run else forget_planned(opened, plan, vacuum=vacuum)
         total = opened.count_memories()
     if as_json:
@@ -92,7 +103,7 @@ def forget(
 
 def _print(terminal: Terminal, listed: ForgetPlan | None, lines: Iterable[str]) -> None:
     if listed is not None:
-        _list(terminal, listed)
+        list_forgotten(terminal, listed.items, {item.id for item in listed.derived})
     for line in lines:
         terminal.print(line)
 
@@ -118,27 +129,3 @@ def _erasing(
     if source is not None:
         where = replace(where, source_name=source)
     return Erasing(ids=tuple(dict.fromkeys(ids)) if ids else None, where=where, text=text, run=run)
-
-
-def _ask(terminal: Terminal, store: str, plan: ForgetPlan) -> None:
-    """Ask for confirmation; raises `CommandError` when nobody can answer, and ends the command unless it is yes."""
-    count = items_text(len(plan.items))
-    if not _can_ask():
-        raise CommandError(f"{count} of {store} would be forgotten, and nobody can be asked here: add --yes.")
-    _list(terminal, plan)
-    typer.confirm(f"Forget {count} of {store}?", abort=True, err=True)
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty()
-
-
-def _list(terminal: Terminal, plan: ForgetPlan) -> None:
-    derived = {item.id for item in plan.derived}
-    for item in plan.items[-_SHOWN:]:
-        owner = f"  user {item.scope.user}" if item.scope.user else ""
-        how = "  (derived)" if item.id in derived else ""
-        text = shorten(one_line(item.content_summary), _SNIPPET)
-        terminal.print(f"{item_date(item)}  {item.id}{how}{owner}  {text}")
-    if len(plan.items) > _SHOWN:
-        terminal.print(f"and {len(plan.items) - _SHOWN:,} more")

@@ -21,6 +21,7 @@ from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability, Unique
 from devmem.collections.sqlite import database, model_check, predicates, writes
 from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import MEMORY
+from devmem.collections.sqlite.exports import SqliteExports
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.full_disk import shorten_log, with_room
 from devmem.collections.sqlite.history import HistoryLimit
@@ -41,7 +42,7 @@ from devmem.search.filters import Filter
 T = TypeVar("T")
 
 
-class SqliteCollection(SqliteVersions):
+class SqliteCollection(SqliteVersions, SqliteExports):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Threads read side by side, each with a connection of its own, so a search waits for no other one and for no write.

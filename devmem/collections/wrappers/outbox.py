@@ -12,6 +12,8 @@ from typing import Final, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 
+from devmem.collections.erasure import Unreached
+from devmem.collections.small_database import scrub
 from devmem.collections.transactions import write_transaction
 from devmem.collections.wrappers.outbox_report import examine_outbox
 from devmem.errors import CollectionClosedError, OutboxError, OutboxFullError
@@ -173,6 +175,13 @@ class Outbox(Generic[T]):
 
         return max(self._run(change), 0)
 
+    def scrub(self) -> list[Unreached]:
+        """Rewrite the file, so that nothing of what was removed is left in it; return what could not be."""
+        if self.file is None or self._is_absent():
+            return []
+        file = self.file
+        return self._run(lambda db: scrub(db, file))
+
     @contextmanager
     def turn(self, patience: float) -> Iterator[bool]:
         """Take the right to send, which one thread of one process has; yield whether it came within `patience` seconds.
@@ -247,6 +256,7 @@ class Outbox(Generic[T]):
         )
         try:
             opened.execute("PRAGMA synchronous = FULL")
+            opened.execute("PRAGMA secure_delete = ON")
             opened.execute(_SCHEMA)
         except BaseException:
             opened.close()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from devmem.collections import StateKey, StateTable
+from devmem.collections import StateKey, StateTable, Unreached
 from devmem.errors import CollectionError
 from devmem_stores.brain.errors import CacheUnavailableError
 from devmem_stores.brain.local_states import Deletion, Stored, Watermark
@@ -47,6 +47,15 @@ class StatesInDatabase:
         """Replace the expected value of a key, durably."""
         values = {(_STATE, key): stored.body, (_WAITING, key): b"" if stored.waiting else None}
         return self._run("keep a conversation", lambda table: table.write(values, expected={(_STATE, key): expected}))
+
+    def discard(self, key: str, *, expected: bytes) -> bool:
+        """Remove a key that has the expected value, durably."""
+        values: dict[StateKey, bytes | None] = {(_STATE, key): None, (_WAITING, key): None}
+        return self._run("remove a conversation", lambda table: table.write(values, expected={(_STATE, key): expected}))
+
+    def scrub(self) -> list[Unreached]:
+        """Do nothing: the receipt of the collection tells of the database."""
+        return []
 
     def keys(self, *, waiting: bool = False) -> list[str]:
         """Return all keys, or those that wait for Redis."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeVar
 
-from devmem.collections import write_transaction
+from devmem.collections import Unreached, write_transaction
+from devmem.collections.small_database import scrub
 from devmem.text.atomic_write import create_empty
 from devmem_stores.brain.errors import CacheUnavailableError
 
@@ -83,8 +84,16 @@ class LocalStates(Protocol):
         """Replace the expected value of a key; return False when another one is there."""
         ...
 
+    def discard(self, key: str, *, expected: bytes) -> bool:
+        """Remove a key that has the expected value; return False when it has another one."""
+        ...
+
     def keys(self, *, waiting: bool = False) -> list[str]:
         """Return all keys, or those that wait for Redis."""
+        ...
+
+    def scrub(self) -> list[Unreached]:
+        """Remove the bytes of earlier values; return what could not be reached."""
         ...
 
     def record(self, deletions: Sequence[Deletion]) -> None:
@@ -140,6 +149,19 @@ class StatesInProcess:
         """Remove the value of a key."""
         with self._lock:
             self._states.pop(key, None)
+
+    def discard(self, key: str, *, expected: bytes) -> bool:
+        """Remove a key that has the expected value."""
+        with self._lock:
+            found = self._states.get(key)
+            if found is None or found.body != expected:
+                return False
+            del self._states[key]
+            return True
+
+    def scrub(self) -> list[Unreached]:
+        """Do nothing: no file has them."""
+        return []
 
     def keys(self, *, waiting: bool = False) -> list[str]:
         """Return all keys, or those that wait for Redis."""
@@ -198,6 +220,7 @@ class StatesInFile:
         opened = sqlite3.connect(self._file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             opened.execute("PRAGMA journal_mode = WAL")
+            opened.execute("PRAGMA secure_delete = ON")
             opened.execute(f"PRAGMA synchronous = {self._durability.upper()}")
             for statement in _SCHEMA:
                 opened.execute(statement)
@@ -221,6 +244,15 @@ class StatesInFile:
             statement = "UPDATE states SET version = ?, waiting = ?, body = ? WHERE key = ? AND body = ?"
             values = (*values, expected)  # type: ignore[assignment]
         return self._run("keep a conversation", lambda db: db.execute(statement, values).rowcount == 1)
+
+    def discard(self, key: str, *, expected: bytes) -> bool:
+        """Remove a key that has the expected value, durably."""
+        statement = "DELETE FROM states WHERE key = ? AND body = ?"
+        return self._run("remove a conversation", lambda db: db.execute(statement, (key, expected)).rowcount == 1)
+
+    def scrub(self) -> list[Unreached]:
+        """Rewrite the file, so that nothing of earlier values is left in it."""
+        return self._run("rewrite the file", lambda db: scrub(db, self._file)) if self._file.exists() else []
 
     def keys(self, *, waiting: bool = False) -> list[str]:
         """Return all keys, or those that wait for Redis."""

@@ -80,6 +80,23 @@ class RedisCache:
                 return False
         return True
 
+    def discard(self, key: str, *, expected: bytes) -> bool:
+        """Remove a key that has the expected value; return False when it has another one."""
+        return self._call("remove a conversation", lambda: self._discard(key, expected))
+
+    def _discard(self, key: str, expected: bytes) -> bool:
+        with self._client.pipeline() as pipe:
+            try:
+                pipe.watch(key)  # type: ignore[no-untyped-call] # redis has no types for it
+                if pipe.get(key) != expected:
+                    return False
+                pipe.multi()
+                pipe.delete(key)
+                pipe.execute()
+            except self._redis.WatchError:
+                return False
+        return True
+
     def keys(self, prefix: str) -> list[str]:
         """Return all keys that start with a prefix of plain ASCII."""
         return self._call(

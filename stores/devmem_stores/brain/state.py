@@ -125,6 +125,11 @@ class BrainState:
         """Return the knowledge, a line for each message."""
         return "\n".join(entry.message.content for entry in self.knowledge_entries)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left of the conversation but what is known of forgotten messages."""
+        return not (self.entries or self.knowledge_entries or self.summaries or self.last_talk)
+
     def known_items(self) -> set[str]:
         """Return the ids of all items in the history and in summaries."""
         return {entry.item_id for entry in self.entries} | self.summarized_items()

@@ -154,6 +154,15 @@ class StatePlaces:
                 return
         raise BrainBusyError(self._store, TRIES)
 
+    def discard(self, key: ChatKey, seen: Seen) -> bool:
+        """Remove a state from every place, as it was seen there; return False when another process was faster."""
+        redis, remote = self._redis, seen.remote
+        if redis is not None and remote is not None and not redis.discard(self._remote_key(key), expected=remote):
+            return False
+        if seen.held is not None:
+            self._held.remove(str(key))
+        return seen.local is None or self._local.discard(str(key), expected=seen.local)
+
     def known(self, failures: list[BrainCacheError]) -> list[ChatKey]:
         """Return the conversations that any place has."""
         found = dict.fromkeys([*self._local_keys(failures), *self._held.keys()])

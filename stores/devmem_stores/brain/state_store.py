@@ -51,6 +51,11 @@ class StateStore:
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
         self._degraded = False
 
+    @property
+    def redis_place(self) -> str | None:
+        """Where Redis is; None without it."""
+        return self._redis.place if self._redis is not None else None
+
     def load(self, key: ChatKey) -> Kept:
         """Return the state from the best place that answers."""
         seen = self._places.read(key)
@@ -109,6 +114,21 @@ class StateStore:
                 break
         self._places.may_wait = self._places.may_wait or bool(failures)
         return self._reported(failures) if failures else None
+
+    def discard_empty(self) -> None:
+        """Remove the states of conversations of which nothing is left, whose keys name their users.
+
+        Raises:
+            BrainCacheError: a place cannot do its part.
+        """
+        for key in self.known():
+            with self._lock(key):
+                seen = self._places.read(key)
+                if seen.failures:
+                    raise seen.failures[0]
+                # One that another process has changed meanwhile is not empty.
+                if seen.state is not None and seen.state.is_empty:
+                    self._places.discard(key, seen)
 
     def is_dirty(self, key: ChatKey) -> bool:
         """Whether some of the state is not yet where it belongs."""

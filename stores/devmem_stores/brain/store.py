@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import Collection, Unique, file_of, states_of
+from devmem.collections import Collection, Unique, Unreached, file_of, states_of
 from devmem.errors import NoVersionsError
 from devmem.llm import Summarizer, TextModel, split_texts
 from devmem.stores import CollectionMemory, ConfigModel, FileReport, MemoryQuery, SearchReport, StoreSetup
@@ -213,6 +213,24 @@ class BrainMemory(CollectionMemory):
         known = self._states.known()
         with self._deleting(list(self.collection.scan()), [Deletion(str(key), "") for key in known]):
             return super().clear()
+
+    def scrub(self) -> list[Unreached]:
+        """Remove the states of conversations that are gone, and the bytes of what states were before."""
+        try:
+            self._states.discard_empty()
+            left = self._local.scrub()
+        except BrainCacheError as error:
+            return [Unreached(place=error.place, reason=str(error))]
+        if self._states.redis_place is None:
+            return left
+        reason = "what Redis writes to its disk has earlier states until it is rewritten"
+        return [*left, Unreached(place=self._states.redis_place, reason=reason)]
+
+    def files(self) -> list[Path]:
+        """Return the collection's files and those of the states."""
+        states = self._local.place if isinstance(self._local, StatesInFile) else None
+        beside = [Path(f"{states}{suffix}") for suffix in ("", "-wal", "-shm")] if states is not None else []
+        return [*super().files(), *beside]
 
     def compress(self) -> int:
         """Summarize all but the latest messages of every conversation; return the number of messages.

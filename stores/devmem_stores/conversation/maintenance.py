@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -81,16 +81,9 @@ class Maintenance:
             return
         collection = self._archive.collection
         items = collection.get(ids) if ids is not None else collection.scan(where)
-        told: list[str] = []
-        for (user, conversation), first in _earliest(items).items():
-            everyone = replace(_within(user, conversation), metadata={"type": InteractionKind.SUMMARY.value})
-            told += [
-                item.id
-                for item in collection.scan(everyone)
-                if (summary := item_to_interaction(item)) is not None and covered_until(summary) >= first
-            ]
+        told = summaries_of(items, collection.scan)
         if told:
-            collection.delete(ids=told)
+            collection.delete(ids=[item.id for item in told])
 
     def trim_to_tokens(self, max_tokens: int, where: Filter) -> int:
         """Delete the oldest items that match until the others have at most `max_tokens` tokens; see the store."""
@@ -118,6 +111,19 @@ class Maintenance:
         )
 
 
+def summaries_of(items: Iterable[MemoryItem], find: Callable[[Filter], Iterable[MemoryItem]]) -> list[MemoryItem]:
+    """Return the summaries that tell of some items; `find` returns the items that match a filter."""
+    told: list[MemoryItem] = []
+    for (user, conversation), first in _earliest(items).items():
+        everyone = replace(_within(user, conversation), metadata={"type": InteractionKind.SUMMARY.value})
+        told += [
+            item
+            for item in find(everyone)
+            if (summary := item_to_interaction(item)) is not None and covered_until(summary) >= first
+        ]
+    return told
+
+
 def _within(user: str | None, conversation: str) -> Filter:
     return Filter(scope=Scope(user=user, conversation=conversation), unbound=() if user else ("user",))
 
@@ -129,7 +135,7 @@ def _agents_in(metadata: Mapping[str, object]) -> Iterator[str]:
             yield name
 
 
-def _earliest(items: Sequence[MemoryItem] | Iterator[MemoryItem]) -> dict[tuple[str | None, str], tuple[float, int]]:
+def _earliest(items: Iterable[MemoryItem]) -> dict[tuple[str | None, str], tuple[float, int]]:
     """Return event time and sequence of the first record of each user's conversation; summaries are none."""
     first: dict[tuple[str | None, str], tuple[float, int]] = {}
     for item in items:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from uuid import uuid4
 
 from devmem import Caller, Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import Order, Unique
+from devmem.collections import Erasing, Order, Unique
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, caller_in_trace, in_order
 from devmem.stores import (
     CollectionMemory,
@@ -25,7 +25,7 @@ from devmem.stores import (
 )
 from devmem_stores.conversation.config import ConversationConfig
 from devmem_stores.conversation.items import interaction_to_item, item_to_interaction
-from devmem_stores.conversation.maintenance import Maintenance
+from devmem_stores.conversation.maintenance import Maintenance, summaries_of
 from devmem_stores.conversation.prompt import chronological_hits, worded
 from devmem_stores.conversation.sentences import Language
 from devmem_stores.conversation.summaries import open_summarizer, stands_for
@@ -256,6 +256,16 @@ class ConversationMemory(CollectionMemory):
     def erasing_filter(self, where: Filter) -> Filter:
         """Return the filter by which items are erased: by agent, every record in which the agent takes part."""
         return by_participant(where)
+
+    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that were derived from some items; summaries of records are among them."""
+        derived = super().derived_from(ids)
+        first = super().select_erasable(Erasing(ids=tuple(ids)))
+        known = {*ids, *(item.id for item in derived)}
+        told = summaries_of(
+            [*first, *derived], lambda where: super(ConversationMemory, self).select_erasable(Erasing(where=where))
+        )
+        return [*derived, *(item for item in told if item.id not in known)]
 
     def compress(self) -> int:
         """Summarize the older records of each agent's view of each conversation; return the number of new ones.

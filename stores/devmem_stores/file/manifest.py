@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from devmem.collections import Unreached
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -67,6 +69,10 @@ class Manifest(Protocol):
 
     def reconcile(self, there: set[str]) -> None:
         """Compare with the stored chunks: files that lack some are to be read again, chunks of no file become loose."""
+        ...
+
+    def scrub(self) -> list[Unreached]:
+        """Remove the bytes of forgotten files; return what could not be reached."""
         ...
 
     def chunks(self) -> int:

@@ -96,6 +96,10 @@ class Sources:
                 roots[folder] = roots.get(folder, False) or deep
         return list(roots.items())
 
+    def has_file(self, name: str) -> bool:
+        """Whether a file of the index is there."""
+        return bool(name) and self._absolute(name).is_file()
+
     def _is_own(self, real: str) -> bool:
         return any(real == own or (real.startswith(own) and real[len(own)] in "-./") for own in self._own)
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from devmem.collections import write_transaction
+from devmem.collections import Unreached, write_transaction
+from devmem.collections.small_database import scrub
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
 from devmem.text.atomic_write import create_empty
 from devmem_stores.file.manifest import Entry
@@ -169,6 +170,11 @@ class SqliteManifest:
 
         self._write(operation)
 
+    def scrub(self) -> list[Unreached]:
+        """Rewrite the file, so that nothing of forgotten files is left in it."""
+        with self._translated():
+            return scrub(self._db, Path(self._path)) if self._path != _MEMORY else []
+
     def chunks(self) -> int:
         """Return the number of chunks of all files."""
         with self._translated():
@@ -195,6 +201,7 @@ def _opened(path: str) -> sqlite3.Connection:
         create_empty(Path(path))
     db = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
     try:
+        db.execute("PRAGMA secure_delete = ON")
         if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
             write_transaction(db, lambda: _create_tables(db))
         _check(db)

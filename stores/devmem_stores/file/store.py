@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from filelock import FileLock
 
 from devmem import EmbeddingError, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.collections import Unique, file_of, states_of
+from devmem.collections import Erasing, Erasure, Unique, Unreached, file_of, states_of
 from devmem.errors import CollectionBusyError, CollectionUnwritableError, DataFileError, EmbeddingMismatchError
 from devmem.stores import (
     CollectionMemory,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from devmem_stores.file.watcher import Watcher
 
 _LOG: Final = logging.getLogger("devmem.stores.file")
+_KEPT_BY_FILE: Final = "the file still says it, and the next pass indexes it again: change, remove or exclude it"
 _READ_ONLY: Final = "read-only: a file store holds what its files say"
 
 
@@ -73,6 +74,7 @@ class FileMemory(CollectionMemory):
         """Report of the last pass over the files."""
         self._location = setup.location(self.config.memory_path)
         self._indexing = threading.RLock()
+        self._is_alone = False
         self._watcher: Watcher | None = None
         self._logged: dict[str, str] = {}
 
@@ -112,27 +114,39 @@ class FileMemory(CollectionMemory):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Exclude other threads and processes from indexing at the same time."""
-        path = None if self._file is None else f"{self._file}.lock"
+        """Exclude other threads and processes from indexing at the same time; it may be nested."""
         with self._indexing:
-            if self._in_database:
-                # Whatever model made its embeddings.
-                with closing(self.open_collection(claim=False)) as index, states_of(index).exclusive("indexing"):
+            if self._is_alone:
+                yield
+                return
+            with self._excluding_processes():
+                self._is_alone = True
+                try:
                     yield
-                return
-            if path is None:
+                finally:
+                    self._is_alone = False
+
+    @contextmanager
+    def _excluding_processes(self) -> Iterator[None]:
+        if self._in_database:
+            # Whatever model made its embeddings.
+            with closing(self.open_collection(claim=False)) as index, states_of(index).exclusive("indexing"):
                 yield
-                return
-            lock = FileLock(path, mode=OWNER_ONLY)
-            try:
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-                lock.acquire()
-            except OSError as error:
-                raise CollectionUnwritableError(path, f"cannot be written: {error.strerror or error}") from error
-            try:
-                yield
-            finally:
-                lock.release()
+            return
+        if self._file is None:
+            yield
+            return
+        path = f"{self._file}.lock"
+        lock = FileLock(path, mode=OWNER_ONLY)
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except OSError as error:
+            raise CollectionUnwritableError(path, f"cannot be written: {error.strerror or error}") from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def load(self) -> None:
         """Open the index and bring it up to date; with `watch: true`, keep it so until the store is closed."""
@@ -144,6 +158,7 @@ class FileMemory(CollectionMemory):
         """Bring the index up to date."""
         with self._alone():
             self._open_index()
+            self.finish_erasure()
             indexer = Indexer(
                 self.collection,
                 self._manifest,
@@ -262,6 +277,25 @@ class FileMemory(CollectionMemory):
         if progress:
             progress(len(items))
         return [skipped(_READ_ONLY) for _ in items]
+
+    def purge(
+        self, erasing: Erasing, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> Erasure:
+        """Erase chunks from the index; a file that still has them is named as not reached."""
+        with self._alone():
+            items = [*self.select_erasable(erasing), *self.get(derived)]
+            done = super().purge(erasing, derived, words=words, vacuum=vacuum)
+        names = sorted({item.provenance.name for item in items})
+        kept = [Unreached(place=name, reason=_KEPT_BY_FILE) for name in names if self._sources.has_file(name)]
+        return replace(done, unreached=(*done.unreached, *kept))
+
+    def scrub(self) -> list[Unreached]:
+        """Remove the bytes of what was erased from the manifest."""
+        return self._manifest.scrub() if self._has_manifest() else []
+
+    def files(self) -> list[Path]:
+        """Return the collection's files and the manifest."""
+        return [*super().files(), *([] if self._file is None else [Path(self._file + SUFFIX)])]
 
     def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
         """Embed every chunk with the configured model, in place."""

@@ -27,6 +27,11 @@ class Records:
         """Return the ids whose memories are meant when no agent asks; raises `Mem0ScopeError` when nobody's are."""
         return find_ids(self._config, scope or Scope(), "", operation=operation)
 
+    def can_list(self, scope: Scope) -> bool:
+        """Whether the configuration or a scope says whose memories are meant, without which mem0 lists none."""
+        config = self._config
+        return any((config.user_id, config.agent_id, config.run_id, scope.user, scope.agent))
+
     def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
         """Return one page (from 1)."""
         return self._retrier.call("list memories", lambda: self._backend.page(ids, number, _PAGE, metadata))
@@ -51,7 +56,7 @@ class Records:
 
     def find(self, item_id: str, scope: Scope | None = None) -> Record | None:
         """Find the record of an item, by mem0's id or by the one that it was imported with."""
-        if _is_mem0_id(item_id):
+        if is_mem0_id(item_id):
             record = self._retrier.call("get", partial(self._backend.get, item_id))
             if record is not None:
                 return record
@@ -66,7 +71,7 @@ class Records:
     def history(self, item_id: str) -> list[Change]:
         """Return what happened to an item; empty when there is no such item."""
         record_id: str | None = item_id
-        if not _is_mem0_id(item_id):
+        if not is_mem0_id(item_id):
             record = self.find(item_id)
             record_id = record.id if record else None
         if record_id is None:
@@ -74,7 +79,7 @@ class Records:
         return self._retrier.call("history", partial(self._backend.history, record_id))
 
 
-def _is_mem0_id(item_id: str) -> bool:
+def is_mem0_id(item_id: str) -> bool:
     """Whether an id has the form of mem0's: a UUID with its dashes."""
     try:
         return str(UUID(item_id)) == item_id.lower()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
-from devmem import WriteOutcome
+from devmem import MemoryItem, WriteOutcome
 from devmem.collections.wrappers import Delivery, DeliveryPolicy, Entry, Outbox, deliver
 from devmem.stores import WriteStatus
 from devmem_stores.mem0.backend import Backend, Write
 from devmem_stores.mem0.errors import Mem0Error, Mem0RejectedError, Mem0ScopeError
 from devmem_stores.mem0.filters import Ids
-from devmem_stores.mem0.items import WRITE_KEY
+from devmem_stores.mem0.items import WRITE_KEY, Record, to_item
 from devmem_stores.mem0.retry import Retrier
 
 _LOG: Final = logging.getLogger(__name__)
@@ -33,6 +33,12 @@ def _load(body: str) -> Write:
         return Write(**{**raw, "ids": Ids(**raw["ids"])})
     except (TypeError, LookupError) as error:
         raise ValueError(f"no write of this version: {error}") from error
+
+
+def item_of_write(write: Write) -> MemoryItem:
+    """Return the item that a write would become, under the key of the write."""
+    item = to_item(Record(id=write.key, memory=write.text, metadata=dict(write.metadata), **write.ids.given()))
+    return replace(item, id=write.key)
 
 
 def _may_have_arrived(error: Exception) -> bool:

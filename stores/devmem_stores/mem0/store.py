@@ -14,8 +14,8 @@ from typing import ClassVar, Final, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.collections import CollectionInfo, Order, event_key
+from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.collections import CollectionInfo, Erasing, Erasure, Order, Unreached, descendants, event_key
 from devmem.stores import (
     ConfigModel,
     EmbeddingConfig,
@@ -35,9 +35,9 @@ from devmem_stores.mem0.errors import Mem0SetupError
 from devmem_stores.mem0.filters import find_ids, matches, own_filter, restricts_more
 from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Change, carried_metadata, to_item
 from devmem_stores.mem0.package import check_package
-from devmem_stores.mem0.records import Records
+from devmem_stores.mem0.records import Records, is_mem0_id
 from devmem_stores.mem0.retry import Retrier, RetryPolicy
-from devmem_stores.mem0.sender import Sender, open_outbox
+from devmem_stores.mem0.sender import Sender, item_of_write, open_outbox
 
 T = TypeVar("T")
 Progress = Callable[[int], None]
@@ -244,6 +244,61 @@ class Mem0Memory(MemoryBase):
             found = [record.id for record in map(self._records.find, ids) if record is not None]
             return self._records.delete(found)
         return self._records.delete([record.id for record, _ in self._records.items(where, "delete")])
+
+    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+        """Return the items that are selected to be erased, those that wait in the outbox included.
+
+        Raises:
+            Mem0ScopeError: neither the selection nor the configuration says whose memories are meant.
+        """
+        if erasing.ids is not None and not self._records.can_list(erasing.where.scope):
+            found: Iterable[MemoryItem] = self.get([one for one in erasing.ids if is_mem0_id(one)])
+        else:
+            found = self.get_all(erasing.where)
+        return [item for item in (*found, *self._waiting()) if erasing.admits(item)]
+
+    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that were derived from some items, of those that the configuration's ids find."""
+        listed = self.get_all() if self._records.can_list(Scope()) else ()
+        return descendants([*listed, *self._waiting()], ids)
+
+    def _waiting(self) -> list[MemoryItem]:
+        """Return the items of the writes in the outbox, under the writes' keys."""
+        if self._outbox is None:
+            return []
+        return [item_of_write(entry.value) for entry in self._outbox.entries(rejected=True)]
+
+    def purge(
+        self,
+        erasing: Erasing,
+        derived: Sequence[str] = (),
+        *,
+        words: Sequence[str] = (),  # noqa: ARG002 - where mem0 keeps its files, it keeps them in formats of its own
+        vacuum: bool = False,  # noqa: ARG002
+    ) -> Erasure:
+        """Erase items as far as mem0 does, and what waits in the outbox down to the bytes."""
+        ids = [*(item.id for item in self.select_erasable(erasing)), *derived]
+        waiting, left = 0, list[Unreached]()
+        if self._outbox is not None:
+            # First, so that nothing is sent that was to be forgotten.
+            waiting, left = self._outbox.remove(ids), self._outbox.scrub()
+        erased = self.clear() if erasing.is_everything else self._erase(set(ids), erasing.where)
+        place = self.backend.location
+        left.append(Unreached(place=place, reason="what mem0 keeps in its history, logs and backups is out of reach"))
+        return Erasure(items=waiting + erased, unreached=tuple(left))
+
+    def _erase(self, ids: set[str], where: Filter) -> int:
+        """Delete the items of some ids, in as few requests as the filter allows."""
+        if not self._records.can_list(where.scope):
+            return self._delete([one for one in ids if is_mem0_id(one)], None)
+        found = self._records.items(Filter(scope=where.scope), "delete")
+        return self._records.delete([record.id for record, item in found if item.id in ids])
+
+    def files(self) -> list[Path]:
+        """Return the outbox, and the folder of a mem0 in this process."""
+        session = self.setup.session_dir
+        folders = [session / "mem0" / quote(self.name, safe="")] if session is not None else []
+        return [*folders, *([self._outbox.file] if self._outbox and self._outbox.file else [])]
 
     def clear(self) -> int:
         """Forget everything that this store can find, whoever wrote it, in one request for each id."""

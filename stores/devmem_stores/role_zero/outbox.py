@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem import Filter, MemoryItem
-from devmem.collections import open_collection
+from devmem.collections import Erasing, open_collection
 from devmem.collections.wrappers import Outbox
 from devmem.stores import dump_item, load_item
 
@@ -44,6 +44,12 @@ class WaitingItems:
         for entry in self._outbox.entries(newest_first=True):
             if where.admits(entry.value, now):
                 yield entry.value
+
+    def erasable(self, erasing: Erasing) -> list[MemoryItem]:
+        """Return the items that are selected to be erased, expired and rejected ones included."""
+        if self._outbox is None:
+            return []
+        return [entry.value for entry in self._outbox.entries(rejected=True) if erasing.admits(entry.value)]
 
     def newest(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Return at most `limit` matching items, newest first."""

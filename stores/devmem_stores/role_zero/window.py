@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from devmem import CollectionError, Filter, MemoryItem, WriteOutcome
-from devmem.collections import Collection, CollectionInfo, Order, Unique, event_key
+from devmem.collections import Collection, CollectionInfo, Erasing, Erasure, Order, Unique, Unreached, event_key
 from devmem.collections.wrappers import DeliveryPolicy, Entry, deliver
 from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingMismatchError
 from devmem.stores import (
@@ -253,6 +253,27 @@ class OutboxMemory(CollectionMemory):
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         with self._nothing_delivered():
             return self._waiting.delete(ids=ids, where=where) + super()._delete(ids, where)
+
+    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+        """Return the items that are selected to be erased, those in the outbox included."""
+        stored = super().select_erasable(erasing)
+        there = {item.id for item in stored}
+        return [*stored, *(item for item in self._waiting.erasable(erasing) if item.id not in there)]
+
+    def purge(
+        self, erasing: Erasing, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> Erasure:
+        """Erase items down to the bytes, in the outbox too."""
+        waiting = [item.id for item in self._waiting.erasable(erasing)]
+        return super().purge(erasing, [*derived, *waiting], words=words, vacuum=vacuum)
+
+    def scrub(self) -> list[Unreached]:
+        """Remove the bytes of what was erased from the outbox."""
+        return self._outbox.scrub() if self._outbox is not None else []
+
+    def files(self) -> list[Path]:
+        """Return the collection's files and the outbox."""
+        return [*super().files(), *([self._outbox.file] if self._outbox and self._outbox.file else [])]
 
     def clear(self) -> int:
         """Forget everything."""

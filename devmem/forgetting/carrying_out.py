@@ -1,0 +1,180 @@
+"""Carrying out what was planned: decided durably, erased in every place, looked for in the files; or finished later."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from devmem.collections import Erasing, Erasure, Filter, Unreached
+from devmem.collections.erasure import words_of
+from devmem.collections.exports import ExportRecord
+from devmem.errors import DevmemError
+from devmem.forgetting.planning import ForgettingPlan, TargetPlan
+from devmem.forgetting.receipts import WorkflowReceipt
+from devmem.forgetting.searching import files_below, search_rest
+from devmem.forgetting.targets import Target
+from devmem.forgetting.waiting import remove_waiting
+from devmem.model.items import Scope
+from devmem.stores import CollectionMemory, MemoryBase
+from devmem.stores.erasure_decisions import DecidedPart, decide, decided_parts, remove_undecided
+from devmem.stores.exports import exports_of
+from devmem.stores.forgetting import ForgetReceipt
+
+_LOG: Final = logging.getLogger(__name__)
+_SHARED: Final = "-shm"
+"""End of the name of a file that SQLite's connections share, which holds no content."""
+
+
+def preview(plan: ForgettingPlan) -> WorkflowReceipt:
+    """Return the receipt of a dry run; nothing is changed."""
+    receipts: list[ForgetReceipt] = []
+    for each in plan.targets:
+        if each.items:
+            with each.target.open() as store:
+                there, exports = store.get(list(each.items)), exports_of(store, each.items.values())
+            receipts.append(_receipt(each, Erasure(items=len(there)), exports))
+    return WorkflowReceipt(stores=tuple(receipts), writes=plan.writes, unreached=tuple(plan.unreached))
+
+
+def carry_out(
+    plan: ForgettingPlan, decisions: Path, files: Iterable[Path], *, search: bool = True, vacuum: bool = False
+) -> WorkflowReceipt:
+    """Forget what is planned, in every place, or, if it cannot be decided, nothing; return the receipt.
+
+    Args:
+        plan: what is forgotten.
+        decisions: folder in which the decision is kept until everything is done.
+        files: files and folders that are searched afterwards, beside those of the stores.
+        search: look for what was forgotten in the files.
+        vacuum: rewrite databases even if nothing is found in them.
+
+    Raises:
+        OSError: the decision cannot be written; nothing is forgotten.
+    """
+    planned = [each for each in plan.targets if each.items]
+    words = words_of(plan.items) if search else []
+    remove_undecided(decisions)
+    parts = decide(decisions, [*map(_part_of, planned), *_parts_of_waiting(plan)])
+    receipts = [_erase(each, part, words, vacuum=vacuum) for each, part in zip(planned, parts, strict=False)]
+    unreached = [*plan.unreached, *(left for part in parts[len(planned) :] for left in _finish_lines(part))]
+    reached = list[str]()
+    if search and words:
+        searched = {place for receipt in receipts for place in _places(receipt)}
+        reached, left = _search(plan, files, searched, words)
+        unreached += left
+    return WorkflowReceipt(
+        stores=tuple(receipts),
+        writes=plan.writes,
+        reached=tuple(reached),
+        unreached=tuple(unreached),
+    )
+
+
+def _search(
+    plan: ForgettingPlan, files: Iterable[Path], searched: set[str], words: Sequence[str]
+) -> tuple[list[str], list[Unreached]]:
+    own = [file for each in plan.targets for file in each.target.files]
+    rest = [
+        file for file in files_below([*own, *files]) if str(file) not in searched and not file.name.endswith(_SHARED)
+    ]
+    return search_rest(rest, words)
+
+
+def _places(receipt: ForgetReceipt) -> Iterator[str]:
+    yield from receipt.reached
+    yield from (left.place for left in receipt.unreached)
+
+
+def _part_of(each: TargetPlan) -> DecidedPart:
+    users = {item.scope.user for item in each.items.values()}
+    user = users.pop() if len(users) == 1 else None
+    return DecidedPart.of_store(each.target.setup, list(each.items), user=user)
+
+
+def _parts_of_waiting(plan: ForgettingPlan) -> list[DecidedPart]:
+    return [DecidedPart(kind="lines", place=str(each.file), names=each.checksums) for each in plan.waiting]
+
+
+def _erase(each: TargetPlan, part: DecidedPart, words: Sequence[str], *, vacuum: bool) -> ForgetReceipt:
+    """Erase the part of one store; return its receipt."""
+    try:
+        with each.target.open() as store:
+            exports = exports_of(store, each.items.values())
+            done = store.purge(_erasing(store, part), words=words, vacuum=vacuum)
+        part.done()
+    except (DevmemError, OSError) as error:
+        reason = f"it is decided, and is done when the store is next opened or forgotten from: {error}"
+        return _receipt(each, Erasure(unreached=(Unreached(place=each.target.label, reason=reason),)), ())
+    return _receipt(each, done, exports)
+
+
+def _erasing(store: MemoryBase, part: DecidedPart) -> Erasing:
+    # A store in front of a service lists by user; where items are found by id, their users make no difference.
+    where = Filter() if isinstance(store, CollectionMemory) else Filter(scope=Scope(user=part.user))
+    return Erasing(ids=part.names, where=where)
+
+
+def _receipt(each: TargetPlan, done: Erasure, exports: Sequence[ExportRecord]) -> ForgetReceipt:
+    return ForgetReceipt(
+        store=each.target.label,
+        items=done.items,
+        derived=tuple(each.derived),
+        reached=done.reached,
+        unreached=done.unreached,
+        exports=tuple(exports),
+    )
+
+
+def _finish_lines(part: DecidedPart) -> list[Unreached]:
+    """Remove writes that no store has from their file."""
+    try:
+        left = remove_waiting(Path(part.place), set(part.names))
+        part.done()
+    except (DevmemError, OSError) as error:
+        return [Unreached(place=part.place, reason=f"it is decided, and is done with the next forgetting: {error}")]
+    return left
+
+
+def finish_decided(decisions: Path, targets: Sequence[Target]) -> list[Unreached]:
+    """Finish what earlier processes had decided to forget; return what still cannot be done."""
+    left: list[Unreached] = []
+    for part in decided_parts(decisions):
+        if part.kind == "lines":
+            left += _finish_lines(part)
+            continue
+        target = next((each for each in targets if part.belongs_to(each.setup)), None)
+        if target is None:
+            left.append(Unreached(place=part.place, reason="it was decided, and the store is declared no more"))
+            continue
+        try:
+            with target.open() as store:
+                _finish(store, part)
+        except (DevmemError, OSError) as error:
+            left.append(Unreached(place=target.label, reason=f"it was decided earlier, and cannot be done: {error}"))
+    return left
+
+
+def _finish(store: MemoryBase, part: DecidedPart) -> None:
+    store.purge(_erasing(store, part), vacuum=True)
+    part.done()
+
+
+def finish_in_stores(
+    decisions: Path, stores: Mapping[str, MemoryBase], report: Callable[[str], None] = _LOG.error
+) -> None:
+    """Finish what was decided earlier for stores that are open; what cannot be done is reported and stays decided.
+
+    Stores on collections do their part when they are loaded.
+    """
+    for part in decided_parts(decisions):
+        store = stores.get(part.place)
+        if part.kind == "lines":
+            for left in _finish_lines(part):
+                report(f"{left.place}: {left.reason}")
+        elif store is not None and part.belongs_to(store.setup):
+            try:
+                _finish(store, part)
+            except (DevmemError, OSError) as error:
+                report(f"memory store {part.place!r}: what was decided to be forgotten is still there: {error}")

@@ -1,0 +1,48 @@
+"""`devmem forget` on a whole workflow, and the exports and backups that its receipt names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .conftest import Devmem, one_paragraph
+
+
+def test_a_workflow_is_forgotten_from(filled: Path, devmem: Devmem) -> None:
+    trial = devmem("forget", filled, "--user", "u1", "--dry-run").stdout
+    assert "user u1" in trial
+    assert "1 item of 1 stores would be forgotten" in trial
+    refused = devmem("forget", filled, "--user", "u1", code=2)
+    assert "1 item of" in one_paragraph(refused)
+    assert "add --yes" in one_paragraph(refused)
+    done = json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)
+    assert (done["forgotten"], done["not_reached"], done["exports"]) == (1, [], [])
+    assert [part["store"] for part in done["stores"]] == ["notes"]
+    assert "no store has an item 'd1'" in one_paragraph(devmem("forget", filled, "--id", "d1", "--yes", code=2))
+    assert "--session" in one_paragraph(devmem("forget", filled, "--user", "u1", "--session", "a/b", code=2))
+
+
+def test_exports_and_backups_are_named(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
+    """Those that may hold what is forgotten, by their scope, their ids and their time."""
+    every, own = tmp_path / "all.json", tmp_path / "u2.json"
+    devmem("export", filled, "notes", "--output", every)
+    devmem("export", filled, "notes", "--user", "u2", "--output", own)
+    devmem("export", filled, "notes", "--id", "d3")
+    devmem("backup", tmp_path / "notes.db", tmp_path / "saved.db")
+    done = json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)
+    assert [(made["kind"], made["place"], made["items"]) for made in done["exports"]] == [
+        ("export", str(every), 3),
+        ("backup", str(tmp_path / "saved.db"), 3),
+    ]
+    shown = devmem("forget", filled, "notes", "--user", "u2", "--yes").stdout
+    assert f"not reached: {own}: export of" in shown
+    devmem("add", tmp_path / "notes.db", "Later than any export.", "--user", "u1")
+    assert json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)["exports"] == []
+
+
+def test_an_export_that_is_not_recorded_is_reported(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
+    (tmp_path / "json.yaml").write_text(
+        "memory: [{name: old, type: simple, config: {memory_path: old.json}}]\n", encoding="utf-8"
+    )
+    devmem("add", tmp_path / "json.yaml", "One.")
+    assert "a forgetting will not name this export" in devmem("export", tmp_path / "json.yaml").stderr
