@@ -134,7 +134,7 @@ def _payload(user: str, text: str) -> MemoryWritePayload:
 
 
 def _fill_richly(stores: Mapping[str, MemoryBase], user: str) -> None:
-    """Give a user an older version, a deleted item, a pending run and a large attachment."""
+    """Add an older version, a deleted item and a large attachment of a user."""
     notes = stores["notes"]
     first, second = _items("notes", user)
     notes.add([replace(first, content_summary=f"Changed: {_texts(user)[2]}", content_hash="")])

@@ -1,4 +1,4 @@
-"""What is forgotten in several stores: what is selected in each, its copies, and what was derived from any of it."""
+"""Planning what is forgotten in several stores: the selection, its copies, and what was derived from any of it."""
 
 from __future__ import annotations
 

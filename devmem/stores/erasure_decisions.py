@@ -29,7 +29,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedPart:
-    """What a decision erases from one place."""
+    """Part of a decision: the items or lines that are erased from one place."""
 
     kind: Literal["store", "lines"]
     """A store, or a file of writes that wait for one."""
