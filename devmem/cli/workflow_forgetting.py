@@ -29,18 +29,18 @@ _SNIPPET: Final = 70
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkflowOptions:
-    """Options of a forgetting in a workflow."""
+class ForgetOptions:
+    """Options of a forgetting."""
 
     session: str | None
-    """The only session; None means all of them."""
+    """The only session; None means all of a workflow, and the usual one of a single store."""
     vacuum: bool
     dry_run: bool
     yes: bool
     as_json: bool
 
 
-def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: Erasing, options: WorkflowOptions) -> None:
+def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: Erasing, options: ForgetOptions) -> None:
     """Forget items in every store of a workflow, after asking, and print the receipt."""
     try:
         forgetting = WorkflowForgetting(workflow, session=options.session)

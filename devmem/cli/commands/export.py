@@ -68,13 +68,12 @@ def export(
     with opened(terminal, place.workflow, place.store, session, as_of=as_of) as source:
         counted = Counted(pick(source, ids, newest, selection.where, order))
         snapshot = snapshot_of(source, counted, lost.append)
-        as_markdown = _format(snapshot_format, output) is SnapshotFormat.MARKDOWN
-        deliver(terminal, markdown_parts(snapshot) if as_markdown else json_parts(snapshot), output)
-        made = str(output.absolute()) if output is not None else ""
+        parts = markdown_parts if _format(snapshot_format, output) is SnapshotFormat.MARKDOWN else json_parts
+        deliver(terminal, parts(snapshot), output)
         with nullcontext(source) if as_of is None else opened(terminal, place.workflow, place.store, session) as now:
-            reason = record_export(now, made, items=counted.count, where=selection.where, ids=ids or ())
-    if reason is not None:
-        terminal.report("note", reason)
+            made = str(output.absolute()) if output is not None else ""
+            if reason := record_export(now, made, items=counted.count, where=selection.where, ids=ids or ()):
+                terminal.report("note", reason)
     for told in lost:
         terminal.report("error", told)
     if lost:

@@ -12,10 +12,10 @@ import typer
 from devmem.cli.failures import CommandError
 from devmem.cli.filter_options import Selection, report_hidden, selecting
 from devmem.cli.item_selection import Ids, check_all_there
-from devmem.cli.places import MemoryPlace, OptionalStore, find_place
+from devmem.cli.places import MemoryPlace, OptionalStore, Place, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_forgetting import (
-    WorkflowOptions,
+    ForgetOptions,
     confirm_forgetting,
     forget_in_workflow,
     list_forgotten,
@@ -81,24 +81,29 @@ def forget(
     """
     terminal: Terminal = ctx.obj
     erasing = _erasing(ids, selection, text=matching, source=source, run=run)
+    options = ForgetOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
     if store is None and is_workflow(memory):
-        options = WorkflowOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
         forget_in_workflow(terminal, load(terminal, Path(memory)), erasing, options)
-        return
-    place = find_place(terminal, memory, store)
-    with opened_to_change(terminal, place.workflow, place.store, session or DEFAULT_SESSION) as opened:
-        plan = plan_forgetting(opened, erasing)
-        check_all_there(opened.name, ids or (), plan.selected)
-        if matching is None and run is None:
-            report_hidden(terminal, opened, erasing.where)
-        if plan.items and not dry_run and not yes:
-            confirm_forgetting(terminal, plan.items, {item.id for item in plan.derived}, of=place.store)
-        receipt = preview(opened, plan) if dry_run else forget_planned(opened, plan, vacuum=vacuum)
-        total = opened.count_memories()
-    if as_json:
-        terminal.json(receipt_json(receipt, total, dry_run=dry_run))
     else:
-        _print(terminal, plan if dry_run else None, receipt_lines(receipt, total, dry_run=dry_run))
+        _forget_in_store(terminal, find_place(terminal, memory, store), erasing, options)
+
+
+def _forget_in_store(terminal: Terminal, place: Place, erasing: Erasing, options: ForgetOptions) -> None:
+    """Forget items of one store, after asking, and print the receipt."""
+    with opened_to_change(terminal, place.workflow, place.store, options.session or DEFAULT_SESSION) as opened:
+        plan = plan_forgetting(opened, erasing)
+        check_all_there(opened.name, erasing.ids or (), plan.selected)
+        if erasing.text is None and erasing.run is None:
+            report_hidden(terminal, opened, erasing.where)
+        if plan.items and not options.dry_run and not options.yes:
+            confirm_forgetting(terminal, plan.items, {item.id for item in plan.derived}, of=place.store)
+        receipt = preview(opened, plan) if options.dry_run else forget_planned(opened, plan, vacuum=options.vacuum)
+        total = opened.count_memories()
+    if options.as_json:
+        terminal.json(receipt_json(receipt, total, dry_run=options.dry_run))
+    else:
+        lines = receipt_lines(receipt, total, dry_run=options.dry_run)
+        _print(terminal, plan if options.dry_run else None, lines)
 
 
 def _print(terminal: Terminal, listed: ForgetPlan | None, lines: Iterable[str]) -> None:
