@@ -37,8 +37,16 @@ def _load(body: str) -> Write:
 
 def item_of_write(write: Write) -> MemoryItem:
     """Return the item that a write would become, under the key of the write."""
-    item = to_item(Record(id=write.key, memory=write.text, metadata=dict(write.metadata), **write.ids.given()))
-    return replace(item, id=write.key)
+    ids = write.ids
+    record = Record(
+        id=write.key,
+        memory=write.text,
+        metadata=dict(write.metadata),
+        user_id=ids.user_id,
+        agent_id=ids.agent_id,
+        run_id=ids.run_id,
+    )
+    return replace(to_item(record), id=write.key)
 
 
 def _may_have_arrived(error: Exception) -> bool:
