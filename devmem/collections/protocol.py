@@ -48,6 +48,8 @@ class CollectionInfo:
     dimension: int | None
     damaged: int = 0
     """Rows that were found damaged since the collection was opened, and are left out."""
+    mode: str | None = None
+    """How a database that many processes share is searched: `follow` or `server`; None for other places."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "location", without_credentials(self.location))

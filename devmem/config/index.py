@@ -27,6 +27,13 @@ class IndexConfig(ConfigModel):
     """Keys of the items' metadata that have an index of their own: filters on them and lists of their values read no
     other item."""
 
+    mode: Literal["auto", "follow", "server"] = "auto"
+    """Where a PostgreSQL store is searched: `follow` keeps its indexes in the memory of each process, `server` reads
+    them from the database; `auto` follows until there are `server_from` passages when the store is opened. A file is
+    always followed."""
+    server_from: int = Field(default=200_000, ge=0)
+    """Passages from which `auto` searches in the database: some 350 MB of memory, and seconds to open."""
+
     def threshold(self) -> int | None:
         """Return the number of vectors from which the search is approximate; None when it never is."""
         if self.search == "exact":

@@ -84,7 +84,9 @@ class DocValues:
     least_removed: ClassVar[int] = 1024
     """Number of removed items below which their room is not freed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, linked: bool = True) -> None:
+        """Start empty; `linked` is whether the items of a conversation are put into an order."""
+        self._is_linked = linked
         self._rows = RowColumn()
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
         self._strings = StringTable()
@@ -123,7 +125,7 @@ class DocValues:
         for link in _LINKS:
             self._columns[link][new] = _NONE
         for at, thread in enumerate(threads, start):
-            if thread:
+            if thread and self._is_linked:
                 self._link(at, thread)
         self.has_conversations = bool(self._last)
 

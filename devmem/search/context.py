@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import places_in
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
-from devmem.search.readers import WordQueryReader
+from devmem.search.readers import IndexesReader, WordQueryReader
 from devmem.search.source import FilterMatches, SearchSource
 from devmem.text.times import Period, period_of
 
@@ -23,7 +23,7 @@ class QueryContext:
 
     def __init__(self, source: SearchSource, query: SearchQuery, now: float) -> None:
         """Prepare a search; `now` is in seconds since the epoch and is overridden by the query's own time."""
-        self.source, self.indexes, self.query = source, source.indexes, query
+        self.source, self.query = source, query
         self.text = query.text[:MAX_QUERY_CHARACTERS]
         """The part of the query's text that is analysed."""
         self.asked_at = query.now if query.now is not None else now
@@ -42,6 +42,12 @@ class QueryContext:
         """Items and passages that the filter admits."""
         narrowed = self.period if self.query.ranking.time == "narrow" else None
         return self.source.apply_filter(self.query.where, (narrowed.start, narrowed.end) if narrowed else None)
+
+    @cached_property
+    def indexes(self) -> IndexesReader:
+        """The indexes, which a source may have restricted to what the filter admits."""
+        _ = self.matches
+        return self.source.indexes
 
     @cached_property
     def words(self) -> WordQueryReader:

@@ -12,6 +12,7 @@ from devmem.collections.postgres.locks import lock, lock_shared
 from devmem.collections.postgres.row_security import is_secured, secure
 from devmem.collections.postgres.rows import refresh_terms
 from devmem.collections.postgres.schema import PARTITIONED, partition_statements
+from devmem.collections.postgres.server.merging import start_again
 from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionError
 from devmem.text.analysis import ANALYSIS_VERSION
@@ -96,6 +97,7 @@ def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | N
     if found.analysis != ANALYSIS_VERSION:
         lock(connection, "store", found.store)
         refresh_terms(connection, found.store)
+        start_again(connection, found.store)
         connection.execute(
             "UPDATE stores SET analysis = %s, generation = generation + 1 WHERE store = %s",
             (ANALYSIS_VERSION, found.store),

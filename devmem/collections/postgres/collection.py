@@ -1,7 +1,8 @@
 """The PostgreSQL collection: one store of a database that many processes and machines share.
 
 Items, terms and embeddings are written in one transaction. The search indexes are a cache in memory, which follows the
-database in the order of its commits (`follower.py`), so a search ranks as one of a SQLite file does.
+database in the order of its commits (`follower.py`), so a search ranks as one of a SQLite file does; or they are in the
+database (`server/`), for stores that are too large for the memory of each process.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from uuid import UUID
 from psycopg import Error
 
 from devmem.collections.deletion import check_deletion
-from devmem.collections.model_check import check_length, check_name
 from devmem.collections.postgres import claim, rows, writes
 from devmem.collections.postgres.adding import BatchWriter
 from devmem.collections.postgres.attachments import inlined, read_attachments
@@ -22,19 +22,17 @@ from devmem.collections.postgres.claim import StoreRecord, check_embeddings
 from devmem.collections.postgres.database import Access, Connection, Database, composed, connect
 from devmem.collections.postgres.distinct import distinct_values
 from devmem.collections.postgres.failures import translated
-from devmem.collections.postgres.follower import PostgresFollower
 from devmem.collections.postgres.info import read_info
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.predicates import order_sql, where_sql
-from devmem.collections.postgres.source import PostgresSource
+from devmem.collections.postgres.searcher import open_searcher
 from devmem.collections.postgres.states import PostgresStates
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import CollectionInfo, Durability, Unique
 from devmem.collections.searching import SearchingCollection
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
-from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.search.conditions import Scalar
@@ -88,8 +86,7 @@ class PostgresCollection(SearchingCollection):
         self._database = Database(access)
         self.states = PostgresStates(self._database, access, self._store)
         """Values of the store beside its items; see `StatefulCollection`."""
-        self._follower = PostgresFollower(self.location, self._store, index)
-        self._tokens = TokenCache()
+        self._searcher = open_searcher(access, self._database, self._store, index or IndexConfig())
 
     def _now(self) -> float:
         return self._clock()
@@ -113,17 +110,14 @@ class PostgresCollection(SearchingCollection):
             writer = BatchWriter(connection, self._store, has_model=has_model, now=self._clock())
             return writer.add(prepared, unique, expected or {})
 
-        return self._database.write(add)
+        outcomes = self._database.write(add)
+        self._searcher.note(written=len(prepared))
+        return outcomes
 
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
         def search(connection: Connection) -> T:
             now = self._clock()
-            moment = self._follower.follow(connection, now)
-            if query.vector is not None:
-                check_name(self.location, made=moment.model, given=self._model)
-                if moment.indexes.vectors is not None:
-                    check_length(self.location, made=moment.indexes.vectors.dimension, given=len(query.vector))
-            source = PostgresSource(connection, self._store, moment.indexes, self._tokens)
+            source = self._searcher.source(connection, query, self._model, now)
             return run(SearchPipeline(source, query, now))
 
         return self._database.read(search)
@@ -203,19 +197,25 @@ class PostgresCollection(SearchingCollection):
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items."""
         check_deletion(ids, where)
-        return self._database.write(
+        deleted = self._database.write(
             lambda connection: writes.delete(connection, self._store, ids, where, self._clock())
         )
+        self._searcher.note(deleted=deleted)
+        return deleted
 
     def clear(self) -> int:
         """Delete everything."""
-        return self._database.write(lambda connection: writes.delete_rows(connection, self._store, "true", []))
+        deleted = self._database.write(lambda connection: writes.delete_rows(connection, self._store, "true", []))
+        self._searcher.note(deleted=deleted)
+        return deleted
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
-        return self._database.write(
+        deleted = self._database.write(
             lambda connection: writes.trim(connection, self._store, keep, stored_before, self._clock())
         )
+        self._searcher.note(deleted=deleted)
+        return deleted
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
@@ -252,11 +252,19 @@ class PostgresCollection(SearchingCollection):
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds; the size is an estimate."""
-        return self._database.read(lambda connection: read_info(connection, self.location, self._store))
+        mode = self._searcher.mode
+        return self._database.read(lambda connection: read_info(connection, self.location, self._store, mode))
+
+    def maintain(self) -> None:
+        """Bring the indexes in the database up to date, where searches use them; this may take minutes.
+
+        It goes on in the background anyway, and searches are right without it, only slower.
+        """
+        self._searcher.maintain()
 
     def close(self) -> None:
         """Release the connections and the indexes."""
-        self._follower.close()
+        self._searcher.close()
         self._database.close()
 
 

@@ -10,6 +10,7 @@ from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.row_security import owns_tables
 from devmem.collections.postgres.schema import PARTITIONED, drop_statements
+from devmem.collections.postgres.server.hnsw import drop_hnsw
 from devmem.errors import CollectionUnwritableError
 
 
@@ -54,6 +55,8 @@ def _drop(connection: Connection, place: Location) -> bool:
     if partition is None:
         for table in reversed(PARTITIONED):
             connection.execute(composed(f"DELETE FROM {table} WHERE store = %s"), (store,))
+        if owns_tables(connection):
+            drop_hnsw(connection, store)
     elif owns_tables(connection):
         for statement in drop_statements(store):
             connection.execute(composed(statement))

@@ -8,6 +8,7 @@ snapshot did not see, as PostgreSQL itself decides it (its documentation, "Snaps
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -34,10 +35,13 @@ SELECT pg_current_snapshot()::text, generation, changes_floor::text::bigint, mod
     OR EXISTS (SELECT FROM changes WHERE store = %(store)s AND {_NEW})
 FROM stores WHERE store = %(store)s
 """
+DOC_COLUMNS: Final = (
+    'row, agent, "user", session, conversation, trace, run, source_kind, source_name, speaker, cues, length, '
+    "COALESCE(event_time, created_at), importance, trust, expires_at"
+)
+"""Columns of the table `items` that `doc_entry` takes."""
 _ITEMS: Final = f"""
-SELECT row, agent, "user", session, conversation, trace, run, source_kind, source_name, speaker, cues, length,
-    COALESCE(event_time, created_at), importance, trust, expires_at
-FROM items WHERE store = %(store)s AND row > %(last)s AND {_NEW} ORDER BY row LIMIT {_BATCH}
+SELECT {DOC_COLUMNS} FROM items WHERE store = %(store)s AND row > %(last)s AND {_NEW} ORDER BY row LIMIT {_BATCH}
 """
 _CHANGES: Final = f"SELECT row, kind FROM changes WHERE store = %(store)s AND {_NEW}"
 # Where everything is new, the passages of a batch of items are one range of the index.
@@ -149,7 +153,7 @@ class PostgresFollower(Follower[Connection]):
             found = connection.execute(composed(_ITEMS), {**self._parameters(), "last": last}, binary=True).fetchall()
             if not found:
                 return
-            self.indexes.add_items([_doc_entry(columns) for columns in found])
+            self.indexes.add_items([doc_entry(columns) for columns in found])
             self._apply_passages(connection, [row for row, *_ in found])
             last = found[-1][0]
             if len(found) < _BATCH:
@@ -195,12 +199,14 @@ class PostgresFollower(Follower[Connection]):
         self.indexes.add_vectors(passages[usable], matrix[usable])
 
 
-def _doc_entry(columns: tuple[Any, ...]) -> DocEntry:
+def doc_entry(columns: tuple[Any, ...]) -> DocEntry:
+    """Return the doc values of an item, read from `DOC_COLUMNS`."""
     last = 1 + len(STRING_COLUMNS)
     strings: tuple[Any, ...] = tuple(map(_indexed_form, columns[1:last]))
     return DocEntry(columns[0], *strings, *columns[last:])
 
 
+@lru_cache(maxsize=1 << 12)
 def _indexed_form(text: str | None) -> str | None:
     """Return a column's text in the form by which the indexes know it."""
     return None if text is None else encodable(read_text(text) or "")

@@ -21,10 +21,16 @@ JOIN pg_class ON pg_class.oid = name
 """
 
 
-def read_info(connection: Connection, location: str, store: int) -> CollectionInfo:
+def read_info(connection: Connection, location: str, store: int, mode: str) -> CollectionInfo:
     """Return what the database reports.
 
     The size of a store without partitions of its own is its share of all such stores, by the number of items.
+
+    Args:
+        connection: in a read transaction.
+        location: of the store, without a password.
+        store: number of the store.
+        mode: how it is searched.
     """
     model, dimension, items, waiting = connection.execute(_COUNTS, (store,)).fetchone() or (None, None, 0, 0)
     return CollectionInfo(
@@ -34,6 +40,7 @@ def read_info(connection: Connection, location: str, store: int) -> CollectionIn
         size_bytes=_size_bytes(connection, store, items),
         embedding=model,
         dimension=dimension,
+        mode=mode,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from psycopg import ProgrammingError
@@ -18,7 +18,7 @@ DEFAULT_STORE: Final = "memory"
 DEFAULT_SCHEMA: Final = "devmem"
 _MOST_IN_NAME: Final = 500
 """Characters; longer names do not fit into an index."""
-_OWN: Final = ("store", "tenant", "schema", "connections", "statement_timeout", "row_security", "partition")
+_OWN: Final = ("store", "tenant", "schema", "connections", "statement_timeout", "row_security", "partition", "mode")
 _YES: Final = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 
 
@@ -43,6 +43,8 @@ class Location:
     """Whether tables are to hide the rows of other tenants from whoever is not their owner."""
     partition: bool
     """Whether a new store is to have partitions of its own, so that it can be dropped at once."""
+    mode: Literal["auto", "follow", "server"] | None = None
+    """How the store is searched, whatever the configuration says; None leaves it to that."""
 
     def __str__(self) -> str:
         return self.shown
@@ -89,6 +91,7 @@ class Location:
             statement_timeout=_number(shown, own, "statement_timeout", 120.0, least=0.0),
             row_security=_flag(shown, own, "row_security"),
             partition=_flag(shown, own, "partition"),
+            mode=_mode(shown, own),
         )
 
 
@@ -114,3 +117,13 @@ def _flag(shown: str, own: dict[str, str], name: str) -> bool:
     if value not in _YES:
         raise CollectionError(shown, f"{name}={value} in the URL is neither on nor off.")
     return _YES[value]
+
+
+def _mode(shown: str, own: dict[str, str]) -> Literal["auto", "follow", "server"] | None:
+    match own.get("mode", ""):
+        case "":
+            return None
+        case "auto" | "follow" | "server" as mode:
+            return mode
+        case other:
+            raise CollectionError(shown, f"mode={other} in the URL is none of auto, follow and server.")

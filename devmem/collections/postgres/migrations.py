@@ -11,12 +11,34 @@ from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.row_security import is_secured, owns_tables, secure_tables, see_all_rows, see_own_rows
-from devmem.collections.postgres.schema import SCHEMA_VERSION, statements
+from devmem.collections.postgres.schema import SCHEMA_VERSION, default_partition, partition_statements, statements
+from devmem.collections.postgres.search_tables import CREATE_SEARCH_TABLES, SEARCH_TABLES
+from devmem.collections.postgres.server.merging import start_again
 from devmem.errors import CollectionError, CollectionUnwritableError
 
 Migration: TypeAlias = Callable[[Connection], None]
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {}
+
+_OWN_PARTITIONS: Final = """
+SELECT substring(inhrelid::regclass::text FROM '[0-9]+$')::integer FROM pg_inherits
+WHERE inhparent = 'items'::regclass AND inhrelid::regclass::text ~ '[0-9]+$'
+"""
+"""Selects the stores that have partitions of their own."""
+
+
+def _add_search_tables(connection: Connection) -> None:
+    """Add what searches need where the indexes are in the database."""
+    for statement in CREATE_SEARCH_TABLES.strip().split(";\n"):
+        connection.execute(composed(statement))
+    for table in SEARCH_TABLES:
+        connection.execute(composed(default_partition(table)))
+    # Those of all tenants: row-level security would hide the rows of most stores.
+    for (store,) in connection.execute(_OWN_PARTITIONS).fetchall():
+        for statement in partition_statements(store):
+            connection.execute(composed(statement))
+
+
+MIGRATIONS: Final[Mapping[int, Migration]] = {1: _add_search_tables}
 """By version: what makes the next version of it, within the caller's transaction."""
 
 
@@ -70,7 +92,8 @@ def _prepare(connection: Connection, location: Location) -> None:
         MIGRATIONS[version](connection)
     if found and found.get("system") != _system(connection):
         _number_transactions_again(connection)
-    if location.row_security and found.get("row_security") != "on":
+    # Tables that a migration added are to be as secure as the others.
+    if location.row_security or found.get("row_security") == "on":
         secure_tables(connection)
         _set_property(connection, "row_security", "on")
     _set_property(connection, "version", str(SCHEMA_VERSION))
@@ -102,6 +125,7 @@ def _number_transactions_again(connection: Connection) -> None:
     connection.execute("UPDATE items SET xact = pg_current_xact_id()")
     connection.execute("DELETE FROM changes")
     connection.execute("UPDATE stores SET generation = generation + 1, changes_floor = '0'")
+    start_again(connection, None)
     if secured:
         see_own_rows(connection)
 

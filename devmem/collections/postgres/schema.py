@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-SCHEMA_VERSION: Final = 1
+from devmem.collections.postgres.search_tables import CREATE_SEARCH_TABLES, SEARCH_TABLES
+
+SCHEMA_VERSION: Final = 2
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""
 
 PARTITIONED: Final = (
     "items", "passages", "vectors", "tokens", "changes", "attachments", "attachment_uses", "states",
+    *SEARCH_TABLES,
 )  # fmt: skip
 """Tables that are partitioned by store."""
 
@@ -128,8 +131,14 @@ CREATE TABLE states(
 def statements() -> Iterator[str]:
     """Yield the statements that make the tables, each with a partition for all stores."""
     yield from _TABLES.strip().split(";\n")
+    yield from CREATE_SEARCH_TABLES.strip().split(";\n")
     for table in PARTITIONED:
-        yield f"CREATE TABLE {table}_of_all PARTITION OF {table} DEFAULT"
+        yield default_partition(table)
+
+
+def default_partition(table: str) -> str:
+    """Return the statement that makes the partition for all stores that have none of their own."""
+    return f"CREATE TABLE {table}_of_all PARTITION OF {table} DEFAULT"
 
 
 def partition_statements(store: int) -> Iterator[str]:

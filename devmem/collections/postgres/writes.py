@@ -12,6 +12,7 @@ from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.server.hnsw import drop_hnsw
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
@@ -157,6 +158,7 @@ def replace_model(connection: Connection, store: int, model: str, dimension: int
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("DELETE FROM vectors WHERE store = %s", (store,))
     connection.execute("DELETE FROM tokens WHERE store = %s", (store,))
+    drop_hnsw(connection, store)
     with_text = [row for row, body in rows.each_body(connection, store) if rows.item_from(body).content_summary.strip()]
     connection.execute(
         "UPDATE items SET waiting = true WHERE store = %s AND NOT waiting AND row = ANY(%s)", (store, with_text)

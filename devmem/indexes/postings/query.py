@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,20 +38,15 @@ class WordQuery:
         # The sums that `top` left behind, over the first `_added` terms.
         self._sums: Scores | None = None
         self._added = 0
-
-    @cached_property
-    def count(self) -> int:
+        live = texts.used - texts.dead
+        self.count = live if allowed is None else int(np.count_nonzero(allowed))
         """Number of texts that may be found."""
-        return self._texts.used - self._texts.dead if self._allowed is None else int(np.count_nonzero(self._allowed))
+        self.ceiling = (K1 + 1) * float(sum(one.idf for one in self._lists))
+        """Score of a short text that repeats every term; 0 when none occurs."""
 
     def frequency(self, term: str) -> int:
         """Return the number of texts that a term occurs in; removed ones may count."""
         return self._lookup(term_hash(term), 1.0).frequency
-
-    @cached_property
-    def ceiling(self) -> float:
-        """Score of a short text that repeats every term; 0 when none occurs."""
-        return (K1 + 1) * float(sum(one.idf for one in self._lists))
 
     def top(self, limit: int) -> Rows:
         """Return the rows with the highest scores above 0, best first, the one added later first among equals."""

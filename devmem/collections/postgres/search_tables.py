@@ -1,0 +1,41 @@
+"""The tables that a search reads where processes do not keep the indexes in memory; see `server/segments.py`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SEARCH_TABLES: Final = ("search_states", "segments", "postings")
+"""Partitioned by store, as all tables with what a store holds."""
+
+CREATE_SEARCH_TABLES: Final = """
+CREATE TABLE search_states(
+    store integer NOT NULL,
+    merged pg_snapshot NOT NULL DEFAULT '1:1:',
+    PRIMARY KEY (store)
+) PARTITION BY LIST (store);
+CREATE TABLE segments(
+    store integer NOT NULL,
+    segment bigint NOT NULL,
+    passages bytea NOT NULL,
+    lengths bytea NOT NULL,
+    texts integer NOT NULL,
+    total_length bigint NOT NULL,
+    PRIMARY KEY (store, segment)
+) PARTITION BY LIST (store);
+CREATE TABLE postings(
+    store integer NOT NULL,
+    segment bigint NOT NULL,
+    term bigint NOT NULL,
+    docs bytea NOT NULL,
+    codes bytea NOT NULL,
+    PRIMARY KEY (store, segment, term)
+) PARTITION BY LIST (store);
+ALTER TABLE segments ALTER passages SET STORAGE EXTERNAL, ALTER lengths SET STORAGE EXTERNAL;
+ALTER TABLE postings ALTER docs SET STORAGE EXTERNAL, ALTER codes SET STORAGE EXTERNAL;
+CREATE INDEX items_by_turn ON items(store, conversation, row) WHERE conversation IS NOT NULL;
+CREATE INDEX items_by_turn_of_session ON items(store, session, row) WHERE session IS NOT NULL;
+DROP INDEX items_by_conversation;
+DROP INDEX items_by_session;
+CREATE INDEX items_standing ON items(store, row) WHERE cues & 12 <> 0
+"""
+"""Statements that bring tables of version 1 to version 2."""

@@ -1,0 +1,141 @@
+"""The two ways of searching a store: indexes in memory that follow the database, or those in the database itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Literal, Protocol
+
+from devmem.collections.model_check import check_length, check_name
+from devmem.collections.postgres.database import Access, Connection, Database
+from devmem.collections.postgres.follower import PostgresFollower
+from devmem.collections.postgres.server.maintenance import IndexMaintenance
+from devmem.collections.postgres.server.searching import ServerSearches
+from devmem.collections.postgres.source import PostgresSource
+from devmem.config import IndexConfig
+from devmem.indexes.token_codes import TokenCache
+from devmem.search.query import SearchQuery
+from devmem.search.source import SearchSource
+
+_LOG: Final = logging.getLogger(__name__)
+_LONG_TAIL: Final = 20_000
+"""Number of items in no segment from which opening a store makes segments before anything is searched."""
+
+Mode = Literal["follow", "server"]
+
+
+class Searcher(Protocol):
+    """Makes a store searchable. Thread-safe."""
+
+    mode: Mode
+
+    def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
+        """Return the store as of the connection's read transaction, for one search.
+
+        Args:
+            connection: in a read transaction, of which this is the first statement.
+            query: what is searched for.
+            model: name of the model that made the query's vector; None when it is not known.
+            now: seconds since the epoch.
+
+        Raises:
+            CollectionError: the store was dropped.
+            EmbeddingMismatchError: the query's vector is of another model.
+        """
+        ...
+
+    def note(self, *, written: int = 0, deleted: int = 0) -> None:
+        """Count items that this process wrote or deleted."""
+        ...
+
+    def maintain(self) -> None:
+        """Bring everything up to date that a search would be faster with."""
+        ...
+
+    def close(self) -> None:
+        """End the work in the background, and forget what is in memory."""
+        ...
+
+
+class FollowingSearcher:
+    """Searches the indexes that this process keeps in memory."""
+
+    mode: Mode = "follow"
+
+    def __init__(self, location: str, store: int, config: IndexConfig) -> None:
+        """Start with empty indexes, which follow the database from the first search on."""
+        self._location, self._store = location, store
+        self._follower = PostgresFollower(location, store, config)
+        self._tokens = TokenCache()
+
+    def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
+        """Bring the indexes up to date with the connection's transaction, and return them as of that moment."""
+        moment = self._follower.follow(connection, now)
+        if query.vector is not None:
+            check_name(self._location, made=moment.model, given=model)
+            if moment.indexes.vectors is not None:
+                check_length(self._location, made=moment.indexes.vectors.dimension, given=len(query.vector))
+        return PostgresSource(connection, self._store, moment.indexes, self._tokens)
+
+    def note(self, *, written: int = 0, deleted: int = 0) -> None:
+        """Do nothing: followers see for themselves."""
+
+    def maintain(self) -> None:
+        """Do nothing: the next search brings the indexes up to date."""
+
+    def close(self) -> None:
+        """End the work in the background."""
+        self._follower.close()
+
+
+class ServerSearcher:
+    """Searches the indexes in the database."""
+
+    mode: Mode = "server"
+
+    def __init__(self, access: Access, database: Database, store: int, config: IndexConfig) -> None:
+        """Make segments first where most of the store is in none."""
+        self._searches = ServerSearches(str(access.location), store)
+        self._maintenance = IndexMaintenance(access, database, store, config.threshold())
+        insert = "INSERT INTO search_states(store) VALUES (%s) ON CONFLICT DO NOTHING"
+        database.write(lambda connection: connection.execute(insert, (store,)))
+        if self._maintenance.tail_is_long(_LONG_TAIL):
+            _LOG.info("Making the full-text index of %s in the database.", access.location)
+            self._maintenance.run_segments()
+        self._maintenance.start()
+
+    def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
+        """Return the store as of the connection's transaction."""
+        return self._searches.source(connection, query, model, now)
+
+    def note(self, *, written: int = 0, deleted: int = 0) -> None:
+        """Count items, and merge them in the background when they are enough."""
+        self._maintenance.note(written=written, deleted=deleted)
+
+    def maintain(self) -> None:
+        """Make segments of what is in none, and the HNSW index where it is due; this may take minutes."""
+        self._maintenance.run()
+
+    def close(self) -> None:
+        """End the work in the background, and forget what is in memory."""
+        self._maintenance.close()
+        self._searches.close()
+
+
+def open_searcher(access: Access, database: Database, store: int, config: IndexConfig) -> Searcher:
+    """Return the way of searching that the location or else the configuration names.
+
+    Raises:
+        CollectionError: the database cannot be asked.
+    """
+    mode = access.location.mode or config.mode
+    if mode == "auto":
+        mode = "server" if database.read(lambda one: _is_large(one, store, config.server_from)) else "follow"
+    if mode == "server":
+        return ServerSearcher(access, database, store, config)
+    return FollowingSearcher(str(access.location), store, config)
+
+
+def _is_large(connection: Connection, store: int, passages: int) -> bool:
+    query = "SELECT count(*) FROM (SELECT FROM passages WHERE store = %s LIMIT %s) AS first"
+    ((count,),) = connection.execute(query, (store, passages)).fetchall()
+    return int(count) >= passages

@@ -1,0 +1,145 @@
+"""Keeping the indexes of a store in a database in order, beside the searches and writes of this process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from psycopg import Error
+
+from devmem.collections.postgres.database import Access, Connection, Database, composed, connect
+from devmem.collections.postgres.row_security import owns_tables
+from devmem.collections.postgres.server.hnsw import build_hnsw, has_hnsw
+from devmem.collections.postgres.server.merging import TAIL, join_segments, merge_tail, rewrite_sparse
+from devmem.collections.postgres.server.segments import UNMERGED
+from devmem.errors import CollectionClosedError, CollectionError
+
+_LOG: Final = logging.getLogger(__name__)
+_COUNT_TAIL: Final = (
+    "SELECT count(*) FROM (SELECT "
+    + UNMERGED.format(tables="search_states JOIN items ON items.store = search_states.store")
+    + " LIMIT %(limit)s) AS tail"
+)
+
+
+class IndexMaintenance:
+    """Merges the tail, joins segments, and builds the HNSW index of one store. Thread-safe.
+
+    One thread works at a time; several processes may do the same, each step under a lock of the store. Searches and
+    writes do not wait for it, and are right without it, only slower.
+    """
+
+    def __init__(self, access: Access, database: Database, store: int, hnsw_from: int | None) -> None:
+        """Start nothing yet.
+
+        Args:
+            access: how the database is used, for the connection that builds the HNSW index.
+            database: where the steps are transactions.
+            store: number of the store.
+            hnsw_from: number of vectors from which it has an HNSW index; None for never.
+        """
+        self._access, self._database, self._store, self._hnsw_from = access, database, store, hnsw_from
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="devmem-postgres")
+        self._lock, self._working = threading.Lock(), threading.Lock()
+        self._running: Future[None] | None = None
+        self._building: Connection | None = None
+        self._closed = False
+        self._written = self._deleted = 0
+
+    def tail_is_long(self, limit: int) -> bool:
+        """Whether at least this many items are in no segment."""
+        parameters = {"store": self._store, "limit": limit}
+        return self._database.read(lambda connection: _count(connection, _COUNT_TAIL, parameters)) >= limit
+
+    def note(self, *, written: int = 0, deleted: int = 0) -> None:
+        """Count what this process wrote, and work in the background when that is enough."""
+        with self._lock:
+            self._written, self._deleted = self._written + written, self._deleted + deleted
+            is_due = self._written >= TAIL or self._deleted >= TAIL
+        if is_due:
+            self.start()
+
+    def start(self) -> None:
+        """Work in the background, unless that is going on."""
+        with self._lock:
+            if not self._closed and (self._running is None or self._running.done()):
+                self._running = self._executor.submit(self._run_logged)
+
+    def run(self) -> None:
+        """Do now what is due; an HNSW index that another process is building is not waited for.
+
+        Raises:
+            CollectionError: the database refuses.
+        """
+        with self._working:
+            self.run_segments()
+            self._build_hnsw()
+
+    def run_segments(self) -> None:
+        """Merge the tail and join segments as far as that is due."""
+        with self._lock:
+            deleted, self._written, self._deleted = self._deleted, 0, 0
+        if self.tail_is_long(TAIL):
+            self._step(merge_tail)
+        while not self._closed and self._step(join_segments):
+            pass
+        if deleted:
+            self._step(rewrite_sparse)
+
+    def _step(self, operation: Callable[[Connection, int], object]) -> bool:
+        return bool(self._database.write(lambda connection: operation(connection, self._store)))
+
+    def _run_logged(self) -> None:
+        try:
+            self.run()
+        except CollectionClosedError:
+            return
+        except (CollectionError, Error) as error:
+            if not self._closed:
+                _LOG.warning("The indexes of %s were not brought up to date: %s", self._access.location, error)
+
+    def _build_hnsw(self) -> None:
+        if self._closed or self._hnsw_from is None or not self._database.read(self._needs_hnsw):
+            return
+        connection = connect(self._access)
+        try:
+            with self._lock:
+                self._building = connection
+            ((locked,),) = connection.execute(
+                "SELECT pg_try_advisory_lock(hashtextextended('devmem hnsw', %s))", (self._store,)
+            ).fetchall()
+            dimension = self._database.read(self._dimension)
+            if locked and dimension and not self._closed:
+                build_hnsw(connection, self._store, dimension)
+        finally:
+            with self._lock:
+                self._building = None
+            connection.close()
+
+    def _needs_hnsw(self, connection: Connection) -> bool:
+        # Only the owner of a table may give it an index.
+        if has_hnsw(connection, self._store) or not owns_tables(connection):
+            return False
+        query = "SELECT count(*) FROM (SELECT FROM vectors WHERE store = %(store)s LIMIT %(limit)s) AS first"
+        limit = self._hnsw_from or 0
+        return _count(connection, query, {"store": self._store, "limit": limit}) >= limit
+
+    def _dimension(self, connection: Connection) -> int | None:
+        found = connection.execute("SELECT dimension FROM stores WHERE store = %s", (self._store,)).fetchone()
+        return found[0] if found else None
+
+    def close(self) -> None:
+        """End the work in the background: the step that is under way is finished, an HNSW index is given up."""
+        with self._lock:
+            self._closed = True
+            if self._building is not None:
+                self._building.cancel()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _count(connection: Connection, query: str, parameters: Mapping[str, object]) -> int:
+    ((count,),) = connection.execute(composed(query), parameters).fetchall()
+    return int(count)

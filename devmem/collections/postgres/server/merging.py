@@ -1,0 +1,162 @@
+"""Making segments: of the tail, and of several segments of about one size.
+
+Whoever writes does it, a step at a time; a search never waits for it, as it reads the tail too. As a segment is made of
+what the table `passages` has, what was deleted is left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.locks import lock
+from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.server.planning import prepare_transaction
+from devmem.collections.postgres.server.segments import UNMERGED, fetch_terms, read_terms
+from devmem.collections.postgres.server.term_texts import TermRow, TermTexts, numbers_from
+
+TAIL: Final = 1_000
+"""Number of items from which the tail becomes a segment."""
+_FANOUT: Final = 8
+"""Number of segments of about one size that are joined."""
+MOST_TEXTS: Final = 1 << 17
+"""Number of passages from which a segment is not joined with others: the longest step takes some seconds."""
+_MOST_DEAD: Final = 8
+"""A segment is made again when more than one passage in this many was deleted."""
+_BATCH: Final = 20_000
+_NEW_ROWS: Final = (
+    "SELECT items.row "
+    + UNMERGED.format(tables="items, search_states")
+    + " AND search_states.store = %(store)s AND pg_visible_in_snapshot(items.xact, %(seen)s::pg_snapshot) "
+    "AND items.row > %(last)s ORDER BY items.row LIMIT %(limit)s"
+)
+_INSERT: Final = (
+    "INSERT INTO segments(store, segment, passages, lengths, texts, total_length) "
+    "VALUES (%s, nextval('row_numbers'), %s, %s, %s, %s) RETURNING segment"
+)
+
+
+def merge_tail(connection: Connection, store: int) -> int:
+    """Make segments of all items that are in none, in a write transaction; return their number."""
+    _begin(connection, store)
+    ((seen,),) = connection.execute("SELECT pg_current_snapshot()::text").fetchall()
+    merged, last = 0, 0
+    while True:
+        texts, last, count = _next_texts(connection, store, str(seen), last)
+        if not count:
+            break
+        merged += count
+        write_segment(connection, store, texts)
+    connection.execute("UPDATE search_states SET merged = %s::pg_snapshot WHERE store = %s", (seen, store))
+    return merged
+
+
+def _begin(connection: Connection, store: int) -> None:
+    """Keep others from changing the store's segments until the transaction ends."""
+    lock(connection, "segments", store)
+    connection.execute("SET LOCAL statement_timeout = 0")
+    prepare_transaction(connection)
+    connection.execute("INSERT INTO search_states(store) VALUES (%s) ON CONFLICT DO NOTHING", (store,))
+
+
+def _next_texts(connection: Connection, store: int, seen: str, last: int) -> tuple[TermTexts, int, int]:
+    """Return the terms of the next items of the tail, up to a segment's worth; the last row, and the number of items.
+
+    What was committed after the snapshot `seen` stays in the tail.
+    """
+    found: list[TermRow] = []
+    items = 0
+    while len(found) < MOST_TEXTS:
+        parameters = {"store": store, "seen": seen, "last": last, "limit": _BATCH}
+        rows = [row for (row,) in connection.execute(composed(_NEW_ROWS), parameters, binary=True).fetchall()]
+        if not rows:
+            break
+        found += fetch_terms(connection, store, rows)
+        items, last = items + len(rows), rows[-1]
+    return TermTexts.of(found), last, items
+
+
+def join_segments(connection: Connection, store: int) -> bool:
+    """Join segments of about one size, where there are enough of them; return whether there were."""
+    _begin(connection, store)
+    found = connection.execute(
+        "SELECT segment, texts FROM segments WHERE store = %s AND texts < %s ORDER BY texts", (store, MOST_TEXTS)
+    ).fetchall()
+    for first in range(len(found) - _FANOUT + 1):
+        part = found[first : first + _FANOUT]
+        if part[-1][1] <= _FANOUT * max(part[0][1], TAIL):
+            rewrite_segments(connection, store, [segment for segment, _ in part])
+            return True
+    return False
+
+
+def rewrite_segments(connection: Connection, store: int, segments: Sequence[int]) -> None:
+    """Make one segment of several, without what was deleted."""
+    kept = connection.execute(
+        "SELECT passages FROM segments WHERE store = %s AND segment = ANY(%s)", (store, list(segments)), binary=True
+    ).fetchall()
+    drop_segments(connection, store, segments)
+    passages = np.concatenate([numbers_from(raw, "<i8") for (raw,) in kept])
+    write_segment(connection, store, read_terms(connection, store, np.unique(passages >> PASSAGE_BITS).tolist()))
+
+
+def rewrite_sparse(connection: Connection, store: int) -> int:
+    """Make the segments again of which more than a share was deleted; return their number."""
+    _begin(connection, store)
+    found = connection.execute("SELECT segment, texts FROM segments WHERE store = %s", (store,)).fetchall()
+    sparse = 0
+    for segment, texts in found:
+        if texts - _count_live(connection, store, segment) > max(TAIL, texts // _MOST_DEAD):
+            rewrite_segments(connection, store, [segment])
+            sparse += 1
+    return sparse
+
+
+def _count_live(connection: Connection, store: int, segment: int) -> int:
+    ((raw,),) = connection.execute(
+        "SELECT passages FROM segments WHERE store = %s AND segment = %s", (store, segment), binary=True
+    ).fetchall()
+    query = "SELECT count(*) FROM passages WHERE store = %s AND passage = ANY(%s)"
+    ((count,),) = connection.execute(query, (store, numbers_from(raw, "<i8").tolist())).fetchall()
+    return int(count)
+
+
+def drop_segments(connection: Connection, store: int, segments: Sequence[int]) -> None:
+    """Delete segments with their postings; what they hold is found by nobody until it is in others."""
+    for table in ("postings", "segments"):
+        query = f"DELETE FROM {table} WHERE store = %s AND segment = ANY(%s)"
+        connection.execute(composed(query), (store, list(segments)))
+
+
+def start_again(connection: Connection, store: int | None) -> None:
+    """Drop all segments of a store, or of all stores (None): everything is in the tail again."""
+    for table in ("postings", "segments"):
+        query = f"DELETE FROM {table} WHERE %(store)s::integer IS NULL OR store = %(store)s"
+        connection.execute(composed(query), {"store": store})
+    query = "UPDATE search_states SET merged = '1:1:' WHERE %(store)s::integer IS NULL OR store = %(store)s"
+    connection.execute(query, {"store": store})
+
+
+def write_segment(connection: Connection, store: int, texts: TermTexts) -> None:
+    """Insert a segment of some passages, which ascend."""
+    if not len(texts.passages):
+        return
+    lengths = np.minimum(texts.lengths, np.iinfo(np.uint16).max).astype("<u2")
+    values = (store, texts.passages.astype("<i8").tobytes(), lengths.tobytes(), len(lengths), int(lengths.sum()))
+    ((segment,),) = connection.execute(_INSERT, values).fetchall()
+    order = np.argsort(texts.hashes, kind="stable")
+    hashes, docs, codes = texts.hashes[order], texts.docs[order].astype("<i4"), texts.codes[order].astype("<u2")
+    starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])) if len(hashes) else np.empty(0, np.int64)
+    ends = np.append(starts[1:], len(hashes))
+    terms = hashes[starts].view(np.int64).tolist()
+    columns = "postings(store, segment, term, docs, codes)"
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(composed(f"COPY {columns} FROM STDIN (FORMAT BINARY)")) as copy,
+    ):
+        copy.set_types(["int4", "int8", "int8", "bytea", "bytea"])
+        for term, start, end in zip(terms, starts.tolist(), ends.tolist(), strict=True):
+            copy.write_row((store, segment, term, docs[start:end].tobytes(), codes[start:end].tobytes()))

@@ -1,0 +1,42 @@
+"""Hints for the server's planner, for the statements of a search.
+
+It takes a range of passages for a ninth of the table, as it does not know the bounds beforehand, and would rather read
+and sort whole tables than look a few hundred rows up. Each item has one range, of mostly one passage.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.schema import PASSAGE_BITS
+
+_SETTINGS: Final = {
+    "jit": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "enable_material": "off",
+    "enable_seqscan": "off",
+}
+_SET: Final = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS setting(name, value)"
+
+
+def prepare_transaction(connection: Connection) -> None:
+    """Have rows looked up one by one until the transaction ends, and compile nothing."""
+    connection.execute(_SET, (list(_SETTINGS), list(_SETTINGS.values())))
+
+
+def of_item(table: str, columns: str, row: str) -> str:
+    """Return the FROM item with the rows of a table that belong to one item, named as the table.
+
+    Args:
+        table: a table by passage.
+        columns: columns of it.
+        row: the item's row, an expression over FROM items before this one.
+    """
+    # OFFSET keeps the planner from turning it into a join, whose order it would choose.
+    return (
+        f"LATERAL (SELECT {columns} FROM {table} WHERE {table}.store = %(store)s AND {table}.passage >= {row} << "
+        f"{PASSAGE_BITS} AND {table}.passage < ({row} + 1) << {PASSAGE_BITS} OFFSET 0) AS {table}"
+    )

@@ -1,0 +1,67 @@
+"""Searches of a store whose indexes are in the database."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from devmem.collections.model_check import check_length, check_name
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.server.hnsw import index_name
+from devmem.collections.postgres.server.planning import prepare_transaction
+from devmem.collections.postgres.server.segments import UNMERGED, SegmentCache
+from devmem.collections.postgres.server.source import ServerSource, StoreState
+from devmem.errors import CollectionError
+from devmem.indexes.token_codes import TokenCache
+from devmem.search.query import SearchQuery
+
+_STATE: Final = f"""
+SELECT generation, model, dimension,
+    COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%(index)s)), false),
+    EXISTS (SELECT FROM items WHERE store = %(store)s AND conversation IS NOT NULL)
+    OR EXISTS (SELECT FROM items WHERE store = %(store)s AND session IS NOT NULL),
+    ARRAY(SELECT segment FROM segments WHERE store = %(store)s ORDER BY segment),
+    (SELECT string_agg(int8send(items.row), ''::bytea ORDER BY items.row) {UNMERGED.format(tables="items")})
+FROM stores JOIN search_states ON search_states.store = stores.store WHERE stores.store = %(store)s
+"""
+
+
+class ServerSearches:
+    """Opens a source for each search. Thread-safe."""
+
+    def __init__(self, location: str, store: int) -> None:
+        """Keep nothing in memory yet but what `SegmentCache` and `TokenCache` say."""
+        self._location, self._store = location, store
+        self._segments = SegmentCache(store)
+        # Nothing is read ahead: a store that is searched here is too large for that.
+        self._tokens = TokenCache(ahead=0)
+
+    def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> ServerSource:
+        """Return the store as of the connection's transaction, for one search.
+
+        Args:
+            connection: in a read transaction.
+            query: what is searched for.
+            model: name of the model that made the query's vector; None when it is not known.
+            now: seconds since the epoch.
+
+        Raises:
+            CollectionError: the store was dropped.
+            EmbeddingMismatchError: the query's vector is of another model.
+        """
+        prepare_transaction(connection)
+        parameters = {"store": self._store, "index": index_name(self._store)}
+        found = connection.execute(_STATE, parameters, binary=True).fetchone()
+        if found is None:
+            raise CollectionError(self._location, "the store was dropped; open it again to begin with an empty one.")
+        generation, recorded, dimension, hnsw, conversations, segments, tail = found
+        if query.vector is not None:
+            check_name(self._location, made=recorded, given=model)
+            if dimension is not None:
+                check_length(self._location, made=dimension, given=len(query.vector))
+        state = StoreState(dimension=dimension, has_hnsw=hnsw, has_conversations=conversations)
+        indexed = self._segments.read(connection, generation, tuple(segments), tail or b"")
+        return ServerSource(connection, self._store, state, indexed, self._tokens, query, now)
+
+    def close(self) -> None:
+        """Forget what is in memory."""
+        self._tokens.clear()

@@ -1,0 +1,208 @@
+"""Segments: immutable postings of some passages, in the tables `segments` and `postings`.
+
+A segment numbers its passages from 0 on, in ascending order, and a posting names one by that number. What no segment
+has yet is the tail: the items that the snapshot did not show in which segments were made last.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.server.planning import of_item
+from devmem.collections.postgres.server.term_texts import NO_TEXTS, TermRow, TermTexts, numbers_from
+from devmem.indexes.locking import locked
+from devmem.indexes.row_column import Mask, Rows
+from devmem.indexes.top_k import Positions
+
+Lists: TypeAlias = dict[int, list[tuple[NDArray[np.int32], NDArray[np.uint16]]]]
+"""By the hash of a term: positions and codes of its postings, in the order of their positions."""
+
+UNMERGED: Final = (
+    "FROM {tables} WHERE items.store = %(store)s AND items.xact >= pg_snapshot_xmin(merged) "
+    "AND NOT pg_visible_in_snapshot(items.xact, merged)"
+)
+"""Selects the items of the tail, given the snapshot `merged` of the store's row in `search_states`."""
+_PASSAGES: Final = "SELECT segment, passages, lengths FROM segments WHERE store = %s AND segment = ANY(%s)"
+_TERMS: Final = (
+    "SELECT passage, term_hashes, term_counts, term_length FROM unnest(%(rows)s::bigint[]) AS new(row) CROSS JOIN "
+    + of_item("passages", "passage, term_hashes, term_counts, term_length", "new.row")
+    + " ORDER BY passage"
+)
+_AT_ONCE: Final = 20_000
+"""Number of items whose terms are read by one statement."""
+
+
+def read_terms(connection: Connection, store: int, rows: Sequence[int]) -> TermTexts:
+    """Return the terms of all passages of some items, whose rows ascend."""
+    return TermTexts.of(fetch_terms(connection, store, rows))
+
+
+def fetch_terms(connection: Connection, store: int, rows: Sequence[int]) -> list[TermRow]:
+    """Return the rows of the table `passages` of some items, whose rows ascend."""
+    found: list[TermRow] = []
+    for start in range(0, len(rows), _AT_ONCE):
+        parameters = {"store": store, "rows": list(rows[start : start + _AT_ONCE])}
+        read = connection.execute(composed(_TERMS), parameters, binary=True).fetchall()
+        found += [(passage, hashes, counts, length) for passage, hashes, counts, length in read]
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SegmentMap:
+    """Which passage is at each position of the segments of one moment, one segment after the other."""
+
+    segments: tuple[int, ...]
+    """Numbers of the segments."""
+    starts: dict[int, int]
+    """Position of each one's first passage."""
+    passages: Rows
+    """Passage at each position."""
+    lengths: NDArray[np.float32]
+    """Length at each position, in terms."""
+    order: Positions | None
+    """Positions in the order of their passages; None where that is their own."""
+    total_length: int
+
+    @classmethod
+    def of(cls, columns: Mapping[int, tuple[Rows, NDArray[np.float32]]]) -> SegmentMap:
+        """Return the map of segments, each with the passages and the lengths of its positions."""
+        if not columns:
+            nothing = np.empty(0, np.int64)
+            return cls(
+                segments=(), starts={}, passages=nothing, lengths=np.empty(0, np.float32), order=None, total_length=0
+            )
+        passages, lengths = (np.concatenate(column) for column in zip(*columns.values(), strict=True))
+        starts = np.cumsum([0, *(len(each) for each, _ in columns.values())])
+        return cls(
+            segments=tuple(columns),
+            starts=dict(zip(columns, starts.tolist(), strict=False)),
+            passages=passages,
+            lengths=lengths,
+            order=None if bool((passages[1:] > passages[:-1]).all()) else np.argsort(passages, kind="stable"),
+            total_length=int(lengths.sum(dtype=np.float64)),
+        )
+
+    def mask(self, rows: Rows) -> Mask:
+        """Return for each position whether its passage is of one of some items, whose rows ascend."""
+        ascending = self.passages if self.order is None else self.passages[self.order]
+        found = np.zeros(len(ascending), dtype=np.bool_)
+        starts = np.searchsorted(ascending, rows << PASSAGE_BITS)
+        while len(starts):
+            there = starts < len(ascending)
+            starts, rows = starts[there], rows[there]
+            own = (ascending[starts] >> PASSAGE_BITS) == rows
+            starts, rows = starts[own], rows[own]
+            found[starts] = True
+            starts = starts + 1
+        if self.order is None:
+            return found
+        mask = np.empty_like(found)
+        mask[self.order] = found
+        return mask
+
+
+NO_SEGMENTS: Final = SegmentMap.of({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IndexedTexts:
+    """All passages of a store as of one moment: those of segments, then those of the tail."""
+
+    segments: SegmentMap
+    tail: TermTexts
+
+
+class SegmentCache:
+    """The part of a store's segments that a process keeps: 12 bytes a passage, and the terms of the tail. Thread-safe.
+
+    Neither a segment nor the terms of a passage change once they are committed, so what is kept stays right.
+    """
+
+    def __init__(self, store: int) -> None:
+        self._lock = threading.Lock()
+        self._store = store
+        self._generation = -1
+        self._columns: dict[int, tuple[Rows, NDArray[np.float32]]] = {}
+        self._map = NO_SEGMENTS
+        self._tail: tuple[bytes, TermTexts] = (b"", NO_TEXTS)
+
+    def read(self, connection: Connection, generation: int, segments: tuple[int, ...], tail: bytes) -> IndexedTexts:
+        """Return the passages as of the connection's transaction.
+
+        Args:
+            connection: in a read transaction.
+            generation: of the store; another one than before has other terms.
+            segments: numbers of the segments, ascending.
+            tail: rows of the tail, ascending, as big-endian int64.
+        """
+        return locked(self._lock, lambda: self._read(connection, generation, segments, tail))
+
+    def _read(self, connection: Connection, generation: int, segments: tuple[int, ...], tail: bytes) -> IndexedTexts:
+        if generation != self._generation:
+            self._columns, self._map, self._tail = {}, NO_SEGMENTS, (b"", NO_TEXTS)
+        if segments != self._map.segments:
+            self._map = self._joined(connection, segments)
+        if tail != self._tail[0]:
+            self._tail = (tail, self._tail_texts(connection, numbers_from(tail, ">i8").tolist()))
+        self._generation = generation
+        return IndexedTexts(segments=self._map, tail=self._tail[1])
+
+    def _joined(self, connection: Connection, segments: tuple[int, ...]) -> SegmentMap:
+        missing = [segment for segment in segments if segment not in self._columns]
+        read = connection.execute(_PASSAGES, (self._store, missing), binary=True).fetchall() if missing else []
+        for segment, passages, lengths in read:
+            known = numbers_from(passages, "<i8").astype(np.int64), numbers_from(lengths, "<u2").astype(np.float32)
+            self._columns[segment] = known
+        self._columns = {segment: self._columns[segment] for segment in segments}
+        return SegmentMap.of(self._columns)
+
+    def _tail_texts(self, connection: Connection, rows: Sequence[int]) -> TermTexts:
+        """Return the terms of the tail's items, of which those that were there before are not read again."""
+        before = self._tail[1]
+        known = np.isin(before.passages >> PASSAGE_BITS, np.array(rows, dtype=np.int64))
+        kept = before.where(known)
+        seen = set((kept.passages >> PASSAGE_BITS).tolist())
+        return kept.joined(read_terms(connection, self._store, [row for row in rows if row not in seen]))
+
+
+def fetch_postings(connection: Connection, store: int, segments: SegmentMap, terms: Sequence[int]) -> Lists:
+    """Return the postings of some terms, given by their hashes."""
+    if not segments.segments or not terms:
+        return {}
+    query = (
+        "SELECT term, segment, docs, codes FROM postings WHERE store = %s AND segment = ANY(%s) AND term = ANY(%s) "
+        "ORDER BY segment"
+    )
+    signed = [signed_hash(term) for term in terms]
+    found = connection.execute(query, (store, list(segments.segments), signed), binary=True).fetchall()
+    lists: Lists = {}
+    for term, segment, docs, codes in found:
+        positions = numbers_from(docs, "<i4") + np.int32(segments.starts[segment])
+        lists.setdefault(term % (1 << 64), []).append((positions, numbers_from(codes, "<u2")))
+    return lists
+
+
+def count_postings(connection: Connection, store: int, segments: SegmentMap, terms: Sequence[int]) -> dict[int, int]:
+    """Return the number of passages in the segments that some terms (hashes) occur in; those in none are left out."""
+    if not segments.segments or not terms:
+        return {}
+    query = (
+        "SELECT term, sum(octet_length(codes) / 2)::bigint FROM postings "
+        "WHERE store = %s AND segment = ANY(%s) AND term = ANY(%s) GROUP BY term"
+    )
+    signed = [signed_hash(term) for term in terms]
+    found = connection.execute(query, (store, list(segments.segments), signed), binary=True).fetchall()
+    return {term % (1 << 64): count for term, count in found}
+
+
+def signed_hash(term: int) -> int:
+    """Return a term's hash as a column holds it."""
+    return term - (1 << 64) if term >> 63 else term

@@ -1,0 +1,53 @@
+"""The contract of a collection, kept by a store whose indexes are in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pytest
+
+from devmem.collections.postgres.collection import PostgresCollection
+from devmem.collections.postgres.server import words
+from devmem.collections.postgres.server.merging import join_segments, merge_tail
+from devmem.collections.prepared import PreparedItem
+from devmem.collections.protocol import Unique
+from devmem.config import IndexConfig
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome
+from devmem.testing import CollectionSuite, OpenCollection
+
+pytestmark = pytest.mark.postgres
+
+
+class Merging(PostgresCollection):
+    """Makes a segment of whatever is added."""
+
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> list[WriteOutcome]:
+        outcomes = super().add(items, unique=unique, expected=expected)
+        self._database.write(lambda connection: merge_tail(connection, self._store))
+        self._database.write(lambda connection: join_segments(connection, self._store))
+        return outcomes
+
+
+class TestTail(CollectionSuite):
+    """Few items: all of them are in no segment."""
+
+    @pytest.fixture
+    def open_collection(self, store_url: str) -> OpenCollection:
+        return partial(PostgresCollection, store_url, index=IndexConfig(mode="server"))
+
+
+class TestSegments(CollectionSuite):
+    """All items are in segments, and filters are masks over these."""
+
+    @pytest.fixture
+    def open_collection(self, store_url: str, monkeypatch: pytest.MonkeyPatch) -> OpenCollection:
+        monkeypatch.setattr(words, "_FEW", 0)
+        return partial(Merging, store_url, index=IndexConfig(mode="server"))
