@@ -96,9 +96,17 @@ def _one_each(decision: RunDecision, collections: Mapping[str, VersionedCollecti
 
     Two stores on one file share its runs.
     """
-    located = [(collections[name].info().location, name) for name in decision.stores]
-    places = {name if location == _MEMORY else location: name for location, name in sorted(located, reverse=True)}
+    places: dict[str, str] = {}
+    for name in sorted(decision.stores):
+        places.setdefault(_place(collections[name].info().location, name), name)
     return [collections[name] for _, name in sorted(places.items())]
+
+
+def _place(location: str, name: str) -> str:
+    """Return what identifies the place of a store's items, whichever path leads to it."""
+    if location == _MEMORY:
+        return name
+    return location if "://" in location else str(Path(location).resolve())
 
 
 def finish_decided(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
@@ -121,25 +129,26 @@ def finish_decided(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
 
 
 def _finish(decision: RunDecision, collections: Mapping[str, VersionedCollection]) -> None:
-    before = RunState.PENDING if decision.operation == "commit" else RunState.COMMITTED
-    states = {name: collection.find_run(decision.run) for name, collection in collections.items()}
-    open_ones = [name for name, info in states.items() if info is not None and info.state is before]
-    ended = [name for name, info in states.items() if info is not None and info.state is not before]
-    rest = RunDecision(run=decision.run, stores=tuple(open_ones), operation=decision.operation)
+    rest = RunDecision(run=decision.run, stores=_open(decision, collections), operation=decision.operation)
     try:
         end_everywhere(rest, collections, None)
     except (RunConflictError, RunStateError) as error:
-        _LOG.warning("run %r cannot be ended in every store (%s); it is undone.", decision.run, error)
-        _undo(decision, open_ones, ended, collections)
+        if still_open := _open(decision, collections):
+            _LOG.warning("run %r cannot be ended in every store (%s); it is undone.", decision.run, error)
+            _undo(decision, still_open, collections)
+        # Else the process that decided it is alive, and has just ended it itself.
 
 
-def _undo(
-    decision: RunDecision,
-    open_ones: Sequence[str],
-    ended: Sequence[str],
-    collections: Mapping[str, VersionedCollection],
-) -> None:
+def _open(decision: RunDecision, collections: Mapping[str, VersionedCollection]) -> tuple[str, ...]:
+    """Return the names of the collections in which a run has not ended as decided."""
+    before = RunState.PENDING if decision.operation == "commit" else RunState.COMMITTED
+    infos = {name: collection.find_run(decision.run) for name, collection in collections.items()}
+    return tuple(name for name, info in infos.items() if info is not None and info.state is before)
+
+
+def _undo(decision: RunDecision, open_ones: Sequence[str], collections: Mapping[str, VersionedCollection]) -> None:
     """Take a run back in the collections in which it ended, so that it is as if nothing had been decided."""
+    ended = [name for name in decision.stores if name not in open_ones]
     done = decision.run if decision.operation == "commit" else f"revert of {decision.run}"
     try:
         end_everywhere(RunDecision(run=done, stores=tuple(ended), operation="revert"), collections, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from devmem.errors import ChatModelError, NoVersionsError, RunConflictError, Run
 from devmem.model.acting import acting_as
 from devmem.model.items import Scope
 from devmem.runtime import revert_run
+from devmem.stores import decisions
 from devmem.stores.decisions import Ending, RunDecision
 from devmem.stores.runs import StoreRun
 from devmem.stores.versioned import versions_of
@@ -167,6 +169,27 @@ def test_a_decision_to_revert_is_finished_by_the_next_start(tmp_path: Path) -> N
             put(stores[name], "tea", run="r")
         RunDecision(run="r", stores=("notes", "board"), operation="revert").write(folder / "runs")
         versions_of(stores["notes"]).revert("r")
+        WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
+        assert texts(stores) == [[], []]
+
+
+def test_a_decision_that_its_own_process_is_carrying_out_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reverts the run between the look at the states and the locks of the one that starts."""
+    read, folder = workflow(tmp_path), tmp_path / "session"
+    end_everywhere = decisions.end_everywhere
+
+    def end_late(decision: RunDecision, *arguments: Any) -> None:
+        for name in decision.stores:
+            versions_of(stores[name]).revert("r")
+        end_everywhere(decision, *arguments)
+
+    monkeypatch.setattr(decisions, "end_everywhere", end_late)
+    with open_stores(read) as stores:
+        for name in stores:
+            put(stores[name], "tea", run="r")
+        RunDecision(run="r", stores=("notes", "board"), operation="revert").write(folder / "runs")
         WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
         assert texts(stores) == [[], []]
 
