@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from devmem.collections import SqliteCollection
+from devmem.errors import RunStateError
+from devmem.model.acting import acting_as
 from devmem.model.items import MemoryItem
 from devmem.testing import ManualClock, OpenCollection, VersionSuite
 
@@ -99,3 +101,18 @@ def test_two_openings_see_one_history(tmp_path: Path) -> None:
             assert earlier.count() == 2
             two.erase(ids=["1"])
             assert [item.id for item in earlier.scan()] == ["2"]
+
+
+@pytest.mark.parametrize(("days", "later"), [(0, 0), (10, 20)])
+def test_a_run_whose_deletions_may_not_be_kept_is_not_reverted(tmp_path: Path, days: float, later: int) -> None:
+    """Else it would take back what it had added, and leave deleted what it had deleted."""
+    clock = ManualClock()
+    with closing(SqliteCollection(tmp_path / "store.db", history_days=days, clock=clock)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea")])
+        with acting_as("agent", run="r"):
+            collection.delete(ids=["1"])
+            collection.add([MemoryItem(id="2", content_summary="rain")])
+        clock.advance(later * DAY)
+        with pytest.raises(RunStateError, match="not kept any more"):
+            collection.revert("r")
+        assert [item.id for item in collection.scan()] == ["2"]

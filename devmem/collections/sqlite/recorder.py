@@ -72,7 +72,7 @@ class CurrentRecorder:
             run: the run that is being committed or reverted; None takes that of each item's scope.
         """
         self.connection, self.attachments = connection, attachments
-        self._limit, self._now, self._run = limit, now, run
+        self._limit, self._now = limit, now
         # What a run writes on commit has the actors that wrote it.
         self._actor = Actor(run=run) if run is not None else current_actor()
 
@@ -113,6 +113,11 @@ class CurrentRecorder:
         if deleted:
             prune_changes(self.connection)
         return deleted
+
+    def keeps_since(self, at: int) -> bool:
+        """Whether every version that ended at a recorded time, or later, is still kept."""
+        oldest = self._limit.oldest(self._now)
+        return self._limit.keeps and (oldest is None or at >= oldest)
 
     def count(self) -> int:
         """Return the number of items, which the database keeps."""

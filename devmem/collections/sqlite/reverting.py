@@ -10,7 +10,7 @@ from devmem.collections.sqlite import history, rows, runs
 from devmem.collections.sqlite.history import Ending
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.recorder import CurrentRecorder
-from devmem.collections.sqlite.written_runs import TOUCHED
+from devmem.collections.sqlite.written_runs import TOUCHED, span
 from devmem.errors import RunConflictError, RunStateError
 from devmem.model.acting import current_actor
 from devmem.model.versions import Operation, RunInfo, RunState
@@ -88,6 +88,13 @@ def revert(recorder: CurrentRecorder, location: str, run: str, damaged: DamagedR
     connection = recorder.connection
     info = runs.read_run(connection, location, run)
     changes, conflicts = _plan(connection, location, info)
+    times = span(connection, run)
+    if times is not None and not recorder.keeps_since(times[0]):
+        # What it deleted would stay deleted without a word.
+        reason = (
+            "versions of its time are not kept any more (`history` of the store), so it cannot be undone as a whole"
+        )
+        raise RunStateError(location, run, info.state.value, reason)
     if conflicts:
         raise RunConflictError(location, run, conflicts)
     runs.record(connection, info)
