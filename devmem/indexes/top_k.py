@@ -43,9 +43,12 @@ def lower_bound(scores: Scores, limit: int, *, above: float = 0.0) -> float:
 
 
 def places_in(ascending: Positions, wanted: Positions) -> Positions:
-    """Return the place of each wanted number in an ascending array; -1 for one that is not there."""
+    """Return the place of each wanted number in an ascending array; -1 for one that is not there.
+
+    The wanted numbers may have any shape; the result has the same.
+    """
     if not len(ascending):
-        return np.full(len(wanted), -1, dtype=np.int64)
+        return np.full(wanted.shape, -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
     return np.where(ascending[at] == wanted, at, -1)
 

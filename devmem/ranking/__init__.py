@@ -4,10 +4,11 @@ from devmem.ranking.conversations import ConversationBreakdown, first_mentions, 
 from devmem.ranking.fusion import Weights, fuse
 from devmem.ranking.late_interaction import QueryTokens, Scores, code_width, weigh
 from devmem.ranking.options import DAY, Ranking
-from devmem.ranking.score import Features, ScoreBreakdown, add_context, overview_scores, score_features
+from devmem.ranking.score import ContextFeatures, Features, ScoreBreakdown, add_context, overview_scores, score_features
 
 __all__ = [
     "DAY",
+    "ContextFeatures",
     "ConversationBreakdown",
     "Features",
     "QueryTokens",

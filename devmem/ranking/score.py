@@ -39,9 +39,17 @@ class Features:
     speaker: Column
     """1 for a speaker whom the query names, -1 for others, 0 when it names nobody."""
     tells_when: Column
-    """1 when the query asks for a time and the text names one."""
+    """1 when the query asks for a time and the text names one; a share of it when it asks for something else."""
+    names: Column
+    """1 when the query asks for a name and the text has one."""
+    numbers: Column
+    """1 when the query asks for a number and the text has one."""
+    addresses: Column
+    """1 for a turn of a conversation that speaks of whom it is said to, not of its speaker."""
     only_asks: Column
     """Brevity of a text that ends in a question."""
+    reacts: Column
+    """Brevity of a text that begins by reacting to another."""
     in_time: Column
     """1 for an event in the period that the query names."""
     standing: Column
@@ -50,16 +58,35 @@ class Features:
     importance: Column
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ContextFeatures:
+    """Features of the turns around n candidates, arrays of shape (n,)."""
+
+    window: Column
+    """Growth of the late-interaction score when the turns around count too; it counts for short texts."""
+    nearby_words: Column
+    """Sum of the `coverage` of the turns around, of those that are candidates."""
+    answered: Column
+    """Similarity of the long text that follows: a long answer scores for its question."""
+    restated: Column
+    """Similarity of the assistant's answer to a user's turn; it counts for short turns."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
     lexical: float = 0.085
     window: float = 0.60
+    nearby_words: float = 0.035
     answered: float = 0.22
-    conversation: float = 0.27
-    conversation_words: float = 0.30
+    conversation: float = 0.20
+    conversation_words: float = 0.225
     speaker: float = 0.07
-    tells_when: float = 0.078
-    only_asks: float = -0.048
+    tells_when: float = 0.10
+    names: float = 0.06
+    numbers: float = 0.05
+    addresses: float = -0.06
+    only_asks: float = -0.030
+    reacts: float = -0.015
     in_time: float = 0.12
     standing: float = 0.40
     restated: float = 0.20
@@ -76,11 +103,16 @@ class ScoreBreakdown:
     match: Column
     lexical: Column
     window: Column
+    nearby_words: Column
     answered: Column
     conversation: Column
     speaker: Column
     tells_when: Column
+    names: Column
+    numbers: Column
+    addresses: Column
     only_asks: Column
+    reacts: Column
     in_time: Column
     standing: Column
     restated: Column
@@ -113,11 +145,16 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         match=of.match,
         lexical=WEIGHTS.lexical * of.coverage,
         window=np.zeros_like(of.match),
+        nearby_words=np.zeros_like(of.match),
         answered=np.zeros_like(of.match),
         conversation=lent * conversation,
         speaker=lent * WEIGHTS.speaker * of.speaker,
         tells_when=WEIGHTS.tells_when * of.tells_when,
+        names=WEIGHTS.names * of.names,
+        numbers=WEIGHTS.numbers * of.numbers,
+        addresses=lent * WEIGHTS.addresses * of.addresses,
         only_asks=WEIGHTS.only_asks * of.only_asks,
+        reacts=WEIGHTS.reacts * of.reacts,
         in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
         standing=WEIGHTS.standing * of.standing,
         restated=np.zeros_like(of.match),
@@ -128,20 +165,14 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
     )
 
 
-def add_context(breakdown: ScoreBreakdown, window: Column, answered: Column, restated: Column) -> ScoreBreakdown:
-    """Return the scores with the contributions of the turns around the candidates.
-
-    Args:
-        breakdown: the scores without context.
-        window: growth of the late-interaction score when the turns around count too; it counts for short texts.
-        answered: similarity of the long text that follows: a long answer scores for its question.
-        restated: similarity of the assistant's answer to a user's turn; it counts for short turns.
-    """
+def add_context(breakdown: ScoreBreakdown, context: ContextFeatures) -> ScoreBreakdown:
+    """Return the scores with the contributions of the turns around the candidates."""
     return replace(
         breakdown,
-        window=WEIGHTS.window * window * breakdown.features.brevity,
-        answered=WEIGHTS.answered * answered,
-        restated=WEIGHTS.restated * restated * breakdown.features.brevity,
+        window=WEIGHTS.window * context.window * breakdown.features.brevity,
+        nearby_words=WEIGHTS.nearby_words * context.nearby_words,
+        answered=WEIGHTS.answered * context.answered,
+        restated=WEIGHTS.restated * context.restated * breakdown.features.brevity,
     )
 
 
@@ -160,7 +191,11 @@ def overview_scores(breakdown: ScoreBreakdown, similarity: Column) -> ScoreBreak
         conversation=nothing,
         speaker=nothing,
         tells_when=nothing,
+        names=nothing,
+        numbers=nothing,
+        addresses=nothing,
         only_asks=nothing,
+        reacts=nothing,
     )
 
 

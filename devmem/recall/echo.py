@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from devmem.recall.labels import NAMES
 from devmem.text.patterns import lazy_pattern
 from devmem.text.sentences import split_sentences
 
@@ -33,7 +34,7 @@ class _Known:
         """Whether a clause was recalled word for word, its list number and its label aside."""
         plain = _NUMBER.sub("", clause)
         label = _LABEL.match(plain)
-        if label and _words(label[1]) in self._labels:
+        if label and _words(label[1]) in self._labels | NAMES:
             plain = plain[label.end() :]
         return _words(clause) in self._clauses or _words(plain) in self._clauses
 

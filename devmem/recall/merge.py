@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from devmem.model.caller import Caller
 from devmem.model.results import CutHit, CutReason, Hit, MemoryRetrievalResult, StoreFailure
+from devmem.recall.labels import SIDES, labelled_text
 from devmem.recall.origins import origin_mark
 from devmem.recall.related import with_related
 from devmem.recall.render import (
@@ -21,9 +21,6 @@ from devmem.recall.render import (
 from devmem.recall.statements import earlier_marks, with_related_together
 from devmem.text.sentences import shorten
 from devmem.text.tokens import estimate_tokens
-
-_SIDES: Final = ("Input: ", "Output: ")
-"""Labels of what was said and what was answered in a summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +93,8 @@ def _content_keys(hit: Hit) -> set[str]:
 
 def _unlabelled(summary: str) -> str:
     """Return a summary that has one side of an exchange without its label; one of both sides as it is."""
-    one_sided = not any(f"\n{label}" in summary for label in _SIDES)
-    label = next((label for label in _SIDES if summary.startswith(label)), "")
+    one_sided = not any(f"\n{label}" in summary for label in SIDES)
+    label = next((label for label in SIDES if summary.startswith(label)), "")
     return summary.removeprefix(label) if one_sided else summary
 
 
@@ -130,7 +127,9 @@ def _texts(hits: Sequence[Hit], policy: MergePolicy) -> list[str]:
     """Return the text of each hit after its marks."""
     earlier, language = earlier_marks(hits, policy.language), policy.language
     origins = [origin_mark(hit.item, policy.reader, language) if policy.origins else "" for hit in hits]
-    return [mark + origin + hit.text() for mark, origin, hit in zip(earlier, origins, hits, strict=True)]
+    return [
+        mark + origin + labelled_text(hit, language) for mark, origin, hit in zip(earlier, origins, hits, strict=True)
+    ]
 
 
 def _fitting(text: str, tokens: int) -> str:

@@ -10,16 +10,19 @@ from numpy.typing import NDArray
 from devmem.ranking import Features, ScoreBreakdown, add_context, overview_scores, score_features
 from devmem.search.candidates import CandidateSet, instructors
 from devmem.search.context import Column, Places, QueryContext
+from devmem.search.context_features import brevity_of, context_features
 from devmem.search.late_interaction import MaxSimScorer
 from devmem.text.cues import Cue, asks_when, mentioned
-from devmem.text.questions import Side, asks_for_help, asks_for_overview, side_asked_about, side_of
+from devmem.text.questions import (
+    Side,
+    asks_for_help,
+    asks_for_name,
+    asks_for_number,
+    asks_for_overview,
+    side_asked_about,
+    side_of,
+)
 
-_BRIEF: Final = 150
-"""Characters up to which a text needs its context in full."""
-_ANSWER_OFFSET: Final = 0.1
-"""Similarity of any two texts."""
-_RESTATED_OFFSET: Final = 0.3
-"""Similarity of an answer that is about something else than the query."""
 _LOWEST: Final = 0.2
 _SPAN: Final = 0.4
 """The fused score stands in for a missing late-interaction score: from 0.2 for the worst candidate to 0.6."""
@@ -27,7 +30,8 @@ _SPAN_WITHOUT: Final = 0.25
 """The same where no candidate has late interaction, so that the fused score decides less beside the other features."""
 _PREFERENCE: Final = 0.75
 """Share that a preference counts of what an instruction does."""
-_REACH: Final = 2
+_DATED: Final = 0.22
+"""Share that an expression of time counts where no time is asked for: what is dated tells more."""
 _WITH_CONTEXT: Final = 50
 """Number of turns before and after each of the 50 best candidates that add to its score."""
 
@@ -58,7 +62,7 @@ def score_candidates(
     if not query.ranking.context or not doc_values.has_conversations:
         return breakdown
     best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
-    return add_context(breakdown, *_context_features(context, positions, best, matches))
+    return add_context(breakdown, context_features(context, candidates.rows, best, coverage, matches))
 
 
 def _with_vectors(context: QueryContext, candidates: CandidateSet, max_sim: Column) -> Column:
@@ -91,7 +95,7 @@ def _features(
     """Return the features of the candidates themselves, without those of their context."""
     doc_values, query, period = context.indexes.doc_values, context.query, context.period
     cues, times, threads = (doc_values.column(name)[positions] for name in ("cues", "time", "thread"))
-    brevity = _brevity(doc_values.column("length")[positions])
+    brevity = brevity_of(doc_values.column("length")[positions])
     _, thread = np.unique(threads, return_inverse=True)
     nothing = np.zeros(len(positions))
     return Features(
@@ -100,8 +104,12 @@ def _features(
         brevity=brevity,
         thread=np.where(threads == 0, -1, thread),
         speaker=_said_by(context.text, doc_values.speakers(positions)),
-        tells_when=np.where((cues & Cue.TELLS_WHEN) > 0, float(asks_when(context.text)), 0.0),
+        tells_when=_having(cues, Cue.TELLS_WHEN, 1.0 if asks_when(context.text) else _DATED),
+        names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
+        numbers=_having(cues, Cue.NUMBERS, float(asks_for_number(context.text))),
+        addresses=np.where(threads == 0, 0.0, _having(cues, Cue.ADDRESSES, 1.0)),
         only_asks=np.where((cues & Cue.ASKS) > 0, brevity, 0.0),
+        reacts=np.where((cues & Cue.REACTS) > 0, brevity, 0.0),
         in_time=((times >= period.start) & (times < period.end)).astype(np.float64) if period else nothing,
         standing=_standing(context, cues, positions, similarity),
         recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
@@ -109,9 +117,9 @@ def _features(
     )
 
 
-def _brevity(lengths: NDArray[np.int32]) -> Column:
-    """Return 1 for a short text, and the less the longer it is; lengths are in characters."""
-    return np.asarray(np.minimum(1.0, _BRIEF / np.maximum(lengths, 1)), dtype=np.float64)
+def _having(cues: NDArray[np.uint8], cue: Cue, value: float) -> Column:
+    """Return a value for the texts that have a cue, and 0 for the others."""
+    return np.where((cues & cue) > 0, value, 0.0)
 
 
 def _said_by(query: str, speakers: list[str | None]) -> Column:
@@ -138,37 +146,3 @@ def _standing(context: QueryContext, cues: NDArray[np.uint8], positions: Places,
     share = np.where((cues & Cue.INSTRUCTS) > 0, 1.0, np.where((cues & Cue.PREFERS) > 0, _PREFERENCE, 0.0))
     share[~instructors(context.indexes.doc_values.speakers(positions))] = 0.0
     return np.asarray(share * np.nan_to_num(np.maximum(similarity, 0.0)), dtype=np.float64)
-
-
-def _context_features(
-    context: QueryContext, positions: Places, best: Places, matches: MaxSimScorer | None
-) -> tuple[Column, Column, Column]:
-    """Return the features of the turns around the best candidates: their tokens, and the answer that follows."""
-    doc_values = context.indexes.doc_values
-    around = context.turns_around(positions[best], _REACH)
-    window, answered, restated = np.zeros((3, len(positions)))
-    if all((step < 0).all() for step in around):
-        return window, answered, restated
-    if matches is not None:
-        rows = [np.where(step >= 0, doc_values.rows(step), -1) for step in around]
-        window[best] = matches.gains(doc_values.rows(positions[best]), rows)
-    following = around[_REACH]
-    similarity, there = _similarities(context, following), following >= 0
-    long = 1 - _brevity(doc_values.column("length")[following])
-    answered[best] = np.where(there, long * np.maximum(similarity - _ANSWER_OFFSET, 0), 0.0)
-    users = [speaker is not None and side_of(speaker) is Side.USER for speaker in doc_values.speakers(positions[best])]
-    restated[best] = np.where(users, np.maximum(similarity - _RESTATED_OFFSET, 0), 0.0)
-    return window, answered, restated
-
-
-def _similarities(context: QueryContext, positions: Places) -> Column:
-    """Return the similarity of the best passages of some items, at least 0; 0 where there is none (-1)."""
-    found = np.zeros(len(positions))
-    there = np.flatnonzero(positions >= 0)
-    if not len(there):
-        return found
-    passages, owner = context.indexes.passage_map.passages_of(context.indexes.doc_values.rows(positions[there]))
-    best = np.zeros(len(there))
-    np.maximum.at(best, owner, np.nan_to_num(context.similarities(passages)))
-    found[there] = best
-    return found

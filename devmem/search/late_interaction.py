@@ -81,8 +81,8 @@ class MaxSimScorer:
         own = self._best[:, self._places_of(rows)]
         together = own
         self._ensure_scored(np.unique(np.concatenate(around)))
-        for others in around:
-            together = np.maximum(together, self._best[:, np.maximum(self._places_of(others), 0)])
+        for places in np.maximum(self._places_of(np.stack(around)), 0):
+            together = np.maximum(together, self._best[:, places])
         found = self._tokens.score(together) - self._tokens.score(own)
         return np.where(own[0] == _NOTHING, 0.0, found)
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from devmem.text.patterns import lazy_pattern
 
-ANALYSIS_VERSION: Final = "3"
-"""Recorded with every collection; terms of another version are rebuilt when it is opened."""
+ANALYSIS_VERSION: Final = "4"
+"""Recorded with every collection; terms and cues of another version are rebuilt when it is opened."""
 
 # Kana, Han, Hangul, Thai, Lao, Myanmar and Khmer.
 _UNSPACED: Final = (

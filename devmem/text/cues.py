@@ -1,4 +1,7 @@
-"""Surface cues of a text: whether it only asks, holds a time or says what to keep in mind, and whom it names."""
+"""Surface cues of a text: whether it only asks or reacts, what it holds, and what it says to keep in mind.
+
+Whoever changes how a cue is recognised raises `ANALYSIS_VERSION`, so that stored items get their cues again.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,14 @@ class Cue(IntFlag):
     """It says what is to be done from now on: `always show types`, `whenever I ask`."""
     PREFERS = 8
     """It says what somebody would rather have: `I prefer`, `I'd rather`."""
+    ADDRESSES = 16
+    """It speaks to somebody and not of its speaker: `you`, `your`, without `I`, `my` or `we`."""
+    NAMES = 32
+    """It holds a name: a capitalised word within a sentence, or a title."""
+    NUMBERS = 64
+    """It holds a number, in digits or in words."""
+    REACTS = 128
+    """It begins by reacting to another text: `Wow`, `Thanks`, `That sounds great`."""
 
 
 _MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -65,6 +76,28 @@ _PREFERS: Final = lazy_pattern(
     r"|我(?:更喜欢|偏好|倾向|宁愿|宁可)",
     re.IGNORECASE,
 )
+_FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|me|we|our|ours|us|(?:i|we)['’]\w+)\b|[我咱俺]", re.IGNORECASE)
+_SECOND_PERSON: Final = lazy_pattern(r"\byou(?:r|rs)?\b|\byou['’]|[你您]", re.IGNORECASE)
+# The start of a sentence, and what follows a speaker's name and a colon, is capitalised whatever it is.
+_NAMES: Final = lazy_pattern(r"(?<=[a-z,;] )(?!I\b)[A-Z][a-z]+|《")
+_NUMBERS: Final = lazy_pattern(
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|twice|dozen|hundred|first|second|third|couple)\b"
+    r"|[一二两三四五六七八九十百千]+(?:[个次年天岁只条本位名场部家]|小时|分钟|公里)",
+    re.IGNORECASE,
+)
+_REACTS: Final = lazy_pattern(
+    r"^(?:[^:\n]{1,40}:\s)?(?:(?:wow|whoa|thanks|thank\syou|awesome|cool|nice|congrats|congratulations|yeah|yep|yes"
+    r"|no\sproblem|absolutely|glad|totally|definitely|haha|great|amazing|sure|bye|ok|okay|good)\b"
+    r"|that(?:['’]s|\ssounds|\sis)\b|哇|谢谢|太好了|真棒|恭喜|是啊|没错|好的|哈哈|当然)",
+    re.IGNORECASE,
+)
+_PATTERNS: Final = {
+    Cue.INSTRUCTS: _INSTRUCTS,
+    Cue.PREFERS: _PREFERS,
+    Cue.NAMES: _NAMES,
+    Cue.NUMBERS: _NUMBERS,
+    Cue.REACTS: _REACTS,
+}
 _ENDS_ASKING: Final = lazy_pattern(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
 _ROLES: Final = frozenset("user assistant system human ai bot agent tool".split())
 """Speakers that are roles, not names: a question that has such a word need not mean who spoke."""
@@ -77,10 +110,11 @@ def cues_of(text: str) -> Cue:
         found |= Cue.ASKS
     if _tells_when(text):
         found |= Cue.TELLS_WHEN
-    if _INSTRUCTS.search(text):
-        found |= Cue.INSTRUCTS
-    if _PREFERS.search(text):
-        found |= Cue.PREFERS
+    for cue, pattern in _PATTERNS.items():
+        if pattern.search(text):
+            found |= cue
+    if _SECOND_PERSON.search(text) and not _FIRST_PERSON.search(text):
+        found |= Cue.ADDRESSES
     return found
 
 

@@ -1,4 +1,4 @@
-"""Surface cues of a question: whose words it asks for, and whether it asks for help or for an overview.
+"""Surface cues of a question: whose words and what kind of answer it asks for, and whether for help or an overview.
 
 Not every question is a look-up. A request on some topic should bring up what its user said to keep in mind there, and
 whoever asks for a summary wants what is about the topic, in whatever words.
@@ -53,6 +53,17 @@ _OVERVIEW: Final = lazy_pattern(
     r"\b(?:summar\w*|overview|recap)\b|\bhow\b.{0,80}\b(?:progress|develop|evolv)ed\b|总结|概述|概括|回顾一下",
     re.IGNORECASE,
 )
+_ASKS_FOR_NAME: Final = lazy_pattern(
+    r"\b(?:who|where|which"
+    r"|what\s(?:book|song|movie|game|band|city|country|state|place|name|company|kind|type)\w*)\b"
+    r"|谁|哪[里儿位个部本家]|叫什么|什么名字",
+    re.IGNORECASE,
+)
+_ASKS_FOR_NUMBER: Final = lazy_pattern(
+    r"\bhow\s(?:many|much|long|old|often|far|big)\b|\bwhat\s(?:number|amount|percent|time|date)"
+    r"|多少|几[个次年天岁位]|多[久大长远]",
+    re.IGNORECASE,
+)
 
 
 def side_of(speaker: str) -> Side | None:
@@ -75,3 +86,13 @@ def asks_for_help(query: str) -> bool:
 def asks_for_overview(query: str) -> bool:
     """Whether a question asks for a summary, or how something went on."""
     return _OVERVIEW.search(query) is not None
+
+
+def asks_for_name(query: str) -> bool:
+    """Whether a question asks who, where or which one."""
+    return _ASKS_FOR_NAME.search(query) is not None
+
+
+def asks_for_number(query: str) -> bool:
+    """Whether a question asks how many, how much or how long."""
+    return _ASKS_FOR_NUMBER.search(query) is not None

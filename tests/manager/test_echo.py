@@ -28,6 +28,7 @@ def recalling(query: str, *known: str) -> tuple[MemoryManager, ScriptedStore, st
         pytest.param("The deadline is May 5.", id="a sentence"),
         pytest.param("**The deadline is MAY 5!**\n- Ann owns it;\n- Bo reviews.", id="other dress"),
         pytest.param("1. Input: When is it due?\n   Output: The deadline is May 5.", id="as the block has it"),
+        pytest.param("1. 输入: When is it due?\n   输出: The deadline is May 5.", id="as a Chinese block has it"),
     ],
 )
 def test_an_answer_that_only_repeats_is_not_stored_when_the_input_only_asks(answer: str) -> None:

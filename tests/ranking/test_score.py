@@ -10,11 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.ranking import Features, Ranking, ScoreBreakdown, add_context, overview_scores, score_features
+from devmem.ranking import (
+    ContextFeatures,
+    Features,
+    Ranking,
+    ScoreBreakdown,
+    add_context,
+    overview_scores,
+    score_features,
+)
 from devmem.ranking.score import best_of_thread
 
 SIGNALS = [part.name for part in fields(Features) if part.name != "thread"]
 PARTS = [part.name for part in fields(ScoreBreakdown) if part.name not in ("signals", "late_interaction")]
+LOSING = ("only_asks", "reacts", "addresses")
 THREADS = st.lists(st.tuples(st.floats(0, 1, width=32), st.integers(-1, 4)), max_size=30)
 
 
@@ -58,15 +67,16 @@ def test_parts_that_are_nothing_are_left_out() -> None:
     assert weighed(plain(1)).total().tolist() == [0.0]
 
 
-@pytest.mark.parametrize("signal", [name for name in SIGNALS if name not in ("only_asks", "brevity")])
+@pytest.mark.parametrize("signal", [name for name in SIGNALS if name not in (*LOSING, "brevity")])
 def test_every_signal_speaks_for_a_candidate(signal: str) -> None:
     given_signals = {signal: [0.0, 1.0], "brevity": [1.0, 1.0]}
     worse, better = weighed(plain(2, **given_signals), importance=0.1).total()
     assert better > worse
 
 
-def test_a_mere_question_is_worth_less() -> None:
-    worse, better = weighed(plain(2, only_asks=[1.0, 0.0])).total()
+@pytest.mark.parametrize("signal", LOSING)
+def test_a_mere_question_or_reaction_is_worth_less(signal: str) -> None:
+    worse, better = weighed(plain(2, **{signal: [1.0, 0.0]})).total()
     assert worse < better
 
 
@@ -80,7 +90,7 @@ def test_a_conversation_lends_to_all_its_turns_and_to_no_other() -> None:
 @pytest.mark.parametrize(
     ("ranking", "silent"),
     [
-        ({"context": False}, {"conversation", "speaker"}),
+        ({"context": False}, {"conversation", "speaker", "addresses"}),
         ({"time": "off"}, {"in_time"}),
         ({"recency": 0.0}, {"recency"}),
         ({"importance": 0.0}, {"importance"}),
@@ -108,8 +118,15 @@ def test_no_candidates() -> None:
 
 def test_the_turns_around_lend_to_short_texts() -> None:
     of = plain(2, brevity=[1.0, 0.25])
-    with_turns = add_context(weighed(of), np.array([0.1, 0.1]), np.array([0.0, 0.4]), np.array([0.5, 0.5]))
+    around = ContextFeatures(
+        window=np.array([0.1, 0.1]),
+        nearby_words=np.array([0.0, 0.3]),
+        answered=np.array([0.0, 0.4]),
+        restated=np.array([0.5, 0.5]),
+    )
+    with_turns = add_context(weighed(of), around)
     assert with_turns.window[0] == pytest.approx(4 * with_turns.window[1])
+    assert with_turns.nearby_words[0] == 0 < with_turns.nearby_words[1]
     assert with_turns.answered[0] == 0 < with_turns.answered[1]
     assert with_turns.restated[0] == pytest.approx(4 * with_turns.restated[1])
     assert with_turns.total()[0] > weighed(of).total()[0]
@@ -119,6 +136,16 @@ def test_for_an_overview_meaning_counts_and_words_do_not() -> None:
     of = candidates(3, seed=2)
     scores = overview_scores(weighed(of, importance=0.1), np.array([0.1, 0.9, 0.5]))
     assert scores.match.tolist() == [0.1, 0.9, 0.5]
-    silent = ("lexical", "window", "answered", "conversation", "speaker", "tells_when", "only_asks")
+    silent = (
+        "lexical",
+        "window",
+        "conversation",
+        "speaker",
+        "tells_when",
+        "names",
+        "numbers",
+        "addresses",
+        "reacts",
+    )
     assert all(not getattr(scores, name).any() for name in silent)
     assert all(getattr(scores, name).any() for name in ("in_time", "recency", "importance", "standing"))

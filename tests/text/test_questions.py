@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.text.questions import Side, asks_for_help, asks_for_overview, side_asked_about, side_of
+from devmem.text.questions import (
+    Side,
+    asks_for_help,
+    asks_for_name,
+    asks_for_number,
+    asks_for_overview,
+    side_asked_about,
+    side_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +70,21 @@ def test_requests_for_help(query: str, answer: bool) -> None:
 )
 def test_requests_for_an_overview(query: str, answer: bool) -> None:
     assert asks_for_overview(query) is answer
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "number"),
+    [
+        ("Who painted it?", True, False),
+        ("Where did she move from?", True, False),
+        ("What books has he read?", True, False),
+        ("How many children has he?", False, True),
+        ("How long did which of them wait?", True, True),
+        ("谁去了杭州?", True, False),
+        ("他有几个孩子?", False, True),
+        ("Why was it cold?", False, False),
+        ("Tell me about the whole thing", False, False),
+    ],
+)
+def test_the_kind_of_answer(query: str, name: bool, number: bool) -> None:
+    assert (asks_for_name(query), asks_for_number(query)) == (name, number)

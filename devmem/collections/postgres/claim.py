@@ -10,7 +10,7 @@ from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock, lock_shared
 from devmem.collections.postgres.row_security import is_secured, secure
-from devmem.collections.postgres.rows import refresh_terms
+from devmem.collections.postgres.rows import refresh_analysis
 from devmem.collections.postgres.schema import PARTITIONED, partition_statements
 from devmem.collections.postgres.server.merging import start_again
 from devmem.embedding import ModelIdentity, PassageEmbeddings
@@ -96,7 +96,7 @@ def _is_recorded(found: StoreRecord, model: ModelIdentity | None, store_type: st
 def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | None, store_type: str | None) -> None:
     if found.analysis != ANALYSIS_VERSION:
         lock(connection, "store", found.store)
-        refresh_terms(connection, found.store)
+        refresh_analysis(connection, found.store)
         start_again(connection, found.store)
         connection.execute(
             "UPDATE stores SET analysis = %s, generation = generation + 1 WHERE store = %s",

@@ -23,6 +23,7 @@ from devmem.indexes.postings import EncodedTerms
 from devmem.model.items import MemoryItem, Vector, dump_item_json, load_item_json
 from devmem.search.conditions import comparable_number
 from devmem.search.filters import SCOPE_PARTS
+from devmem.text.cues import cues_of
 
 _MOST_IN_SCOPE: Final = 500
 """Characters of a part of a scope, of which an index holds four."""
@@ -194,13 +195,17 @@ def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dic
     return {row: item_from(body) for row, body in found}
 
 
-def refresh_terms(connection: Connection, store: int) -> None:
-    """Analyse every text again, as another version of the analysis made the terms."""
+def refresh_analysis(connection: Connection, store: int) -> None:
+    """Replace terms and cues of every item, as they are of another version of the text analysis."""
     for row, body in each_body(connection, store):
+        item = item_from(body)
+        connection.execute(
+            "UPDATE items SET cues = %s WHERE store = %s AND row = %s", (int(cues_of(item.content_summary)), store, row)
+        )
         update = (
             "UPDATE passages SET term_hashes = %s, term_counts = %s, term_length = %s WHERE store = %s AND passage = %s"
         )
-        terms: list[EncodedTerms] = list(PreparedItem.of(item_from(body)).terms())
+        terms: list[EncodedTerms] = list(PreparedItem.of(item).terms())
         with connection.cursor() as cursor:
             cursor.executemany(
                 update,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from devmem.collections.model_check import check_model, check_store_type
 from devmem.collections.sqlite import database
 from devmem.collections.sqlite.integrity import DamagedRows
+from devmem.collections.sqlite.reanalysis import refresh_analysis
 from devmem.collections.sqlite.sealing import sealed_transaction
-from devmem.collections.sqlite.writes import refresh_terms
 from devmem.embedding import ModelIdentity
 from devmem.text.analysis import ANALYSIS_VERSION
 
@@ -39,7 +39,7 @@ def claim_file(
     def record() -> bool:
         if store_type and not owner:
             database.set_meta(connection, "store_type", store_type)
-        refresh_terms(connection, damaged)
+        refresh_analysis(connection, damaged)
         return _claim_model(connection, location, model)
 
     return sealed_transaction(connection, record)

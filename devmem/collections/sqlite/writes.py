@@ -26,31 +26,12 @@ from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
 from devmem.model.versions import Operation
-from devmem.text.analysis import ANALYSIS_VERSION
 
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 _SELECT_BODIES: Final = "SELECT row, CAST(body AS BLOB), body_checksum FROM items"
 FORGOTTEN: Final = Ending(operation=Operation.FORGET)
-
-
-def refresh_terms(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
-    """Analyse every text again when another version of the analysis made the terms."""
-    if database.read_meta(connection)["analysis"] == ANALYSIS_VERSION:
-        return
-    every = f"{_SELECT_BODIES} UNION ALL {_SELECT_BODIES.replace('items', 'versions')}"
-    for row, *rest in connection.execute(every).fetchall():
-        if (item := rows.item_from_row(damaged, row, *rest)) is not None:
-            _refresh_passages(connection, row, item)
-    database.set_meta(connection, "analysis", ANALYSIS_VERSION)
-    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-
-
-def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
-    passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
-    for (passage,), encoded in zip(passages, PreparedItem.of(item).terms(), strict=True):
-        rows.update_terms(connection, passage, row, encoded)
 
 
 def check_versions(
