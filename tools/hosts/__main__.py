@@ -61,8 +61,10 @@ HOSTS: Final[Mapping[str, Host]] = {
         plugin="tools.hosts.shims.anthropic",
         test_files=("anthropic/tests/lib/tools/memory_tools/test_filesystem.py",),
     ),
+    "pydantic_ai": Host(duration="2 minutes, 1 of them for the environment", extra="pydantic-ai"),
     "openai_agents": Host(
         duration="2 minutes, 1 of them for the environment",
+        extra="openai-agents",
         packages=("pytest-asyncio>=1.5",),
         plugin="tools.hosts.shims.openai_agents",
         test_files=(

@@ -7,6 +7,6 @@ from devmem.adapters.files.commands import FileCommands
 from devmem.adapters.files.items import MemoryFile
 from devmem.adapters.files.limits import FileLimits
 from devmem.adapters.files.paths import ROOT
-from devmem.adapters.files.store import MemoryFiles
+from devmem.adapters.files.store import Beside, MemoryFiles
 
-__all__ = ["ROOT", "FileCommands", "FileLimits", "MemoryFile", "MemoryFiles"]
+__all__ = ["ROOT", "Beside", "FileCommands", "FileLimits", "MemoryFile", "MemoryFiles"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
+
+from pydantic import JsonValue
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.collections import version_hash
@@ -73,6 +76,12 @@ def with_text(item: MemoryItem, text: str, now: float) -> MemoryItem:
     summary = shorten(text, _SUMMARY) or item.provenance.name
     snapshot = MemoryContentSnapshot(text=text)
     return _rewritten(replace(item, content_summary=summary, input_snapshot=snapshot, content_hash=""), now)
+
+
+def with_metadata(item: MemoryItem, values: Mapping[str, JsonValue]) -> MemoryItem:
+    """Return an item with some values set; None takes a key out."""
+    merged = {**item.metadata, **values}
+    return replace(item, metadata={key: value for key, value in merged.items() if value is not None})
 
 
 def moved(item: MemoryItem, path: str, scope: Scope, now: float) -> MemoryItem:

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
+
+from pydantic import JsonValue
 
 from devmem import Filter, Memory, MemoryItem
-from devmem.adapters.files.items import PARTS, VERSION, MemoryFile, ended, file_id, moved, new_file, with_text
+from devmem.adapters.files.items import (
+    PARTS,
+    VERSION,
+    MemoryFile,
+    ended,
+    file_id,
+    moved,
+    new_file,
+    with_metadata,
+    with_text,
+)
 from devmem.adapters.files.limits import FileLimits
 from devmem.adapters.files.paths import ROOT, below, parents
 from devmem.collections import Unique, starts_with
 from devmem.errors import MemoryFileError, VersionConflictError
 from devmem.stores import CollectionMemory, PassageEmbeddings, SourceKind
+
+Beside: TypeAlias = Callable[[MemoryFile | None], MemoryItem]
+"""Returns the item that is stored with a new version of a file; None is its deletion."""
 
 _ATTEMPTS: Final = 50
 """Number of times that a change is made again because somebody else was faster."""
@@ -39,12 +54,13 @@ class MemoryFiles:
         self.memory = memory.settled()
         self.limits = limits or FileLimits()
         self._store: CollectionMemory = memory.store
-        self._scope = self.memory.new_scope()
+        self.scope = self.memory.new_scope()
+        """Whom the files belong to."""
 
     def read(self, path: str) -> MemoryFile | None:
         """Return a file; None where there is none."""
-        where, now = self.where(), self._now()
-        found = [item for item in self._store.get([file_id(path, self._scope)]) if where.admits(item, now)]
+        where, now = self.where(), self.now()
+        found = [item for item in self._store.get([file_id(path, self.scope)]) if where.admits(item, now)]
         return MemoryFile(found[0]) if found else None
 
     def within(self, directory: str) -> list[MemoryFile]:
@@ -62,7 +78,7 @@ class MemoryFiles:
 
     def where(self, prefix: str = ROOT) -> Filter:
         """Return the filter of the files of this scope whose path begins with a prefix."""
-        unbound = [part for part in PARTS if getattr(self._scope, part) is None]
+        unbound = [part for part in PARTS if getattr(self.scope, part) is None]
         mine = self.memory.matching(
             Filter(
                 source_kind=SourceKind.FILE.value,
@@ -72,14 +88,23 @@ class MemoryFiles:
         )
         return replace(mine, unbound=tuple(sorted({*mine.unbound, *unbound})))
 
-    def write(self, path: str, text: str, *, expected: str | None, beside: Sequence[MemoryItem] = ()) -> MemoryFile:
+    def write(
+        self,
+        path: str,
+        text: str,
+        *,
+        expected: str | None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        beside: Beside | None = None,
+    ) -> MemoryFile:
         """Create or replace a file, if it has the expected version still, and return it.
 
         Args:
             path: of the file.
             text: its whole text.
             expected: version that is replaced; None where there must be no file.
-            beside: further new items to store in the same transaction, and only if there are none of their ids.
+            metadata: values to set on the file's item; None takes a key out.
+            beside: returns, for the new version, an item to store in the same transaction, if there is none of its id.
 
         Raises:
             VersionConflictError: the file has another version, or is not there, or is there already.
@@ -91,11 +116,13 @@ class MemoryFiles:
         if old is None:
             self._check_place(path)
             self.limits.check_count(path, self._store.count_memories(self.where()))
-            new = new_file(path, text, self._scope, self._now())
+            new = new_file(path, text, self.scope, self.now())
         else:
-            new = with_text(old.item, text, self._now())
-        self._put([new, *beside], {new.id: expected, **_none(beside)})
-        return MemoryFile(new)
+            new = with_text(old.item, text, self.now())
+        made = MemoryFile(with_metadata(new, metadata or {}))
+        others = [beside(made)] if beside else []
+        self._put([made.item, *others], {new.id: expected, **_none(others)})
+        return made
 
     def edit(self, path: str, change: Callable[[str], str]) -> MemoryFile:
         """Change the text of a file and return it; if others change it meanwhile, the change is made to what is there.
@@ -122,8 +149,10 @@ class MemoryFiles:
             raise MemoryFileError(f"The path {path} is not a file.")
         raise MemoryFileError(f"The path {path} does not exist. Please provide a valid path.")
 
-    def delete(self, path: str, *, expected: str | None, beside: Sequence[MemoryItem] = ()) -> None:
+    def delete(self, path: str, *, expected: str | None, beside: Beside | None = None) -> None:
         """Delete a file, if it has the expected version still; None where there must be no file.
+
+        `beside` returns, for None, an item to store in the same transaction, if there is none of its id.
 
         Raises:
             VersionConflictError: the file has another version, or is not there, or is there.
@@ -131,7 +160,8 @@ class MemoryFiles:
         old = self.read(path)
         self._check(path, old, expected)
         files = [old] if old else []
-        self._put([*self._ended(files), *beside], {**_versions(files), **_none(beside)})
+        others = [beside(None)] if beside else []
+        self._put([*self._ended(files), *others], {**_versions(files), **_none(others)})
 
     def delete_all(self, path: str) -> int:
         """Delete a file, or all files of a directory, in one transaction, and return their number.
@@ -154,7 +184,7 @@ class MemoryFiles:
             if self.read(new) is not None:
                 raise MemoryFileError(f"The destination {new} already exists")
             targets = [new + file.path.removeprefix(old) for file in files]
-            made = [moved(file.item, to, self._scope, self._now()) for file, to in zip(files, targets, strict=True)]
+            made = [moved(file.item, to, self.scope, self.now()) for file, to in zip(files, targets, strict=True)]
             known = self._store.collection.embeddings([file.item.id for file in files])
             vectors = {
                 item.id: known[file.item.id] for item, file in zip(made, files, strict=True) if file.item.id in known
@@ -182,7 +212,7 @@ class MemoryFiles:
         """Compare a file with the version that is expected; what happens afterwards, the store compares."""
         version = found.version if found else None
         if version != expected:
-            raise VersionConflictError(file_id(path, self._scope), expected=expected, found=version)
+            raise VersionConflictError(file_id(path, self.scope), expected=expected, found=version)
 
     def _check_place(self, path: str) -> None:
         """Make sure that there may be a new file or directory; raises `MemoryFileError`."""
@@ -193,7 +223,7 @@ class MemoryFiles:
             raise MemoryFileError(f"The path {path} is a directory")
 
     def _ended(self, files: Sequence[MemoryFile]) -> list[MemoryItem]:
-        return [ended(file.item, self._now()) for file in files]
+        return [ended(file.item, self.now()) for file in files]
 
     def _put(
         self,
@@ -206,7 +236,8 @@ class MemoryFiles:
         if items:
             self._store.store_items(items, unique=Unique.ID, embeddings=known, expected=expected)
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Return the time by the clock of the memory, in seconds since the epoch."""
         return self._store.setup.clock()
 
 

@@ -52,11 +52,11 @@ class TestVersions:
     ) -> None:
         beside = devmem.MemoryItem(id="receipt", content_summary="receipt")
         with pytest.raises(VersionConflictError):
-            files.write(NOTES, "one", expected="another", beside=[beside])
+            files.write(NOTES, "one", expected="another", beside=lambda _: beside)
         assert "receipt" not in memory
-        files.write(NOTES, "one", expected=None, beside=[beside])
+        files.write(NOTES, "one", expected=None, beside=lambda _: beside)
         with pytest.raises(VersionConflictError):
-            files.write("/memories/other.md", "two", expected=None, beside=[beside])
+            files.write("/memories/other.md", "two", expected=None, beside=lambda _: beside)
         assert files.paths() == [NOTES]
 
     def test_an_edit_is_made_to_what_another_writer_stored_meanwhile(self, files: MemoryFiles) -> None:

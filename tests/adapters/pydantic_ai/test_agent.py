@@ -1,0 +1,166 @@
+"""An agent that recalls, remembers and forgets: the toolset, the history processor, what a run is remembered by."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import ProcessHistory
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    RetryPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+import devmem
+from devmem.adapters.pydantic_ai import memory_toolset, recalling, remember
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/pydantic_ai.md"
+LAUNCH = "Ann moved the launch to June 2nd."
+
+
+@dataclass
+class Deps:
+    user: str
+
+
+class Model:
+    """Takes the given steps, then answers; keeps what it was given."""
+
+    def __init__(self, *steps: dict[str, Any]) -> None:
+        self._steps = list(steps)
+        self.given: list[list[ModelMessage]] = []
+        self.model = FunctionModel(self.answer)
+
+    def answer(self, messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        self.given.append(list(messages))
+        if not self._steps:
+            return ModelResponse([TextPart("Done.")])
+        step = self._steps.pop(0)
+        return ModelResponse([ToolCallPart(step.pop("tool"), step)])
+
+    def told(self) -> list[Any]:
+        """Return what the tools returned."""
+        kinds = (ToolReturnPart, RetryPromptPart)
+        return [part.content for message in self.given[-1] for part in message.parts if isinstance(part, kinds)]
+
+    def prompts(self) -> list[str]:
+        """Return the user's texts that the model was given last."""
+        parts = [part for message in self.given[-1] for part in message.parts if isinstance(part, UserPromptPart)]
+        return [part.content if isinstance(part.content, str) else str(part.content[0]) for part in parts]
+
+
+class TestToolset:
+    def run(self, memory: devmem.Memory, *steps: dict[str, Any], **options: Any) -> Model:
+        model = Model(*steps)
+        toolset = memory_toolset(lambda run: memory.scoped(user=run.deps.user), **options)
+        agent = Agent(model.model, deps_type=Deps, toolsets=[toolset])
+        asyncio.run(agent.run("Hello.", deps=Deps("ann")))
+        return model
+
+    def test_a_model_remembers_recalls_and_forgets_what_is_its_users(self, memory: devmem.Memory) -> None:
+        memory.add("The launch of Ben is in May.", user="ben")
+        model = self.run(
+            memory, {"tool": "remember", "text": LAUNCH}, {"tool": "recall", "query": "When is the launch?"}
+        )
+        (found,) = model.told()[1]
+        assert found.text == LAUNCH
+        assert memory.get(found.id) is not None
+        assert memory.recent(user="ann")[0].item.trust == 0.8
+        model = self.run(memory, {"tool": "forget", "ids": [found.id]})
+        assert model.told() == ["Forgot 1 of 1."]
+        assert memory.count(user="ann") == 0
+        assert memory.count(user="ben") == 1
+
+    def test_what_a_model_gets_wrong_it_is_told(self, memory: devmem.Memory) -> None:
+        theirs = memory.add("of Ben", user="ben")
+        wrong: dict[str, dict[str, Any]] = {
+            "recall": {"query": " "},
+            "remember": {"text": ""},
+            "forget": {"ids": [theirs]},
+        }
+        for tool, arguments in wrong.items():
+            (told,) = self.run(memory, {"tool": tool, **arguments}).told()
+            assert re.search("question or words|nothing to remember|no item within reach", str(told))
+        assert memory.count(user="ben") == 1
+
+    def test_a_memory_that_fails_ends_no_run(self, memory: devmem.Memory, caplog: pytest.LogCaptureFixture) -> None:
+        memory.close()
+        (told,) = self.run(memory, {"tool": "recall", "query": "launch"}).told()
+        assert "The memory cannot do this now" in str(told)
+        assert "a memory tool failed" in caplog.text
+
+    def test_what_only_reads_has_one_tool(self, memory: devmem.Memory) -> None:
+        assert sorted(memory_toolset(memory, read_only=True).tools) == ["recall"]
+        assert sorted(memory_toolset(memory).tools) == ["forget", "recall", "remember"]
+
+
+class TestRecalling:
+    def test_what_answers_is_put_before_the_prompt_and_once(self, memory: devmem.Memory) -> None:
+        memory.add(LAUNCH)
+        model = Model()
+        agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory))])
+        first = asyncio.run(agent.run("When is the launch?"))
+        recalled, asked = model.prompts()
+        assert LAUNCH in recalled
+        assert asked == "When is the launch?"
+        asyncio.run(agent.run("Who moved the launch?", message_history=first.all_messages()))
+        assert [LAUNCH in prompt for prompt in model.prompts()] == [False, True, False]
+
+    def test_tools_of_a_run_do_not_repeat_what_is_recalled(self, memory: devmem.Memory) -> None:
+        memory.add(LAUNCH)
+        model = Model({"tool": "recall", "query": "launch"})
+        toolset = memory_toolset(memory)
+        agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory))], toolsets=[toolset])
+        asyncio.run(agent.run("The launch?"))
+        assert len(model.prompts()) == 2
+
+    def test_each_run_recalls_what_is_of_its_deps(self, memory: devmem.Memory) -> None:
+        memory.add(LAUNCH, user="ann")
+        model = Model()
+        processor = recalling(lambda run: memory.scoped(user=run.deps.user))
+        agent = Agent(model.model, deps_type=Deps, capabilities=[ProcessHistory(processor)])
+        for user, prompts in (("ann", 2), ("ben", 1)):
+            asyncio.run(agent.run("When is the launch?", deps=Deps(user)))
+            assert len(model.prompts()) == prompts
+
+    def test_a_memory_that_fails_costs_the_run_nothing(
+        self, memory: devmem.Memory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        memory.close()
+        model = Model()
+        agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory))])
+        asyncio.run(agent.run("When is the launch?"))
+        assert model.prompts() == ["When is the launch?"]
+        assert "nothing is recalled for a run" in caplog.text
+
+
+def test_what_was_said_is_remembered_once_and_without_what_was_recalled(memory: devmem.Memory) -> None:
+    memory.add(LAUNCH)
+    model = Model({"tool": "recall", "query": "launch"})
+    toolset = memory_toolset(memory, read_only=True)
+    agent = Agent(model.model, toolsets=[toolset], capabilities=[ProcessHistory(recalling(memory))])
+    result = asyncio.run(agent.run("When is the launch?"))
+    for _ in range(2):
+        assert len(remember(memory, result.all_messages())) == 2
+    said = [(record.role, record.text) for record in memory]
+    assert said == [(None, LAUNCH), ("user", "When is the launch?"), ("assistant", "Done.")]
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```text\n(from dataclasses .*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["Noted.", "['When is the launch?', 'Noted.']"]
