@@ -16,6 +16,7 @@ from tools.torture.faults import (
     clocks,
     corruption,
     files,
+    forgetting,
     full_disk,
     interruptions,
     kills,
@@ -44,6 +45,7 @@ FAULTS: Final = {
     "scopes": scopes.run,
     "texts": texts.run,
     "versions": versions.run,
+    "forgetting": forgetting.run,
     "store_runs": store_runs.run,
 }
 """Classes of faults by name, in the order of the table."""
