@@ -9,6 +9,7 @@ from devmem.testing.collection_suite.conversations import Conversing
 from devmem.testing.collection_suite.deletion import Forgetting
 from devmem.testing.collection_suite.durability import Keeping
 from devmem.testing.collection_suite.embeddings import Embedding
+from devmem.testing.collection_suite.erasure import ErasureOfHistories
 from devmem.testing.collection_suite.filters import Filtering
 from devmem.testing.collection_suite.finished_runs import FinishedRuns
 from devmem.testing.collection_suite.fixtures import OpenCollection
@@ -48,7 +49,7 @@ class CollectionSuite(
     """
 
 
-class VersionSuite(FinishedRuns):
+class VersionSuite(FinishedRuns, ErasureOfHistories):
     """The contract of a collection that keeps versions and has runs, beside that of `CollectionSuite`.
 
     It is used in the same way.

@@ -37,6 +37,15 @@ def test_rows_leave_out_what_does_not_apply(tmp_path: Path, monkeypatch: pytest.
     assert {row["case"] for row in rows} >= {"first", "no_change", "one_changed", "one_deleted", "one_renamed"}
 
 
+@pytest.mark.kit
+def test_nothing_is_left_of_a_user_among_a_few(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    done = CliRunner().invoke(app, ["forgetting", "--users", "3", "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    values = {row["metric"]: row["value"] for row in json.loads(file.read_text(encoding="utf-8"))}
+    assert (values["words_before"], values["words_left"], values["words_of_others_lost"]) == (50, 0, 0)
+
+
 def test_the_store_benchmark_opens_its_file_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.bench.store._SIZES", {"1k": 20, "10k": 30})
     monkeypatch.setattr("tools.bench.store._UPDATES", 10)

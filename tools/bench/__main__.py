@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tools.bench import file_store, messages, recording, role_zero, store
+from tools.bench import file_store, forgetting, messages, recording, role_zero, store
 from tools.bench.retrieval.command import retrieval
 from tools.bench.speed.command import speed
 
@@ -13,6 +13,7 @@ app = typer.Typer(
 )
 app.command("store")(store.command)
 app.command("file_store")(file_store.command)
+app.command("forgetting")(forgetting.command)
 app.command("messages")(messages.command)
 app.command("recording")(recording.command)
 app.command("role_zero")(role_zero.command)

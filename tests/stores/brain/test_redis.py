@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import ConfigError, MissingExtraError, open_stores
+from devmem import ConfigError, Filter, MissingExtraError, Scope, open_stores
+from devmem.collections import Erasing
 from devmem.config import parse_workflow
 from devmem.messages import Message
 from devmem.registry import registry
@@ -229,6 +230,18 @@ def test_what_is_forgotten_while_redis_is_down_stays_forgotten(
     assert b"forget this" not in run(redis_server, "GET", KEY)
     store.clear()
     assert b"keep this" not in run(redis_server, "GET", KEY)
+
+
+def test_a_conversation_that_is_erased_leaves_no_key(make_brain: MakeBrain, redis_server: RedisServer) -> None:
+    """Neither in Redis nor in the file; others stay, and the receipt says what Redis may still have."""
+    store = make_brain(redis={"url": redis_server.url})
+    for user in ("ann", "bob"):
+        store.brain(user, "c").add_talk(f"Hello from {user}")
+    done = store.purge(Erasing(where=Filter(scope=Scope(user="ann"))))
+    assert run(redis_server, "KEYS", "*") == [b"brain:bob:c"]
+    assert [left.place.startswith("Redis at") for left in done.unreached] == [True]
+    assert b"ann" not in b"".join(file.read_bytes() for file in store.files() if file.is_file())
+    assert contents(store.brain("bob", "c").history) == ["Hello from bob"]
 
 
 def test_an_answer_that_is_lost(make_brain: MakeBrain, redis_server: RedisServer) -> None:

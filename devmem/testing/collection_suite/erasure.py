@@ -1,0 +1,96 @@
+"""Erasure: whatever happened before, nothing finds what was erased, and nothing else is gone."""
+
+# ruff: noqa: S101 - a suite asserts
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from devmem.collections import ErasableCollection, Erasing, Filter, SearchQuery, VersionedCollection, file_of
+from devmem.collections.erasure import words_in
+from devmem.model.items import MemoryItem, Scope
+from devmem.model.versions import RunState
+from devmem.testing.clock import ManualClock
+from devmem.testing.collection_suite.fixtures import item
+from devmem.testing.collection_suite.versions import SHARED, Versioning
+
+_USERS = st.sampled_from(["ann", "bob"])
+_NAMES = st.sampled_from(["1", "2", "3"])
+_HISTORIES = st.lists(
+    st.tuples(st.sampled_from(["add", "add", "delete", "run", "commit", "discard"]), _USERS, _NAMES), max_size=10
+)
+_ERASING = Erasing(where=Filter(scope=Scope(user="ann")))
+
+
+class ErasureOfHistories(Versioning):
+    """Tests that need a collection which is a `VersionedCollection`."""
+
+    @settings(max_examples=12, suppress_health_check=SHARED, deadline=None)
+    @given(steps=_HISTORIES)
+    def test_nothing_finds_what_was_erased(
+        self, versioned: VersionedCollection, clock: ManualClock, steps: list[tuple[str, str, str]]
+    ) -> None:
+        """No search, history, earlier state, run or listing, and no byte of the collection's files."""
+        versioned.erase(where=Filter())
+        times = _live_through(versioned, clock, steps)
+        others = [one for one in versioned.scan() if one.scope.user == "bob"]
+        secrets = [_secret("ann", number) for number in range(len(steps))]
+        _erase(versioned, secrets)
+        assert list(versioned.scan()) == others
+        found = versioned.search(SearchQuery(text=" ".join([*secrets, "secret"]), limit=99))
+        assert all(hit.item.scope.user == "bob" for hit in found)
+        assert not any(versioned.history(f"ann-{name}") for name in "123")
+        for time in times:
+            earlier = versioned.as_of(time)
+            assert all(one.scope.user == "bob" for one in earlier.scan())
+            earlier.close()
+        for run in versioned.runs():
+            if run.state is RunState.PENDING:
+                pending = versioned.run(run.run)
+                assert all(one.scope.user == "bob" for one in pending.scan())
+                pending.close()
+        assert not any(words_in(file, secrets) for file in _files(versioned))
+
+
+def _secret(user: str, number: int) -> str:
+    return f"{user}secret{number:04}"
+
+
+def _live_through(versioned: VersionedCollection, clock: ManualClock, steps: list[tuple[str, str, str]]) -> list[float]:
+    """Do steps, each at a time of its own; return the times."""
+    times: list[float] = []
+    for number, (kind, user, name) in enumerate(steps):
+        clock.advance(60)
+        times.append(clock())
+        run = f"run-{clock()}"
+        new: MemoryItem = item(f"a secret: {_secret(user, number)}", id=f"{user}-{name}", scope=Scope(user=user))
+        if kind == "add":
+            versioned.add([new])
+        elif kind == "delete":
+            versioned.delete(ids=[new.id])
+        else:
+            view = versioned.run(run)
+            view.add([new])
+            view.close()
+            if kind == "commit":
+                versioned.commit(run)
+            elif kind == "discard":
+                versioned.discard(run)
+    return times
+
+
+def _erase(versioned: VersionedCollection, words: list[str]) -> None:
+    if not isinstance(versioned, ErasableCollection):
+        versioned.erase(where=_ERASING.where)
+        return
+    versioned.begin_erasure(_ERASING)
+    assert versioned.finish_erasure(words).unreached == ()
+
+
+def _files(versioned: VersionedCollection) -> list[Path]:
+    """Return the files of a collection that is in files."""
+    place = file_of(versioned.info().location)
+    return [Path(f"{place}{suffix}") for suffix in ("", "-wal", ".faiss")] if place is not None else []
