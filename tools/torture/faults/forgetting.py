@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ def run(plan: Plan) -> list[Result]:
         where = f"seed {plan.seed}, killed at point {at} of {points}"
         if child.status == EXIT_FAILED:
             result.fail("unrecovered", f"{where}: it failed")
-        with Child(lambda send, folder=folder: _judge(folder, send)) as judge:
+        with Child(partial(_judge, folder)) as judge:
             said = judge.finish()
         if judge.status:
             result.fail("unrecovered", f"{where}: the workflow cannot be used")
