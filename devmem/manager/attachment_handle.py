@@ -20,7 +20,7 @@ from devmem.model.results import Hit
 from devmem.recall import with_related
 from devmem.stores import MemoryBase, MemoryQuery
 from devmem.stores.adding import store_items
-from devmem.stores.expiry import with_ttl
+from devmem.stores.expiry import Expiry
 from devmem.stores.twins import async_twin
 
 
@@ -127,7 +127,7 @@ class AttachmentHandle:
         self._require("write")
         owned = [replace(item, scope=self._settled(item.scope)) for item in items]
         if self._attachment.ttl is not None:
-            owned = with_ttl(owned, self._attachment.ttl, self._clock(), self._store.get)
+            owned = Expiry(ttl=self._attachment.ttl).stamped(owned, self._clock(), self._store.get)
         with self._timed("add") as counts:
             for taken in self._store.get([item.id for item in owned]):
                 if not self._owns(taken):

@@ -29,9 +29,10 @@ from devmem.stores.collection_searcher import CollectionSearcher
 from devmem.stores.collection_writer import CollectionWriter
 from devmem.stores.conversation_groups import best_conversations, deepened
 from devmem.stores.embedding_queue import EmbeddingQueue
-from devmem.stores.expiry import with_ttl
+from devmem.stores.expiry import Expiry
 from devmem.stores.lazy_collection import LazyCollection
 from devmem.stores.memory import Progress
+from devmem.stores.payload_items import skipped
 from devmem.stores.query import MemoryQuery
 from devmem.stores.readability import Readability
 from devmem.stores.retention_config import ExpiryConfig, RetentionConfig
@@ -63,8 +64,9 @@ class CollectionMemory(CollectionItems):
         self._place = setup.config_as(PlaceConfig)
         # A store without these options is searched by the defaults.
         self._options = self._place if isinstance(self._place, CollectionConfig) else CollectionConfig()
-        self._lifetime = setup.config.lifetime if isinstance(setup.config, ExpiryConfig) else None
         self._limits = setup.config if isinstance(setup.config, RetentionConfig) else RetentionConfig()
+        lifetime = setup.config.lifetime if isinstance(setup.config, ExpiryConfig) else None
+        self._expiry = Expiry(ttl=lifetime, retention=self._limits.retention)
         self._rerank_stage = open_rerank_stage(
             self._options.retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
@@ -211,21 +213,24 @@ class CollectionMemory(CollectionItems):
         """
         self._check.settle(self.collection)
         # What replaces a version that the caller knows keeps the expiry that the caller says.
-        fresh = [item for item in items if not (expected and expected.get(item.id))]
-        stamped = {item.id: item for item in self.stamped(fresh)}
-        items = [stamped.get(item.id, item) for item in items]
-        outcomes = self._writer.write(
-            self.collection, items, unique=unique or self.unique, embeddings=embeddings, expected=expected
+        known = {item_id for item_id, version in (expected or {}).items() if version is not None}
+        stamped = {item.id: item for item in self.stamped([item for item in items if item.id not in known])}
+        items = [stamped.get(item.id) or self._expiry.limited(item) for item in items]
+        now = self.setup.clock()
+        too_old = [self._expiry.has_passed(item, now) for item in items]
+        current = [item for item, is_too_old in zip(items, too_old, strict=True) if not is_too_old]
+        written = self._writer.write(
+            self.collection, current, unique=unique or self.unique, embeddings=embeddings, expected=expected
         )
-        if (keep := self.capacity()) is not None:
-            self._writer.trim(self.collection, keep=keep)
-        return outcomes
+        keep, stored_before = self.capacity(), self._expiry.oldest(now)
+        if keep is not None or stored_before is not None:
+            self._writer.trim(self.collection, keep=keep, stored_before=stored_before)
+        left = iter(written)
+        return [skipped("older than the store's `retention`") if is_too_old else next(left) for is_too_old in too_old]
 
     def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return items as `store_items` stores them: those without an expiry of their own have that of the `ttl`."""
-        if self._lifetime is None:
-            return list(items)
-        return with_ttl(items, self._lifetime, self.setup.clock(), self.collection.get)
+        """Return items as `store_items` stores them, with the expiry of the store's `ttl` and `retention`."""
+        return self._expiry.stamped(items, self.setup.clock(), self.collection.get)
 
     def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
         """Return the embeddings, by id, of those items that are stored with the same content already."""

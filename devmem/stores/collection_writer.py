@@ -46,13 +46,19 @@ class CollectionWriter:
             prepared = self._queue.embed(prepared)
         return collection.add(prepared, unique=unique, expected=expected)
 
-    def trim(self, collection: Collection, *, keep: int) -> None:
-        """Delete all but the `keep` newest items; a failure is logged, as the items before it are stored."""
+    def trim(self, collection: Collection, *, keep: int | None, stored_before: float | None) -> None:
+        """Delete what is too much or too old; a failure is logged, as the items before it are stored.
+
+        Args:
+            collection: the store's.
+            keep: maximum number of items; None for any.
+            stored_before: the time, in seconds since the epoch, before which items are deleted; None deletes none.
+        """
         try:
-            collection.trim(keep=keep)
+            collection.trim(keep=keep, stored_before=stored_before)
         except CollectionError as error:
             # The next write trims again.
-            _LOG.warning("memory store %r keeps more than %d items for now: %s", self._store, keep, error)
+            _LOG.warning("memory store %r keeps more items than it should for now: %s", self._store, error)
 
     def embed_waiting(self, collection: Collection, progress: Progress | None = None) -> int:
         """Embed the items that wait for it, until the provider stops answering; return the number embedded."""

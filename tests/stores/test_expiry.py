@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload
+import devmem
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryManager, MemoryWritePayload
+from devmem.config import Attachment
 from devmem.stores import CollectionMemory, StoreSetup, WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.blackboard import BlackboardConfig, BlackboardMemory
@@ -35,7 +38,16 @@ def clock() -> Iterator[ManualClock]:
 
 def opened(kind: type[CollectionMemory], clock: ManualClock, folder: Path, **config: Any) -> CollectionMemory:
     block = kind.config_model.model_validate({"memory_path": "store.db", **config})
-    store = kind(StoreSetup(name="s", store_type="s", config=block, base_dir=folder, clock=clock, monotonic=clock))
+    store = kind(
+        StoreSetup(
+            name="s",
+            store_type=kind.__module__.split(".")[1],
+            config=block,
+            base_dir=folder,
+            clock=clock,
+            monotonic=clock,
+        )
+    )
     OPENED.append(store)
     store.load()
     return store
@@ -120,3 +132,49 @@ def test_a_conversation_forgets_what_expired(clock: ManualClock, tmp_path: Path)
     store.update(said("and now?", "goodbye"))
     assert "4711" not in (tmp_path / "store.db.brain").read_bytes().decode(errors="replace").split("removed")[0]
     assert all("4711" not in hit.content_summary for hit in store.retrieve("", "pin", 9))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind is not BrainMemory], ids=lambda kind: kind.__name__)
+def test_nothing_outlives_the_retention(kind: type[CollectionMemory], clock: ManualClock, tmp_path: Path) -> None:
+    """Whatever its own expiry is, and however often it is stored again."""
+    store = opened(kind, clock, tmp_path, retention="1h", ttl="2h")
+    store.update(said("the first", "one"))
+    store.update(said("the second", "two", expires_at=clock.now + 9e6))
+    store.update(said("the third", "three", expires_at=clock.now + 60))
+    assert {item.expires_at for item in store.recent(9)} == {clock.now + 60, clock.now + 3_600}
+    note = MemoryItem(id="note", content_summary="tea at five", created_at=clock.now)
+    store.add([note])
+    clock.advance(3_000)
+    assert store.add([replace(note, created_at=clock.now)])[0].status is WriteStatus.DUPLICATE
+    clock.advance(600)
+    assert store.count_memories() == 0
+
+
+def test_what_was_stored_before_the_retention_goes_too(clock: ManualClock, tmp_path: Path) -> None:
+    """The writes that follow delete it without a version, and an import does not bring it back."""
+    store = opened(SimpleMemory, clock, tmp_path)
+    old = MemoryItem(id="old", content_summary="long ago", created_at=clock.now)
+    store.add([old])
+    store.close()
+    clock.advance(100)
+    store = opened(SimpleMemory, clock, tmp_path, retention=100)
+    (outcome,) = store.add([MemoryItem(id="older", content_summary="before that", created_at=clock.now - 200)])
+    assert (outcome.status, outcome.reason) == (WriteStatus.SKIPPED, "older than the store's `retention`")
+    clock.advance(1)
+    store.update(said("something new"))
+    assert [item.content_summary for item in store.recent(9)] == ["Input: something new\nOutput: noted"]
+    with devmem.open(str(tmp_path / "store.db")) as memory:
+        assert memory.history("old") == []
+
+
+def test_an_attachments_ttl_goes_before_the_stores(clock: ManualClock, tmp_path: Path) -> None:
+    """What the node writes expires by it, through its handle as well; what has its own time keeps that."""
+    store = opened(SimpleMemory, clock, tmp_path, ttl="1d")
+    attachment = Attachment.model_validate({"name": "s", "ttl": "1h"})
+    manager = MemoryManager([attachment], {"s": store}, clock=clock)
+    manager.update(said("the first"))
+    manager.update(said("the second", expires_at=clock.now + 60))
+    manager.attachment("s").add(MemoryItem(content_summary="the third"))
+    assert sorted(item.expires_at or 0 for item in store.recent(9)) == [
+        *(clock.now + 60, clock.now + 3_600, clock.now + 3_600)
+    ]
