@@ -18,6 +18,7 @@ from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Sc
 from devmem.model.message import Message
 from devmem.model.message_items import holds_message, message_to_item, readable_text
 from devmem.model.message_json import load_message
+from devmem.model.trust import TRUST
 from devmem.text.sentences import shorten
 from devmem.transfer.importing.records import SUMMARY_LENGTH
 
@@ -40,7 +41,8 @@ class Envelope:
     """Seconds since the epoch, as all times here."""
     event_time: float | None
     expires_at: float | None
-    trust: float
+    trust: float | None
+    """None takes that of the source, see `TRUST`."""
 
 
 def envelope_of(
@@ -50,14 +52,14 @@ def envelope_of(
     *,
     time: When | None,
     expires_at: When | timedelta | None,
-    trust: float,
+    trust: float | None,
 ) -> Envelope:
     """Return what the arguments of a call mean at the time `now`, in seconds since the epoch.
 
     Raises:
         ValueError: a time is none, or trust is not from 0 to 1.
     """
-    if not 0 <= trust <= 1:
+    if trust is not None and not 0 <= trust <= 1:
         raise ValueError(f"`trust` is from 0 to 1, not {trust!r}")
     return Envelope(
         scope=scope,
@@ -116,7 +118,7 @@ def _item_of(content: Content, envelope: Envelope, item_id: str | None = None) -
         metadata={**message.metadata, **envelope.metadata, **item.metadata},
         event_time=item.event_time if envelope.event_time is None else envelope.event_time,
         expires_at=envelope.expires_at,
-        trust=envelope.trust,
+        trust=item.trust if envelope.trust is None else envelope.trust,
     )
 
 
@@ -153,7 +155,7 @@ def _summary_of(text: str) -> tuple[str, str]:
 def _item_of_text(text: str, envelope: Envelope, item_id: str) -> MemoryItem:
     summary, whole = _summary_of(text)
     scope = envelope.scope
-    by_agent = Provenance(kind=SourceKind.NODE, name=scope.agent) if scope.agent else None
+    kind, name = (SourceKind.NODE, scope.agent) if scope.agent else (SourceKind.USER, scope.user or "")
     return MemoryItem(
         id=item_id,
         content_summary=summary,
@@ -163,8 +165,8 @@ def _item_of_text(text: str, envelope: Envelope, item_id: str) -> MemoryItem:
         event_time=envelope.event_time,
         expires_at=envelope.expires_at,
         scope=scope,
-        provenance=by_agent or Provenance(kind=SourceKind.USER, name=scope.user or ""),
-        trust=envelope.trust,
+        provenance=Provenance(kind=kind, name=name),
+        trust=TRUST[kind] if envelope.trust is None else envelope.trust,
     )
 
 

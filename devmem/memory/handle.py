@@ -35,7 +35,7 @@ class AddOptions(ScopeParts, total=False):
     metadata: Mapping[str, JsonValue] | None
     time: When | None
     expires_at: When | timedelta | None
-    trust: float
+    trust: float | None
 
 
 class Memory(ForgettingMemory):
@@ -96,7 +96,7 @@ class Memory(ForgettingMemory):
         metadata: Mapping[str, JsonValue] | None = None,
         time: When | None = None,
         expires_at: When | timedelta | None = None,
-        trust: float = 1.0,
+        trust: float | None = None,
         **scope: Unpack[ScopeParts],
     ) -> str | list[str]:
         """Remember a text, a message, or several of them.
@@ -110,7 +110,8 @@ class Memory(ForgettingMemory):
             metadata: what else is known; searches and `forget` can ask for its values.
             time: when it happened; None is not known, or the message's own time.
             expires_at: from when on it is forgotten, or how long from now.
-            trust: how far it may be relied on, from 0 (hearsay) to 1 (the user's own words).
+            trust: how far it may be relied on, from 0 (hearsay) to 1 (the user's own words); None takes that of its
+                source: 1 for a user, 0.8 for an agent, 0.4 for a tool.
             scope: whom it belongs to: user, agent, session, conversation.
 
         Returns:

@@ -63,6 +63,22 @@ def test_standard_input_is_one_item_or_an_item_a_line(
     assert done == {"store": str(notes), "ids": [item["id"] for item in shown(devmem, notes)], "items": len(stored)}
 
 
+def test_an_item_is_kept_for_a_while(notes: Path, devmem: Devmem) -> None:
+    """The duration counts from now on, and `none` ends it; two ways to say when are one too many."""
+    devmem("add", notes, "The door code is 4711.", "--id", "d1", "--ttl", "1h 30m")
+    (item,) = shown(devmem, notes)
+    assert item["expires_at"] - item["timestamp"] == pytest.approx(5_400, abs=1)
+    devmem("edit", notes, "d1", "--ttl", "P1D")
+    assert shown(devmem, notes)[0]["expires_at"] - item["timestamp"] > 80_000
+    devmem("edit", notes, "d1", "--expires-at", "None")
+    assert "expires_at" not in shown(devmem, notes)[0]
+    both = devmem("add", notes, "x", "--ttl", "1h", "--expires-at", "2100-01-01", code=2)
+    assert "--expires-at and --ttl both say" in both.stderr
+    assert (
+        "--ttl 'soon': expected a duration such as 30d" in devmem("edit", notes, "d1", "--ttl", "soon", code=2).stderr
+    )
+
+
 def test_an_edit_keeps_the_id_and_what_is_not_named(notes: Path, devmem: Devmem) -> None:
     devmem("add", notes, "Launch on May 5th.", "--id", "d1", "--metadata", "room=5", "--expires", "2100-01-01")
     assert devmem("edit", notes, "d1", "Launch on June 2nd.").stdout == f"{notes}: changed d1\n"

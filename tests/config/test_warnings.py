@@ -21,6 +21,7 @@ def _attached(attachment: str, agent: str = "") -> str:
     ("attachment", "agent", "key", "message"),
     [
         ("{name: docs, write: true}", "", "write", "stores of type 'files' are read-only; nothing will be written"),
+        ("{name: notes, write: false, ttl: 1d}", "", "ttl", "nothing is written to this store here"),
         ("{name: notes, read: false, write: false}", "", "read", "this store is neither read nor written here"),
         (
             "{name: notes, retrieve_stage: [gen, critique]}",

@@ -190,3 +190,26 @@ def test_an_expiry_that_is_no_time_is_named(tmp_path: Path) -> None:
     path.write_text('{"text": "x", "expires_at": "soon"}', encoding="utf-8")
     with pytest.raises(DataFileError, match="'expires_at': 'soon' is no time"):
         list(read_records(path))
+
+
+def test_a_ttl_counts_from_the_import_on(tmp_path: Path) -> None:
+    """In records and in tables; it is no metadata."""
+    lines, table = tmp_path / "x.jsonl", tmp_path / "x.csv"
+    lines.write_text('{"text": "The guest code is 99.", "ttl": "1d"}\n', encoding="utf-8")
+    table.write_text("text,ttl\nThe guest code is 99.,1d\n", encoding="utf-8")
+    for path in (lines, table):
+        (item,) = read_records(path)
+        assert isinstance(item, MemoryItem)
+        assert item.expires_at == item.created_at + 86_400
+        assert "ttl" not in item.metadata
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [('"ttl": "soon"', "'ttl': expected a duration"), ('"ttl": 5, "expires_at": 9e9', "both say when it expires")],
+)
+def test_a_ttl_that_cannot_be_is_refused(tmp_path: Path, fields: str, reason: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(f'{{"text": "x", {fields}}}', encoding="utf-8")
+    with pytest.raises(DataFileError, match=reason):
+        list(read_records(path))
