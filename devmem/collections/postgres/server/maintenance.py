@@ -18,6 +18,8 @@ from devmem.collections.postgres.server.segments import UNMERGED
 from devmem.errors import CollectionClosedError, CollectionError
 
 _LOG: Final = logging.getLogger(__name__)
+_EXACT_SEARCHES: Final = 20
+"""Number of searches without the HNSW index after which a process builds it."""
 _COUNT_TAIL: Final = (
     "SELECT count(*) FROM (SELECT "
     + UNMERGED.format(tables="search_states JOIN items ON items.store = search_states.store")
@@ -47,7 +49,7 @@ class IndexMaintenance:
         self._running: Future[None] | None = None
         self._building: Connection | None = None
         self._closed = False
-        self._written = self._deleted = 0
+        self._written = self._deleted = self._searched = 0
 
     def tail_is_long(self, limit: int) -> bool:
         """Whether at least this many items are in no segment."""
@@ -62,11 +64,23 @@ class IndexMaintenance:
         if is_due:
             self.start()
 
-    def start(self) -> None:
-        """Work in the background, unless that is going on."""
+    def note_exact_search(self) -> None:
+        """Count a search that compared with all vectors; a process that goes on with it is better off with an index.
+
+        One that asks a single question has no use for an index that takes minutes.
+        """
+        with self._lock:
+            self._searched += 1
+            is_due = self._searched >= _EXACT_SEARCHES
+            self._searched = 0 if is_due else self._searched
+        if is_due and self._hnsw_from is not None:
+            self.start()
+
+    def start(self, *, hnsw: bool = True) -> None:
+        """Work in the background, unless that is going on; `hnsw` is whether to build that index too."""
         with self._lock:
             if not self._closed and (self._running is None or self._running.done()):
-                self._running = self._executor.submit(self._run_logged)
+                self._running = self._executor.submit(self._run_logged, self.run if hnsw else self.run_segments)
 
     def run(self) -> None:
         """Do now what is due; an HNSW index that another process is building is not waited for.
@@ -74,12 +88,16 @@ class IndexMaintenance:
         Raises:
             CollectionError: the database refuses.
         """
+        self.run_segments()
         with self._working:
-            self.run_segments()
             self._build_hnsw()
 
     def run_segments(self) -> None:
         """Merge the tail and join segments as far as that is due."""
+        with self._working:
+            self._make_segments()
+
+    def _make_segments(self) -> None:
         with self._lock:
             deleted, self._written, self._deleted = self._deleted, 0, 0
         if self.tail_is_long(TAIL):
@@ -92,9 +110,9 @@ class IndexMaintenance:
     def _step(self, operation: Callable[[Connection, int], object]) -> bool:
         return bool(self._database.write(lambda connection: operation(connection, self._store)))
 
-    def _run_logged(self) -> None:
+    def _run_logged(self, work: Callable[[], None]) -> None:
         try:
-            self.run()
+            work()
         except CollectionClosedError:
             return
         except (CollectionError, Error) as error:

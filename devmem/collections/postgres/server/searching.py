@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from devmem.collections.model_check import check_length, check_name
@@ -28,9 +29,15 @@ FROM stores JOIN search_states ON search_states.store = stores.store WHERE store
 class ServerSearches:
     """Opens a source for each search. Thread-safe."""
 
-    def __init__(self, location: str, store: int) -> None:
-        """Keep nothing in memory yet but what `SegmentCache` and `TokenCache` say."""
-        self._location, self._store = location, store
+    def __init__(self, location: str, store: int, note_exact: Callable[[], None]) -> None:
+        """Keep nothing in memory yet but what `SegmentCache` and `TokenCache` say.
+
+        Args:
+            location: of the store, without a password.
+            store: number of the store.
+            note_exact: called for a search that an HNSW index would speed up.
+        """
+        self._location, self._store, self._note_exact = location, store, note_exact
         self._segments = SegmentCache(store)
         # Nothing is read ahead: a store that is searched here is too large for that.
         self._tokens = TokenCache(ahead=0)
@@ -58,6 +65,8 @@ class ServerSearches:
             check_name(self._location, made=recorded, given=model)
             if dimension is not None:
                 check_length(self._location, made=dimension, given=len(query.vector))
+        if query.vector is not None and not hnsw and query.where.everything():
+            self._note_exact()
         state = StoreState(dimension=dimension, has_hnsw=hnsw, has_conversations=conversations)
         indexed = self._segments.read(connection, generation, tuple(segments), tail or b"")
         return ServerSource(connection, self._store, state, indexed, self._tokens, query, now)

@@ -1,0 +1,243 @@
+"""Collections side by side: a SQLite file, and a PostgreSQL store that is followed or searched on the server.
+
+All are filled with the same generated memories, and answer the same questions in one process.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from devmem import Filter, MemoryItem, Scope
+from devmem.collections import Collection, PreparedItem, SearchQuery, SqliteCollection
+from devmem.collections.postgres.collection import PostgresCollection
+from devmem.config import IndexConfig
+from devmem.embedding import ModelIdentity
+from devmem.ranking import Weights
+from tools.bench.rows import JsonFile, Row, report
+from tools.bench.speed.corpus import NEAREST, CorpusFiles, Queries, prepare
+from tools.bench.speed.rows import label, parse_size
+from tools.bench.speed.words import encoding, token_embedding
+from tools.postgres_server import PostgresServer
+
+_USERS: Final = 50
+"""Number of scopes, of 2 % of the memories each."""
+_BATCH: Final = 1_000
+_WRITES: Final = 100
+_POLL: Final = 0.05
+_SERVER: Final = {
+    "shared_buffers": "2GB",
+    "maintenance_work_mem": "2GB",
+    "max_wal_size": "8GB",
+    # Shared memory of a container may be too small for building HNSW in parallel.
+    "dynamic_shared_memory_type": "mmap",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A kind of collection, opened for measurements."""
+
+    name: str
+    open: Callable[[], SqliteCollection | PostgresCollection]
+    fill: bool
+    """Whether it is still empty."""
+
+
+Figures = dict[str, float]
+Answers = list[list[str]]
+"""Ids of the ten best, for each question."""
+
+
+def command(
+    sizes: Annotated[str, typer.Option("--sizes", help="Numbers of memories, as in 10k,100k,1M.")] = "10k",
+    cache: Annotated[
+        Path | None, typer.Option("--cache", help="Folder that keeps the generated memories for the next run.")
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="A PostgreSQL database to use instead of a server of its own.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Measure a SQLite file, and PostgreSQL followed and searched on the server: writes, searches, recall, space."""
+    try:
+        wanted = sorted({parse_size(part) for part in sizes.split(",")})
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="devmem-bench-") as folder:
+        corpora = [prepare(size, cache or Path(folder)) for size in reversed(wanted)][::-1]
+        for corpus in corpora:
+            for row in run(corpus, url):
+                if not rows or row.case != rows[-1].case:
+                    Console(stderr=True).print(f"measured: {row.case}", highlight=False)
+                rows.append(row)
+    report(rows, json_file)
+
+
+def run(corpus: CorpusFiles, url: str | None = None) -> Iterator[Row]:
+    """Measure every place with some memories; `url` is a PostgreSQL database, None starts a server."""
+    queries, reference = corpus.queries(), list[Answers]()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="devmem-bench-"))
+        if url is None:
+            server = PostgresServer(durable=True, settings=_SERVER)
+            stack.callback(server.close)
+            url = server.url()
+        for place in _places(Path(folder), f"{url}{'&' if '?' in url else '?'}store=bench+{corpus.size}"):
+            figures = _measure(place, corpus, queries, reference)
+            for metric, value in figures.items():
+                case = f"{place.name}:{label(corpus.size)}"
+                yield Row(bench="collections", case=case, metric=metric, value=value, unit=_unit(metric))
+
+
+def _unit(metric: str) -> str:
+    if metric.endswith("_per_s"):
+        return "1/s"
+    if metric.endswith("_bytes_per_item"):
+        return "bytes"
+    return "share" if "@" in metric else "ms"
+
+
+def _places(folder: Path, url: str) -> Iterator[Place]:
+    model = ModelIdentity(name="bench:precomputed", dimension=384)
+
+    def postgres(mode: str) -> PostgresCollection:
+        return PostgresCollection(f"{url}&mode={mode}", model=model, index=IndexConfig())
+
+    yield Place(name="sqlite", open=lambda: SqliteCollection(folder / "bench.db", model=model), fill=True)
+    yield Place(name="postgres", open=lambda: postgres("follow"), fill=True)
+    yield Place(name="postgres_server", open=lambda: postgres("server"), fill=False)
+
+
+def _measure(place: Place, corpus: CorpusFiles, queries: Queries, reference: list[Answers]) -> Figures:
+    """Measure one place; `reference` has the answers by words of the first place, which appends them."""
+    found: Figures = {}
+    if place.fill:
+        with closing(place.open()) as collection, _timed(found, "fill_ms"):
+            _fill(collection, corpus)
+        found = {"batch_add_per_s": corpus.size / found["fill_ms"] * 1000}
+    with closing(place.open()) as collection, _timed(found, "index_build"):
+        _settle(collection, _whole(queries, 0))
+    with _timed(found, "cold_start"):
+        collection = place.open()
+        collection.search(_whole(queries, 0))
+    with closing(collection):
+        _settle(collection, _whole(queries, 0))
+        found |= _searches(collection, queries) | _recall(collection, corpus, queries)
+        by_words = [_ids(collection, _by_words(queries, at)) for at in range(len(queries.texts))]
+        reference.append(by_words)
+        found["bm25_agreement@10"] = _overlap(by_words, reference[0])
+        found["disk_bytes_per_item"] = collection.info().size_bytes / corpus.size
+        found |= _writes(collection, corpus, place.name)
+    return found
+
+
+@contextmanager
+def _timed(figures: Figures, metric: str) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    figures[metric] = (time.perf_counter() - started) * 1000
+
+
+def _fill(collection: Collection, corpus: CorpusFiles) -> None:
+    vectors, texts = corpus.vectors(), corpus.texts()
+    for start in range(0, corpus.size, _BATCH):
+        numbers = range(start, min(start + _BATCH, corpus.size))
+        collection.add([_item(str(at), at, next(texts), np.array(vectors[at])) for at in numbers])
+
+
+def _item(name: str, at: int, text: str, vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> PreparedItem:
+    item = MemoryItem(id=name, content_summary=text, scope=Scope(user=_user(at)), created_at=1.7e9 + at)
+    return replace(PreparedItem.of(item), embeddings=encoding(text, vector))
+
+
+def _user(at: int) -> str:
+    return f"user {at % _USERS}"
+
+
+def _settle(collection: SqliteCollection | PostgresCollection, query: SearchQuery) -> None:
+    """Wait for the indexes that are built in the background."""
+    collection.search(query)
+    if isinstance(collection, PostgresCollection) and collection.info().mode == "server":
+        collection.maintain()
+        return
+    while any(thread.name.startswith("devmem-index") for thread in threading.enumerate()):
+        time.sleep(_POLL)
+    collection.search(query)
+
+
+def _whole(queries: Queries, at: int, user: str | None = None) -> SearchQuery:
+    text, vector = queries.texts[at], queries.vectors[at]
+    where = Filter(scope=Scope(user=user))
+    return SearchQuery(text=text, vector=vector, tokens=token_embedding(text, vector), limit=NEAREST, where=where)
+
+
+def _by_words(queries: Queries, at: int) -> SearchQuery:
+    return SearchQuery(text=queries.texts[at], limit=NEAREST, weights=Weights(similarity=0, lexical=1))
+
+
+def _by_meaning(queries: Queries, at: int, user: str | None = None) -> SearchQuery:
+    where = Filter(scope=Scope(user=user))
+    return SearchQuery(vector=queries.vectors[at], limit=NEAREST, weights=Weights(similarity=1, lexical=0), where=where)
+
+
+def _ids(collection: Collection, query: SearchQuery) -> list[str]:
+    return [hit.item.id for hit in collection.search(query)]
+
+
+def _searches(collection: Collection, queries: Queries) -> Figures:
+    """Measure the whole pipeline, among all memories and within a scope of 2 %."""
+    found: Figures = {}
+    for name, scoped in (("search", False), ("scoped", True)):
+        times: list[float] = []
+        for at in range(len(queries.texts)):
+            query = _whole(queries, at, _user(at) if scoped else None)
+            started = time.perf_counter()
+            collection.search(query)
+            times.append((time.perf_counter() - started) * 1000)
+        found |= {f"{name}_p{share}": float(np.percentile(times, share)) for share in (50, 99)}
+    return found
+
+
+def _recall(collection: Collection, corpus: CorpusFiles, queries: Queries) -> Figures:
+    """Measure which of the ten nearest are found, among all memories and within a scope."""
+    numbers = range(len(queries.texts))
+    exact = [[str(each) for each in row] for row in queries.nearest]
+    found = [_ids(collection, _by_meaning(queries, at)) for at in numbers]
+    scoped = [_ids(collection, _by_meaning(queries, at, _user(at))) for at in numbers]
+    in_scope = [_nearest_of_user(corpus, queries, at) for at in numbers]
+    return {"recall@10": _overlap(found, exact), "scoped_recall@10": _overlap(scoped, in_scope)}
+
+
+def _nearest_of_user(corpus: CorpusFiles, queries: Queries, at: int) -> list[str]:
+    first = at % _USERS
+    near = corpus.vectors()[first::_USERS] @ queries.vectors[at]
+    return [str(first + _USERS * int(place)) for place in np.argsort(-near, kind="stable")[:NEAREST]]
+
+
+def _overlap(found: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> float:
+    shares = [len({*one} & {*other}) / len(other) for one, other in zip(found, wanted, strict=True) if other]
+    return float(np.mean(shares)) if shares else 1.0
+
+
+def _writes(collection: Collection, corpus: CorpusFiles, prefix: str) -> Figures:
+    """Measure adding memories one by one, each of which is durable when it returns; they are deleted again."""
+    vectors, times = corpus.vectors(), list[float]()
+    for at, text in zip(range(min(_WRITES, corpus.size)), corpus.texts(), strict=False):
+        item = _item(f"{prefix} {at}", at, f"{text} again", np.array(vectors[at]))
+        started = time.perf_counter()
+        collection.add([item])
+        times.append((time.perf_counter() - started) * 1000)
+    collection.delete(ids=[f"{prefix} {at}" for at in range(len(times))])
+    return {f"write_p{share}": float(np.percentile(times, share)) for share in (50, 99)}
