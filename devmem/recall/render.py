@@ -115,5 +115,8 @@ def _looks_like_frame(line: str) -> bool:
 
 
 def _visible(line: str) -> str:
+    if line.isprintable():
+        # No control or format character is printable, and of ASCII nothing else is ignored.
+        return line if line.isascii() else _IGNORED.sub("", line)
     kept = (char for char in line if unicodedata.category(char) not in ("Cf", "Cc") or char == "\t")
     return _IGNORED.sub("", "".join(kept))

@@ -16,7 +16,7 @@ from tools.bench.speed.processes import ROOT
 
 def test_every_benchmark_is_listed() -> None:
     output = CliRunner().invoke(app, ["--help"]).output
-    assert all(name in output for name in ("store", "file_store", "retrieval", "speed"))
+    assert all(name in output for name in ("store", "adapters", "file_store", "retrieval", "speed"))
 
 
 def test_an_unknown_benchmark_is_refused() -> None:
@@ -81,3 +81,23 @@ def test_collections_are_measured_side_by_side(tmp_path: Path) -> None:
     shares = {(row["case"], row["metric"]): row["value"] for row in rows if row["unit"] == "share"}
     assert len(shares) == 9
     assert min(shares.values()) > 0.99
+
+
+def test_adapters_are_measured_in_their_environments(tmp_path: Path) -> None:
+    python = tmp_path / "mcp/venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    file = tmp_path / "rows.json"
+    done = CliRunner().invoke(
+        app, ["adapters", "mcp", "strands", "--envs", str(tmp_path), "--items=5", "--rounds=3", "--json", str(file)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "strands: left out" in done.output
+    figures = {row["metric"]: row["value"] for row in json.loads(file.read_text(encoding="utf-8"))}
+    assert figures["put_to_store"] == pytest.approx(figures["put_p50"] / figures["store_put_p50"])
+    assert figures["search_p50"] > 0
+
+
+def test_an_unknown_adapter_is_refused() -> None:
+    assert CliRunner().invoke(app, ["adapters", "nowhere"]).exit_code == 2

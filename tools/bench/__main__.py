@@ -5,12 +5,14 @@ from __future__ import annotations
 import typer
 
 from tools.bench import file_store, forgetting, messages, places, recording, role_zero, store
+from tools.bench.adapters.command import adapters
 from tools.bench.retrieval.command import retrieval
 from tools.bench.speed.command import speed
 
 app = typer.Typer(
     help="Measure devmem on this machine, side by side with what it is compared to.", no_args_is_help=True
 )
+app.command("adapters")(adapters)
 app.command("store")(store.command)
 app.command("collections")(places.command)
 app.command("file_store")(file_store.command)
