@@ -84,6 +84,15 @@ HOSTS: Final[Mapping[str, Host]] = {
     "llama_index": Host(duration="2 minutes, all but seconds for the environment"),
     "strands": Host(duration="2 minutes, all but seconds for the environment"),
     "agent_framework": Host(duration="1 minute, all but seconds for the environment"),
+    "crewai": Host(
+        duration="10 minutes, 8 of them for the environment",
+        packages=("pytest-asyncio>=1.5",),
+        plugin="tools.hosts.shims.crewai",
+        test_files=(
+            "crewai/lib/crewai/tests/memory/test_unified_memory.py",
+            "crewai/lib/crewai/tests/memory/test_qdrant_edge_storage.py",
+        ),
+    ),
 }
 
 app = typer.Typer(add_completion=False)

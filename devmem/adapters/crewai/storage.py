@@ -1,0 +1,258 @@
+"""CrewAI's `StorageBackend` over a memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+from crewai.memory.types import MemoryRecord, ScopeInfo
+
+import devmem
+from devmem import Filter, Memory, MemoryItem
+from devmem.adapters.crewai.records import (
+    OTHERS,
+    SCOPE,
+    SOURCE,
+    is_own,
+    item_id,
+    item_of,
+    path_of,
+    record_from,
+    scope_text,
+)
+from devmem.adapters.crewai.search import Searcher
+from devmem.adapters.crewai.selection import below, selected
+from devmem.adapters.embedded_texts import EmbeddedTexts
+from devmem.collections import Order, PreparedItem, Unique, differs_from
+from devmem.memory import User
+from devmem.stores import CollectionMemory, PassageEmbeddings
+
+_PAGE: Final = 256
+
+
+class DevmemStorage:
+    """Storage of CrewAI's memory in a memory that other programs use at the same time.
+
+    ```python
+    with DevmemStorage.open("notes.db") as storage:
+        memory = Memory(storage=storage, embedder=storage.embedder, llm=...)
+    ```
+
+    With `storage.embedder`, searches find by words as well as by meaning; CrewAI hands on the question's vector alone,
+    and the embedder knows what text it made the vector of.
+    """
+
+    def __init__(self, memory: Memory, *, track_access: bool = False) -> None:
+        """Wrap an opened memory; the caller closes it.
+
+        Args:
+            memory: a memory with an embedding model, or a scoped handle, which the storage never leaves.
+            track_access: whether `last_accessed` is written each time that a record is recalled; without it, reading
+                writes nothing.
+
+        Raises:
+            TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
+            ValueError: the memory has no embedding model.
+        """
+        if not isinstance(memory.store, CollectionMemory):
+            raise TypeError(f"CrewAI's storage needs a collection, which {memory.store.setup.store_type!r} has not")
+        if memory.store.embedder is None:
+            raise ValueError("CrewAI's memory compares vectors: open the memory with an embedding model")
+        self._memory, self._store = memory.settled(), memory.store
+        self._track_access = track_access
+        self._model = memory.store.embedder
+        self.embedder = EmbeddedTexts(self._model)
+        """Embeds texts for CrewAI's `Memory(embedder=...)`."""
+        self._searcher = Searcher(self._memory, self._store, self.embedder)
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        place: str | os.PathLike[str],
+        *,
+        embedding: Any = "auto",  # noqa: ANN401 - as `devmem.open` takes it
+        user: User = None,
+        track_access: bool = False,
+    ) -> Iterator[DevmemStorage]:
+        """Open a memory by its path, as `devmem.open` does, and close it at the end.
+
+        Args:
+            place: path of a file, or `:memory:`.
+            embedding: the model, as `devmem.open` takes it.
+            user: whose items are meant; None is what belongs to nobody.
+            track_access: see the constructor.
+        """
+        with devmem.open(place, embedding=embedding) as memory:
+            part = memory.settled() if user is None else memory.scoped(user=user)
+            yield cls(part, track_access=track_access)
+
+    def save(self, records: list[MemoryRecord]) -> None:
+        """Store records, all of them or none; one with a known id replaces the older one.
+
+        Raises:
+            EmbeddingDimensionMismatchError: a vector is of another length than the memory's.
+            ValueError: a record cannot be stored, see `item_of`.
+        """
+        scope = self._memory.new_scope()
+        items = [item_of(record, scope) for record in records]
+        if not items:
+            return
+        known = self._store.stored_embeddings(items)
+        given = {
+            item.id: found
+            for item, record in zip(items, records, strict=True)
+            if (found := self._given(item, record.embedding)) is not None
+        }
+        self._store.store_items(items, unique=Unique.ID, embeddings={**known, **given})
+
+    def _given(self, item: MemoryItem, vector: Sequence[float] | None) -> PassageEmbeddings | None:
+        """Return a record's own vector as that of each of its passages, where devmem did not make it."""
+        if not vector:
+            return None
+        self._searcher.check_dimension(vector)
+        length = float(np.linalg.norm(vector))
+        if length == 0 or self.embedder.text_of(vector) is not None:
+            # The memory's model embeds each passage itself.
+            return None
+        unit = np.asarray(vector, dtype=np.float32) / np.float32(length)
+        passages = len(PreparedItem.of(item).passages)
+        return PassageEmbeddings(vectors=np.stack([unit] * passages), content_hash=item.content_hash)
+
+    def update(self, record: MemoryRecord) -> None:
+        """Replace the record of the same id."""
+        self.save([record])
+
+    def touch_records(self, record_ids: list[str]) -> None:
+        """Note that records were recalled, where the storage was made with `track_access`."""
+        if not self._track_access:
+            return
+        now = datetime.now(UTC).replace(tzinfo=None)
+        found = [record for each in record_ids if (record := self.get_record(each)) and record.scope != OTHERS]
+        self.save([record.model_copy(update={"last_accessed": now}) for record in found])
+
+    def search(
+        self,
+        query_embedding: list[float],
+        scope_prefix: str | None = None,
+        categories: list[str] | None = None,
+        metadata_filter: dict[str, Any] | None = None,
+        limit: int = 10,
+        min_score: float = 0.0,
+    ) -> list[tuple[MemoryRecord, float]]:
+        """Return the best records with their scores, best first; see `Searcher.search`.
+
+        Raises:
+            EmbeddingDimensionMismatchError: the vector is of another length than the memory's.
+        """
+        meant = selected(below(scope_prefix), categories, metadata_filter)
+        return self._searcher.search(query_embedding, meant, limit=limit, min_score=min_score)
+
+    def delete(
+        self,
+        scope_prefix: str | None = None,
+        categories: list[str] | None = None,
+        record_ids: list[str] | None = None,
+        older_than: datetime | None = None,
+        metadata_filter: dict[str, Any] | None = None,
+    ) -> int:
+        """Erase the records that meet all of the conditions; return their number.
+
+        What others wrote is erased where an id or the scope `/devmem` names it.
+        """
+        meant = selected(below(scope_prefix, own_only=record_ids is None), categories, metadata_filter, older_than)
+        if record_ids is None and meant.rest is None:
+            return self._store.erase(where=self._memory.matching(meant.where))
+        found = self._scan(meant.where) if record_ids is None else self._items(record_ids, meant.where)
+        ids = [item.id for item in found if meant.admits(record_from(item))]
+        return self._store.erase(ids=ids) if ids else 0
+
+    def reset(self, scope_prefix: str | None = None) -> None:
+        """Erase all records in a scope and below it; what others wrote only where the scope is `/devmem`."""
+        self._store.erase(where=self._memory.matching(below(scope_prefix, own_only=True)))
+
+    def get_record(self, record_id: str) -> MemoryRecord | None:
+        """Return a record by its id; None when there is none."""
+        return next((record_from(item) for item in self._items([record_id], Filter())), None)
+
+    def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
+        """Return the records in a scope and below it, newest first."""
+        where = self._memory.matching(below(scope_prefix))
+        return [record_from(item) for item in self._store.recent(limit, where, order=Order.EVENT, offset=offset)]
+
+    def count(self, scope_prefix: str | None = None) -> int:
+        """Return the number of records in a scope and below it."""
+        return self._store.count_memories(self._memory.matching(below(scope_prefix)))
+
+    def get_scope_info(self, scope: str) -> ScopeInfo:
+        """Describe a scope: its records, categories and times, with those below it."""
+        records = [record_from(item) for item in self._scan(below(scope))]
+        times = [record.created_at for record in records]
+        return ScopeInfo(
+            path=path_of(scope_text(scope)),
+            record_count=len(records),
+            categories=sorted({each for record in records for each in record.categories}),
+            oldest_record=min(times, default=None),
+            newest_record=max(times, default=None),
+            child_scopes=self.list_scopes(scope),
+        )
+
+    def list_scopes(self, parent: str = "/") -> list[str]:
+        """Return the scopes right below a scope, in order."""
+        top = scope_text(parent)
+        texts = self._store.values(f"metadata.{SCOPE}", self._memory.matching(Filter(source_name=SOURCE)), prefix=top)
+        children = {top + str(text).removeprefix(top).split("/", 1)[0] for text in texts if str(text) != top}
+        others = Filter(source_name=differs_from(SOURCE))
+        if top == "/" and self._store.recent(1, self._memory.matching(others)):
+            children.add(OTHERS)
+        return sorted(children)
+
+    def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
+        """Return the number of records of each category."""
+        records = (record_from(item) for item in self._scan(below(scope_prefix)))
+        return dict(Counter(category for record in records for category in record.categories))
+
+    def _items(self, record_ids: Sequence[str], where: Filter) -> list[MemoryItem]:
+        """Return the items of records that match a filter; an item that others wrote has its own id."""
+        reach, now = self._memory.matching(where), self._store.setup.clock()
+        own = [item_id(each, self._memory.new_scope()) for each in record_ids]
+        found = [item for item in self._store.get([*own, *record_ids]) if reach.admits(item, now)]
+        return [item for item in found if item.id in own or not is_own(item)]
+
+    def _scan(self, where: Filter) -> Iterator[MemoryItem]:
+        yield from self._store.scan(self._memory.matching(where))
+
+    async def asave(self, records: list[MemoryRecord]) -> None:
+        """Do `save` without blocking the event loop."""
+        await asyncio.to_thread(self.save, records)
+
+    async def asearch(
+        self,
+        query_embedding: list[float],
+        scope_prefix: str | None = None,
+        categories: list[str] | None = None,
+        metadata_filter: dict[str, Any] | None = None,
+        limit: int = 10,
+        min_score: float = 0.0,
+    ) -> list[tuple[MemoryRecord, float]]:
+        """Do `search` without blocking the event loop."""
+        return await asyncio.to_thread(
+            self.search, query_embedding, scope_prefix, categories, metadata_filter, limit, min_score
+        )
+
+    async def adelete(
+        self,
+        scope_prefix: str | None = None,
+        categories: list[str] | None = None,
+        record_ids: list[str] | None = None,
+        older_than: datetime | None = None,
+        metadata_filter: dict[str, Any] | None = None,
+    ) -> int:
+        """Do `delete` without blocking the event loop."""
+        return await asyncio.to_thread(self.delete, scope_prefix, categories, record_ids, older_than, metadata_filter)
