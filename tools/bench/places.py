@@ -172,9 +172,10 @@ def _settle(collection: SqliteCollection | PostgresCollection, query: SearchQuer
     if isinstance(collection, PostgresCollection) and collection.info().mode == "server":
         collection.maintain()
         return
+    # A search takes over what was built, which ends the thread.
     while any(thread.name.startswith("devmem-index") for thread in threading.enumerate()):
         time.sleep(_POLL)
-    collection.search(query)
+        collection.search(query)
 
 
 def _whole(queries: Queries, at: int, user: str | None = None) -> SearchQuery:
