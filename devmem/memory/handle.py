@@ -19,6 +19,7 @@ from devmem.memory.forgetting import ForgettingMemory
 from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
 from devmem.memory.writing import check_id, update_item
+from devmem.model.acting import acting_as
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.keys import with_key
 from devmem.model.message import Message
@@ -175,7 +176,8 @@ class Memory(ForgettingMemory):
                 new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
             return new
 
-        return record_of(update_item(self.store, read, changed, expected))
+        with acting_as(self._boundary.parts.agent):
+            return record_of(update_item(self.store, read, changed, expected))
 
     def _on(self, store: MemoryBase) -> Self:
         return type(self)(store, boundary=self._boundary)

@@ -25,6 +25,16 @@ def test_history_is_listed_with_its_times() -> None:
         assert asyncio.run(memory.ahistory(launch)) == [first, second]
 
 
+def test_the_history_names_the_agent_or_the_program_that_changed_it() -> None:
+    with devmem.open(":memory:", embedding=None) as memory:
+        memory.add("The launch is on May 5th.", id="launch", agent="editor")
+        memory.scoped(agent="editor").update("launch", "The launch is on June 2nd.")
+        with devmem.acting_as("importer"):
+            memory.update("launch", "The launch is on June 3rd.")
+        first, second, third = memory.history("launch")
+        assert (first.actor, second.actor, third.actor) == ("editor", "editor", "importer")
+
+
 def test_an_earlier_state_is_read_within_its_scope() -> None:
     with devmem.open(":memory:", embedding=None) as memory:
         memory.add("Ann likes tea.", user="ann", id="1")
