@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ from devmem.forgetting.targets import Target
 from devmem.forgetting.waiting import remove_waiting
 from devmem.model.items import Scope
 from devmem.stores import CollectionMemory, MemoryBase
-from devmem.stores.erasure_decisions import DecidedPart, decide, decided_parts, remove_undecided
+from devmem.stores.erasure_decisions import DecidedPart, decided, decided_parts, remove_undecided
 from devmem.stores.exports import exports_of
 from devmem.stores.forgetting import ForgetReceipt
 
@@ -56,30 +56,23 @@ def carry_out(
     planned = [each for each in plan.targets if each.items]
     words = words_of(plan.items) if search else []
     remove_undecided(decisions)
-    parts = decide(decisions, [*map(_part_of, planned), *_parts_of_waiting(plan)])
-    receipts = [_erase(each, part, words, vacuum=vacuum) for each, part in zip(planned, parts, strict=False)]
-    unreached = [*plan.unreached, *(left for part in parts[len(planned) :] for left in _finish_lines(part))]
-    reached = list[str]()
-    if search and words:
-        searched = {place for receipt in receipts for place in _places(receipt)}
-        reached, left = _search(plan, files, searched, words)
-        unreached += left
+    with decided(decisions, [*map(_part_of, planned), *_parts_of_waiting(plan)]) as parts:
+        receipts = [_erase(each, part, words, vacuum=vacuum) for each, part in zip(planned, parts, strict=False)]
+        left = [*plan.unreached, *(left for part in parts[len(planned) :] for left in _finish_lines(part))]
+    reached, found = _search(plan, files, receipts, words) if words else ([], [])
     return WorkflowReceipt(
-        stores=tuple(receipts),
-        writes=plan.writes,
-        reached=tuple(reached),
-        unreached=tuple(unreached),
+        stores=tuple(receipts), writes=plan.writes, reached=tuple(reached), unreached=(*left, *found)
     )
 
 
 def _search(
-    plan: ForgettingPlan, files: Iterable[Path], searched: set[str], words: Sequence[str]
+    plan: ForgettingPlan, files: Iterable[Path], receipts: Sequence[ForgetReceipt], words: Sequence[str]
 ) -> tuple[list[str], list[Unreached]]:
+    """Look for words in the files that the stores' own receipts do not name."""
+    searched = {place for receipt in receipts for place in _places(receipt)}
     own = [file for each in plan.targets for file in each.target.files]
-    rest = [
-        file for file in files_below([*own, *files]) if str(file) not in searched and not file.name.endswith(_SHARED)
-    ]
-    return search_rest(rest, words)
+    rest = [file for file in files_below([*own, *files]) if str(file) not in searched]
+    return search_rest([file for file in rest if not file.name.endswith(_SHARED)], words)
 
 
 def _places(receipt: ForgetReceipt) -> Iterator[str]:
@@ -161,10 +154,8 @@ def _finish(store: MemoryBase, part: DecidedPart) -> None:
     part.done()
 
 
-def finish_in_stores(
-    decisions: Path, stores: Mapping[str, MemoryBase], report: Callable[[str], None] = _LOG.error
-) -> None:
-    """Finish what was decided earlier for stores that are open; what cannot be done is reported and stays decided.
+def finish_in_stores(decisions: Path, stores: Mapping[str, MemoryBase]) -> None:
+    """Finish what was decided earlier for stores that are open; what cannot be done is logged and stays decided.
 
     Stores on collections do their part when they are loaded.
     """
@@ -172,9 +163,9 @@ def finish_in_stores(
         store = stores.get(part.place)
         if part.kind == "lines":
             for left in _finish_lines(part):
-                report(f"{left.place}: {left.reason}")
+                _LOG.error("%s: %s", left.place, left.reason)
         elif store is not None and part.belongs_to(store.setup):
             try:
                 _finish(store, part)
             except (DevmemError, OSError) as error:
-                report(f"memory store {part.place!r}: what was decided to be forgotten is still there: {error}")
+                _LOG.error("memory store %r: what was decided to be forgotten is still there: %s", part.place, error)

@@ -11,19 +11,23 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 from uuid import uuid4
 
+from filelock import FileLock, Timeout
+
 from devmem.stores.collection_config import PlaceConfig
 from devmem.stores.setup import StoreSetup
-from devmem.text.atomic_write import replace_file
+from devmem.text.atomic_write import OWNER_ONLY, replace_file
 
 DECISIONS: Final = "forgetting.decided"
 """Name of the folder of decisions, within `.devmem` beside the workflow."""
 _UNFINISHED: Final = ".part"
+_LOCK: Final = ".lock"
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -77,27 +81,56 @@ def decisions_folder(base_dir: Path) -> Path:
     return base_dir / ".devmem" / DECISIONS
 
 
-def decide(folder: Path, parts: Sequence[DecidedPart]) -> list[DecidedPart]:
-    """Decide durably that the parts are erased, all of them; return them with their files.
+@contextmanager
+def decided(folder: Path, parts: Sequence[DecidedPart]) -> Iterator[list[DecidedPart]]:
+    """Decide durably that the parts are erased, all of them, and yield them with their files.
+
+    Until the block ends, other processes leave the decision to this one.
 
     Raises:
         OSError: the decision cannot be written; nothing is decided.
     """
     if not parts:
-        return []
+        yield []
+        return
     name = uuid4().hex
-    unfinished, decided = folder / f"{name}{_UNFINISHED}", folder / name
-    unfinished.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = _lock_of(folder / name)
+    with lock:
+        try:
+            yield _decide(folder, name, parts)
+        finally:
+            Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def _lock_of(decision: Path) -> FileLock:
+    return FileLock(f"{decision}{_LOCK}", mode=OWNER_ONLY)
+
+
+def _is_carried_out(decision: Path) -> bool:
+    """Whether a living process carries a decision out."""
+    if not Path(f"{decision}{_LOCK}").exists():
+        return False
+    try:
+        with _lock_of(decision).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _decide(folder: Path, name: str, parts: Sequence[DecidedPart]) -> list[DecidedPart]:
+    unfinished, decision = folder / f"{name}{_UNFINISHED}", folder / name
+    unfinished.mkdir()
     try:
         for number, part in enumerate(parts):
             form = {key: value for key, value in asdict(part).items() if key != "file"}
             replace_file(unfinished / f"{number}.json", [json.dumps(form).encode("ascii")])
-        unfinished.rename(decided)
+        unfinished.rename(decision)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     _sync(folder)
-    return [replace(part, file=decided / f"{number}.json") for number, part in enumerate(parts)]
+    return [replace(part, file=decision / f"{number}.json") for number, part in enumerate(parts)]
 
 
 def _sync(folder: Path) -> None:
@@ -112,22 +145,30 @@ def _sync(folder: Path) -> None:
 
 
 def decided_parts(folder: Path) -> list[DecidedPart]:
-    """Return the parts that were decided and are not done."""
+    """Return the parts that were decided, are not done, and are carried out by no living process."""
     if not folder.is_dir():
         return []
-    found: list[DecidedPart] = []
-    for file in sorted(folder.glob("*/*.json")):
-        if file.parent.suffix == _UNFINISHED:
-            continue
-        try:
-            raw = json.loads(file.read_text(encoding="ascii"))
-            found.append(DecidedPart(**{**raw, "names": tuple(raw["names"]), "file": file}))
-        except FileNotFoundError:
-            # Another process has just done it.
-            continue
-        except (ValueError, TypeError, KeyError) as error:
-            _LOG.error("%s: holds no decision (%s); run `devmem forget` again.", file, error)
-    return found
+    decisions = [each for each in sorted(folder.iterdir()) if each.is_dir() and each.suffix != _UNFINISHED]
+    return [
+        part
+        for decision in decisions
+        if not _is_carried_out(decision)
+        for file in sorted(decision.glob("*.json"))
+        if (part := _read(file)) is not None
+    ]
+
+
+def _read(file: Path) -> DecidedPart | None:
+    """Return the part of a file; None, after an error in the log, where it holds none."""
+    try:
+        raw = json.loads(file.read_text(encoding="ascii"))
+        return DecidedPart(**{**raw, "names": tuple(raw["names"]), "file": file})
+    except FileNotFoundError:
+        # Another process has just done it.
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        _LOG.error("%s: holds no decision (%s); run `devmem forget` again.", file, error)
+        return None
 
 
 def parts_of_store(setup: StoreSetup) -> list[DecidedPart]:
@@ -136,6 +177,9 @@ def parts_of_store(setup: StoreSetup) -> list[DecidedPart]:
 
 
 def remove_undecided(folder: Path) -> None:
-    """Remove what processes left behind that died before they decided; call it where none is about to decide."""
-    for unfinished in folder.glob(f"*{_UNFINISHED}") if folder.is_dir() else ():
-        shutil.rmtree(unfinished, ignore_errors=True)
+    """Remove what processes left behind that died before they decided."""
+    for lock in folder.glob(f"*{_LOCK}") if folder.is_dir() else ():
+        decision = lock.with_suffix("")
+        if not decision.is_dir() and not _is_carried_out(decision):
+            shutil.rmtree(decision.with_suffix(_UNFINISHED), ignore_errors=True)
+            lock.unlink(missing_ok=True)

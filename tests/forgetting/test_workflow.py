@@ -19,7 +19,7 @@ from devmem.model.interactions import Interaction, InteractionKind, Participant,
 from devmem.recording.journal import Journal
 from devmem.recording.waiting import REFUSED
 from devmem.runtime import make_store, session_folder
-from devmem.stores.erasure_decisions import decided_parts, decisions_folder
+from devmem.stores.erasure_decisions import DecidedPart, decided, decided_parts, decisions_folder, remove_undecided
 from tools.forgetting_team import fill_team, left_in_files, make_team, words_of_user
 
 STORES = ("notes", "copies", "board", "role", "long", "brain", "talk")
@@ -227,3 +227,14 @@ def test_a_store_of_this_process_only_is_no_place(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("memory: [{name: passing, type: simple}]\n", encoding="utf-8")
     assert devmem.forget(tmp_path / "team.yaml", user="ann").stores == ()
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["team.yaml"]
+
+
+def test_others_leave_a_decision_to_the_process_that_carries_it_out(tmp_path: Path) -> None:
+    part = DecidedPart(kind="lines", place="unsaved.jsonl", names=("x",))
+    with decided(tmp_path / "decisions", [part]) as parts:
+        assert [one.names for one in parts] == [("x",)]
+        assert decided_parts(tmp_path / "decisions") == []
+    assert decided_parts(tmp_path / "decisions") == parts
+    remove_undecided(tmp_path / "decisions")
+    parts[0].done()
+    assert list((tmp_path / "decisions").iterdir()) == []
