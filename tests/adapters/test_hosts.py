@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
+from devmem.adapters import hosts
 from devmem.adapters.hosts import require
 from devmem.errors import MissingExtraError
 
@@ -18,3 +23,14 @@ def test_a_missing_framework_is_named_with_the_extra(module: str) -> None:
 
 def test_what_is_installed_is_not_imported() -> None:
     require("json.tool", package="json", extra="hosts")
+
+
+@pytest.mark.parametrize("extra", ["anthropic", "openai-agents", "pydantic-ai"])
+def test_an_adapter_without_its_framework_names_an_extra_that_there_is(
+    extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=rf"\[{extra}\]"):
+        import_module(f"devmem.adapters.{extra.replace('-', '_')}")
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert extra in project["project"]["optional-dependencies"]

@@ -26,7 +26,7 @@ class Host:
     duration: str
     """Usual duration, environment included."""
     extra: str = ""
-    """Extras of devmem that it needs; empty where the extra has the host's name."""
+    """Extras of devmem that it needs; empty where the extra has the host's name, with `-` for `_`."""
     source: str = ""
     """Folder of a host that is not a package, below the one that `--tests` names."""
     test_files: Sequence[str] = ()
@@ -61,10 +61,9 @@ HOSTS: Final[Mapping[str, Host]] = {
         plugin="tools.hosts.shims.anthropic",
         test_files=("anthropic/tests/lib/tools/memory_tools/test_filesystem.py",),
     ),
-    "pydantic_ai": Host(duration="2 minutes, 1 of them for the environment", extra="pydantic-ai"),
+    "pydantic_ai": Host(duration="2 minutes, 1 of them for the environment"),
     "openai_agents": Host(
         duration="2 minutes, 1 of them for the environment",
-        extra="openai-agents",
         packages=("pytest-asyncio>=1.5",),
         plugin="tools.hosts.shims.openai_agents",
         test_files=(
@@ -139,7 +138,7 @@ def _run(name: str, host: Host, envs: Path, tests: Path | None) -> list[Outcome]
     environment = Environment(
         folder=envs / name,
         requirements=[*_TEST_PACKAGES, *host.packages],
-        extra=host.extra or name,
+        extra=host.extra or name.replace("_", "-"),
         npm=host.npm,
         source=tests / host.source if tests and host.source else None,
     )

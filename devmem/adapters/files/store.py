@@ -114,8 +114,7 @@ class MemoryFiles:
         old = self.read(path)
         self._check(path, old, expected)
         if old is None:
-            self._check_place(path)
-            self.limits.check_count(path, self._store.count_memories(self.where()))
+            self.limits.check_count(path, len(self._check_place(path)))
             new = new_file(path, text, self.scope, self.now())
         else:
             new = with_text(old.item, text, self.now())
@@ -180,8 +179,7 @@ class MemoryFiles:
         """
 
         def move(files: Sequence[MemoryFile]) -> None:
-            self._check_place(new)
-            if self.read(new) is not None:
+            if new in self._check_place(new):
                 raise MemoryFileError(f"The destination {new} already exists")
             targets = [new + file.path.removeprefix(old) for file in files]
             made = [moved(file.item, to, self.scope, self.now()) for file, to in zip(files, targets, strict=True)]
@@ -198,7 +196,7 @@ class MemoryFiles:
         left = _ATTEMPTS
         while True:
             file = self.read(path)
-            files = [*([file] if file else []), *self.within(path)]
+            files = [file] if file else self.within(path)
             left -= 1
             try:
                 change(files)
@@ -214,13 +212,19 @@ class MemoryFiles:
         if version != expected:
             raise VersionConflictError(file_id(path, self.scope), expected=expected, found=version)
 
-    def _check_place(self, path: str) -> None:
-        """Make sure that there may be a new file or directory; raises `MemoryFileError`."""
-        for parent in parents(path):
-            if self.read(parent) is not None:
-                raise MemoryFileError(f"{parent} is a file, not a directory that {path} could be in")
-        if self.is_directory(path):
+    def _check_place(self, path: str) -> list[str]:
+        """Make sure that there may be a new file or directory, and return the paths of all files.
+
+        Raises:
+            MemoryFileError: a file is where a directory would have to be, or the path is one of a directory.
+        """
+        # One pass over the scope: a database has no index of sources.
+        taken = self.paths()
+        for parent in set(parents(path)).intersection(taken):
+            raise MemoryFileError(f"{parent} is a file, not a directory that {path} could be in")
+        if any(other.startswith(below(path)) for other in taken):
             raise MemoryFileError(f"The path {path} is a directory")
+        return taken
 
     def _ended(self, files: Sequence[MemoryFile]) -> list[MemoryItem]:
         return [ended(file.item, self.now()) for file in files]

@@ -78,14 +78,13 @@ class TestVersions:
         self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         files.write(NOTES, "old", expected=None)
-        within = files.within
 
-        def interrupted(directory: str) -> Any:
+        def interrupted() -> list[str]:
             monkeypatch.undo()
             files.edit(NOTES, lambda _: "new")
-            return within(directory)
+            return files.paths()
 
-        monkeypatch.setattr(files, "within", interrupted)
+        monkeypatch.setattr(files, "paths", interrupted)
         assert files.rename(NOTES, "/memories/moved.md") == 1
         assert {file.path: file.text for file in files.within("/memories")} == {"/memories/moved.md": "new"}
 

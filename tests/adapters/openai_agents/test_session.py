@@ -71,6 +71,17 @@ def test_items_are_taken_out_from_the_end_until_none_is_left(memory: devmem.Memo
     asyncio.run(using())
 
 
+def test_what_is_popped_is_in_the_history_until_the_session_is_cleared(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        session = DevmemSession("s", memory)
+        asyncio.run(session.add_items(said("kept", "popped")))
+        popped, kept = (record.id for record in memory.recent(2))
+        asyncio.run(session.pop_item())
+        assert [version.record.text for version in memory.history(popped)] == ["popped"]
+        asyncio.run(session.clear_session())
+        assert memory.history(popped) + memory.history(kept) == []
+
+
 def test_what_is_not_json_is_refused_and_nothing_is_added(memory: devmem.Memory) -> None:
     async def using() -> None:
         session = DevmemSession("s", memory)
