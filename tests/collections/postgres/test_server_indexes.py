@@ -226,3 +226,9 @@ def _downgrade(connection: Connection) -> None:
     connection.execute("CREATE INDEX items_by_conversation ON items(store, conversation)")
     connection.execute("CREATE INDEX items_by_session ON items(store, session)")
     connection.execute("UPDATE properties SET value = '1' WHERE name = 'version'")
+
+
+def test_items_without_words_are_in_segments_too(store: PostgresCollection) -> None:
+    store.add([MemoryItem(id=str(n), content_summary=" ", created_at=1e9 + n) for n in range(9)])
+    store.maintain()
+    assert _segments(store) == [9]

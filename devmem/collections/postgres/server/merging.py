@@ -150,7 +150,7 @@ def write_segment(connection: Connection, store: int, texts: TermTexts) -> None:
     order = np.argsort(texts.hashes, kind="stable")
     hashes, docs, codes = texts.hashes[order], texts.docs[order].astype("<i4"), texts.codes[order].astype("<u2")
     starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])) if len(hashes) else np.empty(0, np.int64)
-    ends = np.append(starts[1:], len(hashes))
+    ends = np.append(starts, len(hashes))[1:]
     terms = hashes[starts].view(np.int64).tolist()
     columns = "postings(store, segment, term, docs, codes)"
     with (
