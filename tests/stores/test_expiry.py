@@ -168,7 +168,7 @@ def test_what_was_stored_before_the_retention_goes_too(clock: ManualClock, tmp_p
 
 
 def test_an_attachments_ttl_goes_before_the_stores(clock: ManualClock, tmp_path: Path) -> None:
-    """Items of that time are deleted, without a version, by the writes that follow; an import brings none back."""
+    """It holds for what the node writes, through its handle as well; an item keeps a time of its own."""
     store = opened(SimpleMemory, clock, tmp_path, ttl="1d")
     attachment = Attachment.model_validate({"name": "s", "ttl": "1h"})
     manager = MemoryManager([attachment], {"s": store}, clock=clock)
