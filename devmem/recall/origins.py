@@ -48,7 +48,8 @@ def origin_mark(item: MemoryItem, reader: Caller, language: Language) -> str:
 
 
 def _is_by(item: MemoryItem, reader: Caller) -> bool:
-    return not {item.provenance.name, item.metadata.get(_AGENT)}.isdisjoint({reader.node, reader.agent} - {""})
+    authors = (item.provenance.name, item.metadata.get(_AGENT))
+    return any(name in authors for name in (reader.node, reader.agent) if name)
 
 
 def _name_of(item: MemoryItem) -> str:

@@ -64,3 +64,11 @@ def test_a_name_forges_nothing(name: str) -> None:
     assert mark.count("(") == 1
     assert len(mark) < 60
     assert "=====" not in line
+
+
+@pytest.mark.parametrize("agent", [["writer"], {"a": 1}, 7, None])
+def test_any_metadata_are_shown(agent: Any) -> None:
+    """An imported item may have anything under the key of the agent."""
+    item = MemoryItem(content_summary="x", metadata={"agent": agent}, provenance=Provenance(name="researcher"))
+    block = merge([[Hit(item=item, score=1.0, store="notes")]], MergePolicy(reader=READER)).formatted_text
+    assert "1. (agent researcher) x" in block
