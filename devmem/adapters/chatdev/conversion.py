@@ -1,4 +1,4 @@
-"""ChatDev's payloads, snapshots and items as devmem's, and back: the JSON forms of both are the same."""
+"""ChatDev's payloads as devmem's, and devmem's items as ChatDev's: the JSON forms of both are the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from devmem import MemoryItem, MemoryWritePayload, Scope
 from devmem.manager import load_payload
-from devmem.stores import TRUST, SourceKind, dump_item, load_item
+from devmem.stores import TRUST, SourceKind, dump_item
 
 
 def payload_of(payload: Any, *, node: str, user: str | None) -> MemoryWritePayload:  # noqa: ANN401 - ChatDev's own
@@ -31,11 +31,6 @@ def payload_of(payload: Any, *, node: str, user: str | None) -> MemoryWritePaylo
             "trust": TRUST[kind],
         }
     )
-
-
-def item_of(raw: dict[str, Any]) -> MemoryItem:
-    """Return devmem's item for the JSON form of ChatDev's."""
-    return load_item(raw)
 
 
 def chatdev_form(item: MemoryItem) -> dict[str, Any]:

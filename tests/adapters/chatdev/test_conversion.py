@@ -10,11 +10,11 @@ import pytest
 
 import devmem
 from devmem.adapters.chatdev import install, uninstall
-from devmem.adapters.chatdev.conversion import chatdev_form, item_of, payload_of
+from devmem.adapters.chatdev.conversion import chatdev_form, payload_of
 from devmem.adapters.chatdev.settings import REPLACED, attachment_of, declared, settings_of
 from devmem.errors import ConfigError, HostNotFoundError
 from devmem.registry import registry
-from devmem.stores import StoreSetup
+from devmem.stores import StoreSetup, load_item
 
 EMBEDDING = SimpleNamespace(provider="openai", model="small", api_key="k", base_url=None, params={"max_length": 1000})
 SOURCE = SimpleNamespace(source_path="docs", file_types=[".md"], recursive=False, encoding="utf-8")
@@ -101,10 +101,10 @@ def test_an_item_of_chatdev_comes_back_as_it_was() -> None:
         "timestamp": 12.5,
         "output_snapshot": {"text": "y", "blocks": [{"role": "assistant", "block": {"type": "text", "text": "y"}}]},
     }
-    form = chatdev_form(item_of(raw))
+    form = chatdev_form(load_item(raw))
     assert (form["id"], form["metadata"], form["timestamp"]) == (raw["id"], raw["metadata"], raw["timestamp"])
     assert form["output_snapshot"]["text"] == "y"
-    assert item_of(form) == item_of(raw)
+    assert load_item(form) == load_item(raw)
 
 
 def test_a_client_of_mem0_that_was_handed_over_is_used_and_left_open() -> None:

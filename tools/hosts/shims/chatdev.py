@@ -11,10 +11,9 @@ from entity.configs.node.memory import Mem0MemoryConfig, SimpleMemoryConfig
 from runtime.node.agent.memory import mem0_memory, simple_memory
 
 from devmem.adapters.chatdev import install
-from devmem.adapters.chatdev.conversion import item_of
 from devmem.adapters.chatdev.stores import DevmemMemory, Installation
 from devmem.registry import registry
-from devmem.stores import ModelIdentity, StoreSetup, Vector
+from devmem.stores import ModelIdentity, StoreSetup, Vector, load_item
 
 # The tests put a client of their own in the place of what this function returns.
 _INSTALLATION = Installation(mem0_client=lambda config: mem0_memory._get_mem0_client(config))  # noqa: SLF001
@@ -67,7 +66,7 @@ class SimpleMemory(DevmemMemory):
     @contents.setter
     def contents(self, items: list[Any]) -> None:
         # Without their vectors: devmem embeds what another model embedded.
-        self.kept.add([item_of({**item.to_dict(), "embedding": None}) for item in items])
+        self.kept.add([load_item({**item.to_dict(), "embedding": None}) for item in items])
 
 
 class Mem0Memory(DevmemMemory, mem0_memory.Mem0Memory):  # type: ignore[misc] # see `DevmemMemory`
