@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "edit": "Change an item and keep its id.",
     "forget": "Forget items for good, and print a receipt.",
     "trim": "Delete the oldest items.",
+    "drop": "Drop a store of a database as a whole.",
     "compress": "Summarize what is older.",
     "history": "Show the versions of an item.",
     "diff": "Show what changed between two times, or in a run.",

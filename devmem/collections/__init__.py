@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         CollectionOptions,
         DatabaseOpener,
         check_location,
+        drop_location,
         inspect_location,
         open_collection,
     )
@@ -81,6 +82,7 @@ __all__ = [
     "check_location",
     "descendants",
     "differs_from",
+    "drop_location",
     "event_key",
     "file_of",
     "inspect_location",

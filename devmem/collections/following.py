@@ -46,6 +46,10 @@ class Follower(ABC, Generic[Connection]):
         `now` is in seconds since the epoch.
         """
 
+    def _is_untouched(self, error: BaseException) -> bool:  # noqa: ARG002 - of a subclass
+        """Whether the indexes are those of the moment after an error; False where that is not known."""
+        return False
+
     def follow(self, connection: Connection, now: float) -> Moment:
         """Bring the indexes up to date with the connection's read transaction, and return them as of that moment.
 
@@ -68,9 +72,10 @@ class Follower(ABC, Generic[Connection]):
             else:
                 model = self._moment.model
             self.indexes.expire(now)
-        except BaseException:
+        except BaseException as error:
             # What was applied in part would be applied twice: the next call starts again.
-            self._moment = None
+            if not self._is_untouched(error):
+                self._moment = None
             raise
         self._moment = Moment(indexes=self.indexes.reader(), model=model)
         return self._moment

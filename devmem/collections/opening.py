@@ -85,6 +85,16 @@ class DatabaseOpener(Protocol):
         """
         ...
 
+    def drop(self, location: str, name: str | None, /) -> bool:
+        """Drop the store at a location with everything in it; return whether there was one.
+
+        `name` is the store's where the location names none.
+
+        Raises:
+            CollectionError: it cannot be dropped.
+        """
+        ...
+
 
 def open_collection(
     location: str | None,
@@ -171,3 +181,20 @@ def inspect_location(location: str) -> StoreFacts | None:
         return inspect_file(path)
     opener = find_opener(location)
     return opener.inspect(location) if isinstance(opener, DatabaseOpener) else None
+
+
+def drop_location(location: str, name: str | None = None) -> bool:
+    """Drop a store of a database with everything in it; return whether there was one.
+
+    Args:
+        location: URL of the database.
+        name: name of the store where the URL names none.
+
+    Raises:
+        CollectionError: it cannot be dropped, or the location is no database.
+        MissingExtraError: a package is missing; the error names the extra.
+    """
+    opener = find_opener(location)
+    if not isinstance(opener, DatabaseOpener):
+        raise CollectionError(location, "is no database with stores that can be dropped.")
+    return opener.drop(location, name)

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, SecretStr
 
-from devmem.collections import inspect_location
+from devmem.collections import StoreFacts, inspect_location
 from devmem.config import EmbeddingConfig, Workflow, parse_workflow
 from devmem.embedding import Embedder, open_embedder
 from devmem.embedding.minilm.files import find_model
@@ -98,6 +98,27 @@ def declared_store(
     return _declared(_declaration_of(path, embedding))
 
 
+def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow, str]:
+    """Return the workflow that declares the store at a place: where nothing is there yet, one like a store of another.
+
+    Args:
+        place: see `open`.
+        workflow: declares the other store.
+        store: its name; a new store has its type and its embedding model.
+
+    Raises:
+        ConfigError: the workflow at the place cannot be used.
+        CollectionError: the place cannot be used.
+    """
+    if place == _MEMORY or _WORKFLOW.fullmatch(place) or _facts_of(place) is not None:
+        return declared_store(place)
+    other = next(one for one in workflow.memory if one.name == store)
+    config: dict[str, Any] = {"memory_path": _literal(place)}
+    if (embedding := getattr(other.config, "embedding", None)) is not None:
+        config["embedding"] = embedding
+    return _declared({"name": _literal(_name_of(place)), "type": other.type, "config": config})
+
+
 def _refuse_embedding(embedding: Embedding, where: str) -> None:
     if embedding != "auto":
         raise ValueError(f"`embedding` is for a memory that is opened by its path; put the block into {where}")
@@ -133,7 +154,7 @@ def _plain(value: object) -> object:
 
 def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
     """Declare the store of a path or a URL as what the place says it is."""
-    facts = None if path == _MEMORY else inspect_location(path if "://" in path else str(Path(path).expanduser()))
+    facts = _facts_of(path)
     store_type = (facts and facts.store_type) or _DEFAULT_TYPE
     config: dict[str, Any] = {} if path == _MEMORY else {"memory_path": _literal(path)}
     if embedding == "auto":
@@ -142,6 +163,11 @@ def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
     if embedding is not None:
         config["embedding"] = embedding
     return {"name": _literal(_name_of(path)), "type": store_type, "config": config}
+
+
+def _facts_of(path: str) -> StoreFacts | None:
+    """Return what a path or a URL says about the store in it; None where there is none yet."""
+    return None if path == _MEMORY else inspect_location(path if "://" in path else str(Path(path).expanduser()))
 
 
 def _literal(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -11,7 +12,9 @@ from typing import Final
 from devmem.embedding import TokenEmbedder
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.model.version_hash import version_hash
 from devmem.stores import CollectionMemory, MemoryBase
+from devmem.stores.states import TakesStates
 from devmem.transfer import every_item
 
 _BATCH: Final = 64
@@ -33,17 +36,31 @@ class CopyReport:
     """Ids of items that the target accepted and does not return (yet)."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Ids of items that the target did not accept, and why."""
+    vectors_left: str = ""
+    """Why the source's vectors were not taken over; empty where they were, or where there are none."""
+    states: int = 0
+    """Number of states beside the items, such as conversations with their summaries, that the target took over."""
+    source_hash: int = 0
+    """Hash of the source's items, ids and contents, in any order; see `_hash_of`."""
+    target_hash: int = 0
+    """Hash of their copies, as the target returns them."""
 
     @property
     def complete(self) -> bool:
         """Whether the target has every item."""
         return not self.unseen and not self.skipped
 
+    @property
+    def identical(self) -> bool:
+        """Whether the copies are what the source has, by number and by hash."""
+        return self.complete and self.source_hash == self.target_hash
+
 
 def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], None]) -> CopyReport:
     """Copy every item, oldest first; what is in the target already is not stored again, so that one can go on.
 
-    Vectors are taken over where the target's model made them; everything else the target embeds.
+    Vectors are taken over where the target's model made them; everything else the target embeds. What the stores keep
+    beside their items follows these.
 
     Args:
         source: where the items are.
@@ -53,10 +70,26 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     report = CopyReport()
     items = every_item(source)
     embeddings = _same_model(source, target)
+    if embeddings is None:
+        report.vectors_left = _vectors_left(source, target)
     while batch := list(islice(items, _BATCH)):
         _copy([replace(item, embedding=None) for item in batch], target, report, embeddings)
         advance(len(batch))
+    if isinstance(target, TakesStates):
+        report.states = target.take_states(source)
     return report
+
+
+def _vectors_left(source: MemoryBase, target: MemoryBase) -> str:
+    """Return why the source's vectors are not taken over; empty where it has none that could be."""
+    if not isinstance(source, CollectionMemory) or not isinstance(target, CollectionMemory):
+        return ""
+    made = source.info().embedding
+    if made is None:
+        return ""
+    if target.embedder is None:
+        return f"the vectors of {made} stay behind, as {target.name} has no embedding model"
+    return f"the vectors of {made} stay behind, as {target.name} embeds with {target.embedder.identity.name}"
 
 
 def _same_model(source: MemoryBase, target: MemoryBase) -> CollectionMemory | None:
@@ -83,8 +116,8 @@ def _copy(
     batch: Sequence[MemoryItem], target: MemoryBase, report: CopyReport, embedded: CollectionMemory | None
 ) -> None:
     ids = [item.id for item in batch]
-    there = {item.id: item.content_summary for item in target.get(ids)}
-    fresh = [item for item in batch if there.get(item.id) != item.content_summary]
+    there = {item.id: item for item in target.get(ids)}
+    fresh = [item for item in batch if item.id not in there or not _is_same(item, there[item.id], target)]
     report.counts[WriteStatus.DUPLICATE.value] += len(batch) - len(fresh)
     for item, outcome in zip(fresh, _add(fresh, target, embedded) if fresh else [], strict=True):
         report.counts[outcome.status.value] += 1
@@ -92,10 +125,24 @@ def _copy(
             report.skipped[item.id] = outcome.reason
     copies = {copy.id: copy for copy in target.get(ids)}
     for item in batch:
+        report.source_hash ^= _hash_of(item)
         if item.id in copies:
+            report.target_hash ^= _hash_of(copies[item.id])
             report.lost.update(lost_parts(item, copies[item.id]))
         elif item.id not in report.skipped:
             report.unseen.append(item.id)
+
+
+def _is_same(item: MemoryItem, copy: MemoryItem, target: MemoryBase) -> bool:
+    """Whether an item need not be copied again; a service may never return one as it was given."""
+    if isinstance(target, CollectionMemory):
+        return version_hash(item) == version_hash(copy)
+    return item.content_summary == copy.content_summary
+
+
+def _hash_of(item: MemoryItem) -> int:
+    """Return a hash of an item's id and version; those of all items are combined by exclusive or."""
+    return int.from_bytes(hashlib.sha256(f"{item.id}\0{version_hash(item)}".encode("utf-8", "surrogatepass")).digest())
 
 
 def lost_parts(item: MemoryItem, copy: MemoryItem) -> list[str]:

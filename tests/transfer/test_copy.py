@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,27 @@ def test_a_store_without_a_model_keeps_no_vectors(open_store: Open) -> None:
     copied(filled(open_store("source", HashEmbedder(name="old"))), target)
     assert vectors(target) == []
     assert target.info().embedding is None
+
+
+def test_vectors_that_stay_behind_are_reported(open_store: Open) -> None:
+    source = filled(open_store("source", HashEmbedder(name="old")))
+    without = copied(source, open_store("target", None)).vectors_left
+    assert without == "the vectors of old stay behind, as target has no embedding model"
+    other = copied(source, open_store("other", HashEmbedder(name="new"))).vectors_left
+    assert other == "the vectors of old stay behind, as other embeds with new"
+    assert copied(source, open_store("same", HashEmbedder(name="old"))).vectors_left == ""
+
+
+def test_a_copy_is_compared_by_its_hash(open_store: Open) -> None:
+    source, target = filled(open_store("source", None)), open_store("target", None)
+    first = copied(source, target)
+    assert first.identical
+    source.add([replace(item, metadata={"topic": "tea"}) for item in source.get(["i2"])])
+    second = copied(source, target)
+    assert second.identical
+    assert second.source_hash != first.source_hash
+    assert second.counts == {"duplicate": 2, "superseded": 1}
+    assert target.get(["i2"])[0].metadata == {"topic": "tea"}
 
 
 def test_a_copy_goes_on_where_it_stopped(open_store: Open) -> None:

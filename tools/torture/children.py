@@ -31,6 +31,8 @@ class Child:
         os.close(writing)
         self._reading, self._left, self._lines = reading, b"", list[str]()
         self.status: int | None = None
+        self.ended = False
+        """Whether the process was seen to send nothing any more."""
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +73,7 @@ class Child:
         data = os.read(self._reading, 1 << 16)
         *lines, self._left = (self._left + data).split(_LINE)
         self._lines += [line.decode() for line in lines]
+        self.ended = not data
         return bool(data)
 
 

@@ -15,7 +15,7 @@ from devmem.stores import CollectionMemory, MemoryQuery
 from tools.torture.results import Result
 from tools.torture.stores import EMBEDDER, SEARCHED
 
-_TOKEN: Final = re.compile(r"\bw\d+x\d+\b")
+TOKEN: Final = re.compile(r"\bw\d+x\d+\b")
 _ASKED: Final = 3
 """Number of tokens that are searched for after each round."""
 _NEAREST: Final = 10
@@ -26,7 +26,7 @@ def tokens_of(store: CollectionMemory) -> Counter[str]:
     """Count the items in which each token is."""
     found: Counter[str] = Counter()
     for item in store.scan():
-        found.update(set(_TOKEN.findall(item.full_text())))
+        found.update(set(TOKEN.findall(item.full_text())))
     return found
 
 

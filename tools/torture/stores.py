@@ -22,16 +22,27 @@ _WORKFLOW: Final = """\
 memory:
   - name: tortured
     type: {kind}
-    config: {{memory_path: store.db, durability: normal{more}}}
+    config: {{memory_path: "{place}", durability: {durability}{more}}}
 """
 _EMBEDDED: Final = ", embedding: {provider: openai, model: hash, api_key: unused, base_url: 'http://127.0.0.1:9/v1'}"
 
 
 def prepare(folder: Path, kind: str) -> Path:
     """Write the workflow of a store of this kind into a folder and return the folder."""
+    # Of what a kill of the process can lose, `normal` loses nothing either.
+    return _prepared(folder, kind, place="store.db", durability="normal")
+
+
+def prepare_at(folder: Path, kind: str, url: str) -> Path:
+    """Write the workflow of a store of this kind in a database into a folder and return the folder."""
+    return _prepared(folder, kind, place=url, durability="full")
+
+
+def _prepared(folder: Path, kind: str, *, place: str, durability: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     more = ", max_items: 1000000" if kind == "blackboard" else _EMBEDDED
-    (folder / "workflow.yaml").write_text(_WORKFLOW.format(kind=kind, more=more), encoding="utf-8")
+    text = _WORKFLOW.format(kind=kind, place=place, durability=durability, more=more)
+    (folder / "workflow.yaml").write_text(text, encoding="utf-8")
     return folder
 
 

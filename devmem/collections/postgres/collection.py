@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from psycopg import Error
-
 from devmem.collections.deletion import check_deletion
 from devmem.collections.postgres import claim, rows, writes
 from devmem.collections.postgres.adding import BatchWriter
 from devmem.collections.postgres.attachments import inlined, read_attachments
 from devmem.collections.postgres.claim import StoreRecord, check_embeddings
-from devmem.collections.postgres.database import Access, Connection, Database, composed, connect
+from devmem.collections.postgres.database import Access, Connection, Database, composed, run_alone
 from devmem.collections.postgres.distinct import distinct_values
-from devmem.collections.postgres.failures import translated
 from devmem.collections.postgres.info import read_info
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.migrations import prepare_database
@@ -270,12 +267,9 @@ class PostgresCollection(SearchingCollection):
 
 def _opened(access: Access, model: ModelIdentity | None, store_type: str | None) -> StoreRecord:
     """Connect once, so that whatever is wrong is known at once, and prepare tables and store."""
-    try:
-        connection = connect(access)
-        try:
-            prepare_database(connection, access.location)
-            return claim.claim_store(connection, access.location, model, store_type)
-        finally:
-            connection.close()
-    except Error as error:
-        raise translated(str(access.location), error) from error
+
+    def prepare(connection: Connection) -> StoreRecord:
+        prepare_database(connection, access.location)
+        return claim.claim_store(connection, access.location, model, store_type)
+
+    return run_alone(access, prepare)

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, LiteralString, TypeVar
@@ -18,7 +19,7 @@ from pgvector.psycopg import register_vector
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from devmem.collections.connection_pool import ConnectionPool, PoolClosedError
-from devmem.collections.postgres.failures import CONFLICTS, is_lost, translate_errors
+from devmem.collections.postgres.failures import CONFLICTS, is_lost, is_starting, translate_errors, translated
 from devmem.collections.postgres.location import Location
 from devmem.collections.protocol import Durability
 from devmem.errors import CollectionBusyError, CollectionClosedError
@@ -122,6 +123,32 @@ def _conninfo(access: Access) -> str:
         # libpq waits for good for a host that does not answer, and takes 1 second for 2.
         defaults["connect_timeout"] = str(max(2, math.ceil(access.busy_timeout)))
     return make_conninfo(access.location.conninfo, **{name: defaults[name] for name in defaults if name not in given})
+
+
+def run_alone(access: Access, operation: Callable[[Connection], T]) -> T:
+    """Run an operation on a connection of its own: again where that is lost, or the server is starting.
+
+    A server that never answered is not waited for: the URL may be wrong.
+
+    Args:
+        access: how to connect.
+        operation: may run several times.
+
+    Raises:
+        CollectionError: it cannot be done; see `translate_errors`.
+    """
+    deadline, wait, answered = time.monotonic() + access.busy_timeout, _FIRST_WAIT, False
+    while True:
+        try:
+            with closing(connect(access)) as connection:
+                answered = True
+                return operation(connection)
+        except psycopg.Error as error:
+            answered = answered or is_starting(error)
+            if not (answered and is_lost(error)) or time.monotonic() + wait > deadline:
+                raise translated(str(access.location), error) from error
+        time.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT)
 
 
 class _SharedPool:

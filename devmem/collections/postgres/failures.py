@@ -38,6 +38,12 @@ def is_lost(error: psycopg.Error) -> bool:
     return state.startswith(_UNREACHABLE)
 
 
+def is_starting(error: psycopg.Error) -> bool:
+    """Whether a server answered that it takes no connections yet, or has too many."""
+    # libpq has no code where the server refuses to connect.
+    return error.sqlstate is not None or "the database system is" in str(error) or "too many clients" in str(error)
+
+
 @contextmanager
 def translate_errors(location: str) -> Iterator[None]:
     """Raise PostgreSQL's errors as `CollectionError`s, which say what to do."""

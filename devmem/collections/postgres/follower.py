@@ -7,11 +7,13 @@ snapshot did not see, as PostgreSQL itself decides it (its documentation, "Snaps
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import psycopg
 
 from devmem.collections.following import Follower
 from devmem.collections.postgres.database import Connection, Server, composed
@@ -90,6 +92,18 @@ class _Poll:
     news: bool
 
 
+_Rows: TypeAlias = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """A batch of new items, as the tables have it."""
+
+    items: _Rows
+    passages: _Rows
+    vectors: _Rows
+
+
 class PostgresFollower(Follower[Connection]):
     """Keeps an `IndexSet` up to date with a store of a database. Thread-safe."""
 
@@ -100,6 +114,8 @@ class PostgresFollower(Follower[Connection]):
         self._seen = _NOTHING
         self._generation = 0
         self._found: _Poll | None = None
+        self._applying = False
+        """Whether some of the news may be applied and others not."""
 
     def _poll(self, connection: Connection) -> bool:
         if self._moment is None:
@@ -130,15 +146,25 @@ class PostgresFollower(Follower[Connection]):
     def _catch_up(self, connection: Connection, now: float) -> str | None:  # noqa: ARG002 - nothing depends on the time
         found = self._found
         assert found is not None  # noqa: S101 - `_poll` was called
-        if self._moment is None:
+        is_first = self._moment is None
+        if is_first:
             self.indexes.close()
             self.indexes = IndexSet(self._config)
             self._seen = _NOTHING
-        self._apply_items(connection)
-        if self._seen is not _NOTHING:
+        news = self._read_news(connection)
+        # Later news are read before any is applied: where the connection is lost, the indexes stay what they were.
+        batches = news if is_first else list(news)
+        self._applying = True
+        for batch in batches:
+            self._apply(batch)
+        if not is_first:
             self._apply_changes(connection)
+        self._applying = False
         self._seen, self._generation = found.snapshot, found.generation
         return found.model
+
+    def _is_untouched(self, error: BaseException) -> bool:
+        return isinstance(error, psycopg.Error) and not self._applying
 
     def close(self) -> None:
         """End the work in the background."""
@@ -147,19 +173,19 @@ class PostgresFollower(Follower[Connection]):
     def _parameters(self) -> dict[str, Any]:
         return {"store": self._store, **self._seen.parameters()}
 
-    def _apply_items(self, connection: Connection) -> None:
+    def _read_news(self, connection: Connection) -> Iterator[_News]:
         last = 0
         while True:
             found = connection.execute(composed(_ITEMS), {**self._parameters(), "last": last}, binary=True).fetchall()
             if not found:
                 return
-            self.indexes.add_items([doc_entry(columns) for columns in found])
-            self._apply_passages(connection, [row for row, *_ in found])
+            passages, vectors = self._read_passages(connection, [row for row, *_ in found])
+            yield _News(found, passages, vectors)
             last = found[-1][0]
             if len(found) < _BATCH:
                 return
 
-    def _apply_passages(self, connection: Connection, rows: list[int]) -> None:
+    def _read_passages(self, connection: Connection, rows: list[int]) -> tuple[_Rows, _Rows]:
         source = _IN_RANGE if self._seen is _NOTHING else _OF_ROWS
         parameters = {
             "store": self._store,
@@ -169,12 +195,18 @@ class PostgresFollower(Follower[Connection]):
         }
         columns = "SELECT passage, term_hashes, term_counts, term_length "
         query = columns + source.format(table="passages") + " ORDER BY passage"
-        found = connection.execute(composed(query), parameters, binary=True).fetchall()
-        terms = [EncodedTerms(hashes=hashes, counts=counts, length=length) for _, hashes, counts, length in found]
-        passages = [passage for passage, *_ in found]
-        self.indexes.add_passages(passages, [passage >> PASSAGE_BITS for passage in passages], terms)
+        passages = connection.execute(composed(query), parameters, binary=True).fetchall()
         query = "SELECT passage, vector_send(vector) " + source.format(table="vectors") + " ORDER BY passage"
-        self._add_vectors(connection.execute(composed(query), parameters, binary=True).fetchall())
+        return passages, connection.execute(composed(query), parameters, binary=True).fetchall()
+
+    def _apply(self, news: _News) -> None:
+        self.indexes.add_items([_doc_entry(columns) for columns in news.items])
+        terms = [
+            EncodedTerms(hashes=hashes, counts=counts, length=length) for _, hashes, counts, length in news.passages
+        ]
+        passages = [passage for passage, *_ in news.passages]
+        self.indexes.add_passages(passages, [passage >> PASSAGE_BITS for passage in passages], terms)
+        self._add_vectors(news.vectors)
 
     def _apply_changes(self, connection: Connection) -> None:
         changes = connection.execute(_CHANGES, self._parameters()).fetchall()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Final
 
 from psycopg import sql
 
-from devmem.collections.postgres.database import Access, connect
-from devmem.collections.postgres.failures import translate_errors
+from devmem.collections.postgres.database import Access, Connection, run_alone
 from devmem.collections.postgres.location import Location
 from devmem.collections.store_facts import StoreFacts
 
@@ -28,9 +26,12 @@ def inspect_store(url: str, *, busy_timeout: float = 30.0) -> StoreFacts | None:
     place = Location.parse(url)
     access = Access(location=place, durability="full", busy_timeout=busy_timeout)
     table = sql.Identifier(place.schema, "stores")
-    with translate_errors(str(place)), closing(connect(access)) as connection:
+
+    def inspect(connection: Connection) -> StoreFacts | None:
         (there,) = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone() or (None,)
         if there is None:
             return None
         found = connection.execute(sql.SQL(_SELECT).format(table), (place.tenant, place.store)).fetchone()
-    return StoreFacts(store_type=found[0], model=found[1]) if found else None
+        return StoreFacts(store_type=found[0], model=found[1]) if found else None
+
+    return run_alone(access, inspect)

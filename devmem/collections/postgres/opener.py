@@ -53,6 +53,12 @@ class PostgresOpener:
             from devmem.collections.postgres.inspection import inspect_store
         return inspect_store(location)
 
+    def drop(self, location: str, name: str | None, /) -> bool:
+        """Drop the store; raises `CollectionError` where it cannot be dropped."""
+        with _packages():
+            from devmem.collections.postgres.dropping import drop_store
+        return drop_store(location, name)
+
 
 @contextmanager
 def _packages() -> Iterator[None]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -13,7 +14,7 @@ from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.collections import Collection, Unique, Unreached, file_of, states_of
 from devmem.errors import NoVersionsError
 from devmem.llm import Summarizer, TextModel, split_texts
-from devmem.stores import CollectionMemory, ConfigModel, FileReport, MemoryQuery, SearchReport, StoreSetup
+from devmem.stores import CollectionMemory, ConfigModel, FileReport, MemoryBase, MemoryQuery, SearchReport, StoreSetup
 from devmem_stores.brain import metagpt_helpers
 from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.brain import Brain
@@ -26,6 +27,7 @@ from devmem_stores.brain.examination import examine_states, has_states
 from devmem_stores.brain.keys import ChatKey
 from devmem_stores.brain.llm_tasks import LlmTasks
 from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInFile, StatesInProcess
+from devmem_stores.brain.merge import merge
 from devmem_stores.brain.recall import composed, latest_items, summary_item
 from devmem_stores.brain.redis_cache import RedisCache
 from devmem_stores.brain.services import Services
@@ -239,6 +241,20 @@ class BrainMemory(CollectionMemory):
             ChatModelError: the language model gave no answer; what is not summarized stays in the history.
         """
         return sum(self.brain(key.user, key.chat).compress() for key in self._states.known())
+
+    def take_states(self, source: MemoryBase) -> int:
+        """Take over the conversations of a store whose messages were copied into this one, with their summaries."""
+        if not isinstance(source, BrainMemory):
+            return 0
+        keys = source.conversations()
+        for key in keys:
+            state = source.brain(key.user, key.chat).snapshot()
+            self._states.update(key, partial(merge, state))
+        return len(keys)
+
+    def conversations(self) -> list[ChatKey]:
+        """Return the conversations that have a state."""
+        return self._states.known()
 
     @contextmanager
     def _deleting(self, items: Sequence[MemoryItem], chats: Sequence[Deletion] = ()) -> Iterator[None]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+import devmem
+from devmem.cli.app import app
 from devmem.collections import SearchQuery
 from devmem.collections.attachments import INLINE_LIMIT
 from devmem.collections.postgres.collection import PostgresCollection
@@ -169,3 +173,17 @@ def test_a_store_is_dropped_and_the_others_stay(secured: Secured) -> None:
         assert counts == [(1,)] * 6
         assert left.fetchone() == (0,)
     assert texts(secured.url("large", "owner", partition="on")) == []
+
+
+def test_the_command_drops_a_store_of_a_workflow(store_url: str, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text(f"memory: [{{name: notes, type: simple, config: {{memory_path: '{store_url}'}}}}]\n")
+    with devmem.open(f"{path}#notes") as memory:
+        memory.add("The launch is in June.")
+    unasked = CliRunner().invoke(app, ["drop", str(path), "notes"])
+    assert (unasked.exit_code, "add --yes" in unasked.output) == (2, True)
+    assert CliRunner().invoke(app, ["drop", str(path), "notes", "--yes"]).exit_code == 0
+    again = CliRunner().invoke(app, ["drop", str(path), "notes", "--yes"])
+    assert (again.exit_code, "there is no such store" in again.output) == (2, True)
+    with devmem.open(f"{path}#notes") as memory:
+        assert len(memory) == 0
