@@ -200,7 +200,7 @@ class PostgresFollower(Follower[Connection]):
         return passages, connection.execute(composed(query), parameters, binary=True).fetchall()
 
     def _apply(self, news: _News) -> None:
-        self.indexes.add_items([_doc_entry(columns) for columns in news.items])
+        self.indexes.add_items([doc_entry(columns) for columns in news.items])
         terms = [
             EncodedTerms(hashes=hashes, counts=counts, length=length) for _, hashes, counts, length in news.passages
         ]
