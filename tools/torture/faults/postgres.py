@@ -14,7 +14,8 @@ import psycopg
 
 from devmem.collections.postgres.location import Location
 from devmem.errors import CollectionBusyError
-from devmem.stores import CollectionMemory, Hit, MemoryQuery
+from devmem.model.results import Hit
+from devmem.stores import CollectionMemory, MemoryQuery
 from tools.postgres_server import PostgresServer
 from tools.torture.children import Child
 from tools.torture.judge import TOKEN, check_items, check_searches, tokens_of
