@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from pydantic import JsonValue
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import devmem
 from devmem.cli.app import app
