@@ -16,7 +16,7 @@ from devmem.collections import differs_from, starts_with
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What the database decides, and what is decided on the records."""
+    """The part of a choice that the database makes, and the part that is made on the records."""
 
     where: Filter
     rest: Callable[[MemoryRecord], bool] | None = None

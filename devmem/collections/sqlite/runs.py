@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from typing import Final, TypeAlias
 
 from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.prepared import PreparedItem
@@ -16,6 +16,8 @@ from devmem.collections.sqlite.written_runs import TOUCHED, never_pending, span
 from devmem.errors import CollectionDamagedError, RunConflictError, RunStateError
 from devmem.model.versions import Operation, RunInfo, RunState
 
+_Columns: TypeAlias = tuple[str, str, str | None, int, int | None]
+"""Run, state, actor, and when it started and ended."""
 _CHANGED: Final = f"SELECT count(*) FROM ({TOUCHED.format(run='?1')})"
 _CONFLICTS: Final = (
     "SELECT own.id FROM versions AS own LEFT JOIN items ON items.id = own.id "
@@ -154,7 +156,7 @@ def put_back(
 def read_runs(connection: sqlite3.Connection, limit: int) -> list[RunInfo]:
     """Return the runs that began last, newest first, at most `limit`."""
     query = "SELECT run, state, actor, started_at, ended_at FROM runs ORDER BY started_at DESC, run LIMIT ?"
-    known = connection.execute(query, (limit,)).fetchall()
+    known: list[_Columns] = connection.execute(query, (limit,)).fetchall()
     others = [_written(*found) for found in never_pending(connection, limit)]
     newest = sorted([*known, *others], key=lambda found: (-found[3], found[0]))[:limit]
     return [_info(connection, *found) for found in newest]
@@ -163,13 +165,13 @@ def read_runs(connection: sqlite3.Connection, limit: int) -> list[RunInfo]:
 def find_run(connection: sqlite3.Connection, run: str) -> RunInfo | None:
     """Return what is known of a run; None when it has written nothing."""
     query = "SELECT run, state, actor, started_at, ended_at FROM runs WHERE run = ?"
-    found = connection.execute(query, (rows.sql_text(run),)).fetchone()
+    found: _Columns | None = connection.execute(query, (rows.sql_text(run),)).fetchone()
     if found is None and (times := span(connection, run)) is not None:
         found = _written(rows.sql_text(run) or "", *times)
     return None if found is None else _info(connection, *found)
 
 
-def _written(run: str, first: int, last: int) -> tuple[str, str, None, int, int]:
+def _written(run: str, first: int, last: int) -> _Columns:
     """Return the columns of a run whose changes were seen by all at once."""
     return run, RunState.COMMITTED.value, None, first, last
 
