@@ -48,7 +48,13 @@ HOSTS: Final[Mapping[str, Host]] = {
     ),
     "langgraph": Host(
         duration="4 minutes, 3 of them for the environment",
-        packages=("mcp>=2.3,<3", "langgraph-checkpoint-sqlite>=3.1,<4", "pytest-asyncio>=1.5", "pytest-mock>=3.14"),
+        packages=(
+            "langmem>=0.0.30",
+            "mcp>=2.3,<3",
+            "langgraph-checkpoint-sqlite>=3.1,<4",
+            "pytest-asyncio>=1.5",
+            "pytest-mock>=3.14",
+        ),
         plugin="tools.hosts.shims.langgraph",
         test_files=(
             "langgraph/libs/checkpoint/tests/test_store.py",
