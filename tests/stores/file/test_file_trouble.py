@@ -26,6 +26,7 @@ from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
 from devmem_stores.file import indexer
+from devmem_stores.file.sqlite_manifest import SqliteManifest
 
 base, after = Path(sys.argv[1]), int(sys.argv[2])
 indexer._AT_ONCE = 8
@@ -49,7 +50,7 @@ def killing(name):
         return result
     setattr(cls, name, called)
 for cls, names in (
-    (indexer.Manifest, ("intend", "record", "remove", "forget")),
+    (SqliteManifest, ("intend", "record", "remove", "forget")),
     (FileMemory, ("_embed_and_store",)),
     (type(store.collection), ("delete",)),
 ):
