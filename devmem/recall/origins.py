@@ -26,23 +26,21 @@ _MARKS: Final[dict[Language, dict[SourceKind, tuple[str, str]]]] = {
 _AGENT: Final = "agent"
 """Metadata key of the name of the agent that wrote an item."""
 _LONGEST_NAME: Final = 40
-_BEGINNING: Final = 120
-"""Characters of a text in which a name that stands there already needs no mark."""
 
 
 def origin_mark(item: MemoryItem, reader: Caller, language: Language) -> str:
     """Return the mark of an item's origin; empty for a user's words, a summary, and what the reader said itself.
 
-    Another agent's words are marked only where the reader is known, and a name only where the text does not begin with
-    it, so that the turns of a conversation stay as they are.
+    Another agent's words are marked only where the reader is known and the text does not begin with the agent's name,
+    so that the turns of a conversation stay as they are.
     """
     marks = _MARKS[language].get(item.provenance.kind)
     if marks is None:
         return ""
     name = _name_of(item)
-    if item.provenance.kind is SourceKind.NODE and (not reader.name or _is_by(item, reader)):
-        return ""
-    if name and name.casefold() in item.content_summary[:_BEGINNING].casefold():
+    if item.provenance.kind is SourceKind.NODE and (
+        not reader.name or _is_by(item, reader) or _begins_with(item.content_summary, name)
+    ):
         return ""
     return marks[1].format(name=name) if name else marks[0]
 
@@ -50,6 +48,13 @@ def origin_mark(item: MemoryItem, reader: Caller, language: Language) -> str:
 def _is_by(item: MemoryItem, reader: Caller) -> bool:
     authors = (item.provenance.name, item.metadata.get(_AGENT))
     return any(name in authors for name in (reader.node, reader.agent) if name)
+
+
+def _begins_with(text: str, name: str) -> bool:
+    """Whether a text begins with a name, and not with a longer word; Chinese has no spaces after names."""
+    text, name = text.lstrip().casefold(), name.casefold()
+    following = text[len(name) : len(name) + 1]
+    return bool(name) and text.startswith(name) and not (following.isascii() and following.isalnum())
 
 
 def _name_of(item: MemoryItem) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 from typing import Final
 
@@ -19,7 +20,7 @@ _UNITS: Final = {
     "w": ("w", "week", "weeks"),
 }
 _UNIT_OF: Final = {name: unit for unit, names in _UNITS.items() for name in names}
-_PART: Final = lazy_pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)\s*")
+_PART: Final = lazy_pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)\s*", re.IGNORECASE | re.ASCII)
 _LONGEST: Final = 36_525 * 86_400.0
 """A century: what is longer is a mistake in the unit."""
 
@@ -48,17 +49,21 @@ def _seconds(raw: object) -> float:
     text = raw.strip()
     if text[0] in "Pp":
         return _of_iso(text.upper())
+    if "_" in text:
+        raise _refusal()
     try:
         return float(text)
     except ValueError:
-        return _of_parts(text.lower())
+        return _of_parts(text)
 
 
 def _of_parts(text: str) -> float:
     at, total = 0, 0.0
     while at < len(text):
         found = _PART.match(text, at)
-        unit = _UNIT_OF.get(found["unit"]) if found else None
+        if found and found["unit"] == "M":
+            raise ValueError("expected a duration without a capital M: 30m are minutes, and months are counted in days")
+        unit = _UNIT_OF.get(found["unit"].lower()) if found else None
         if found is None or unit is None:
             raise _refusal()
         total += float(found["number"]) * _SECONDS[unit]

@@ -25,6 +25,9 @@ UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
         ("1.5h", 5_400),
         ("P30D", 30 * 86_400),
         ("PT12H", 12 * 3_600),
+        ("PT30M", 1_800),
+        ("2 Weeks", 14 * 86_400),
+        ("30D", 30 * 86_400),
         ("90", 90),
         (0.5, 0.5),
         (timedelta(days=2), 2 * 86_400),
@@ -34,10 +37,18 @@ def test_what_is_read(written: object, seconds: float) -> None:
     assert parse_duration(written) == seconds
 
 
-@pytest.mark.parametrize("written", ["", "d", "3 months", "1h-30m", "P", "nan", True, None, [1], "inf"])
+@pytest.mark.parametrize(
+    "written", ["", "d", "3 months", "1h-30m", "P", "nan", True, None, [1], "inf", "1_000", "1_0d"]
+)
 def test_what_is_no_duration_is_refused(written: object) -> None:
     """Months and years have no fixed length."""
     with pytest.raises(ValueError, match="expected a duration"):
+        parse_duration(written)
+
+
+@pytest.mark.parametrize("written", ["30M", "1h 30 M"])
+def test_a_capital_m_is_neither_minutes_nor_months(written: str) -> None:
+    with pytest.raises(ValueError, match="30m are minutes"):
         parse_duration(written)
 
 
