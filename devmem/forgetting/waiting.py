@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from devmem.model.interactions import Interaction
 from devmem.model.items import MemoryItem, Scope
 from devmem.recording import InteractionStore, waiting_records
 from devmem.recording.journal import abandoned_journals
-from devmem.recording.waiting import REFUSED
+from devmem.recording.waiting import REFUSED, refused_lock
 from devmem.text.atomic_write import replace_file
 
 _RESCUED: Final = "unsaved-*"
@@ -141,12 +141,17 @@ def remove_waiting(file: Path, checksums: set[str]) -> list[Unreached]:
             gone = [entry.key for entry in outbox.entries(rejected=True) if checksum_of(entry.value) in checksums]
             outbox.remove(gone)
             return outbox.scrub()
+    with refused_lock(file.parent) if file.name == REFUSED else nullcontext():
+        _remove_lines(file, checksums)
+    return []
+
+
+def _remove_lines(file: Path, checksums: set[str]) -> None:
     kept = [line for line in _lines(file) if checksum_of(line) not in checksums]
     if kept:
         replace_file(file, [f"{line}\n".encode("utf-8", "surrogateescape") for line in kept])
     else:
-        file.unlink()
-    return []
+        file.unlink(missing_ok=True)
 
 
 def settle_journals(store: InteractionStore, folder: Path) -> list[Unreached]:

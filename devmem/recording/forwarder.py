@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from devmem.model.interactions import Interaction
 from devmem.recording.journal import AbandonedJournal, Journal, abandoned_journals
 from devmem.recording.lines import Batch, Record
-from devmem.recording.waiting import REFUSED
+from devmem.recording.waiting import REFUSED, refused_lock
 from devmem.text.atomic_write import create_private
 from devmem.text.backoff import Backoff
 
@@ -192,7 +192,7 @@ class Forwarder:
     def _refuse(self, record: Interaction, error: Exception) -> None:
         path = self._folder / REFUSED
         line = json.dumps({**record.to_json(), "refused": f"{type(error).__name__}: {error}"})
-        with open(path, "a", encoding="ascii", opener=create_private) as file:
+        with refused_lock(self._folder), open(path, "a", encoding="ascii", opener=create_private) as file:
             file.write(f"{line}\n")
         self.refused += 1
         _LOG.error("the store refuses the record %s, which is in %s now: %s", record.id, path, error)

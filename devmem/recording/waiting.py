@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from filelock import FileLock
+
 from devmem.recording.journal_files import journal_paths, lock_file, read_position
+from devmem.text.atomic_write import OWNER_ONLY
 
 REFUSED: Final = "refused.jsonl"
 """File of the records that a store refused, in the folder of the journals; `devmem import` reads it."""
+_LONGEST_WAIT: Final = 30.0
+"""Seconds that a process waits while another one changes the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,14 @@ class WaitingRecords:
 def journal_folder(location: str | Path) -> Path:
     """Return the usual folder of the journals of a store whose items are in a file: beside it."""
     return Path(f"{location}.journals")
+
+
+def refused_lock(folder: Path) -> FileLock:
+    """Return the lock of the file of refused records, which whoever appends to it or rewrites it holds.
+
+    Acquiring it raises `filelock.Timeout`, an `OSError`, where another process does not release it.
+    """
+    return FileLock(folder / f"{REFUSED}.lock", timeout=_LONGEST_WAIT, mode=OWNER_ONLY)
 
 
 def waiting_records(folder: Path) -> WaitingRecords:

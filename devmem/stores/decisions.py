@@ -121,7 +121,13 @@ def finish_decided(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             _LOG.error("%s: holds no decision (%s); see `devmem runs` for runs that are pending.", file, error)
             continue
-        if all(name in stores for name in decision.stores):
+        if missing := [name for name in decision.stores if name not in stores]:
+            _LOG.warning(
+                "%s: run %r was decided to end in stores that are not declared any more, or not open (%s); its %s "
+                "waits until they are declared and opened again; see `devmem runs`.",
+                file, decision.run, ", ".join(missing), decision.operation,
+            )  # fmt: skip
+        else:
             _finish(decision, {name: versions_of(stores[name]) for name in decision.stores})
             file.unlink(missing_ok=True)
             finished.append(decision.run)

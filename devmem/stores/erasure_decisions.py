@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
+from devmem.credentials import without_credentials
 from devmem.stores.collection_config import PlaceConfig
 from devmem.stores.setup import StoreSetup
 from devmem.text.atomic_write import OWNER_ONLY, replace_file
@@ -44,7 +45,7 @@ class DecidedPart:
     session: str = ""
     """Session through which the store is opened."""
     memory_path: str | None = None
-    """Place of the store's items, as it is configured."""
+    """Place of the store's items, as it is configured, without the user and the password of a URL."""
     user: str | None = None
     """User of all the items; None where they have several, or none."""
     file: Path | None = None
@@ -73,7 +74,8 @@ class DecidedPart:
 
 def _key(setup: StoreSetup) -> tuple[str, str | None]:
     path = setup.config.memory_path if isinstance(setup.config, PlaceConfig) else None
-    return setup.session_dir.name if setup.session_dir is not None else "", path
+    session = setup.session_dir.name if setup.session_dir is not None else ""
+    return session, None if path is None else without_credentials(path)
 
 
 def decisions_folder(base_dir: Path) -> Path:
@@ -120,7 +122,7 @@ def _is_carried_out(decision: Path) -> bool:
 
 def _decide(folder: Path, name: str, parts: Sequence[DecidedPart]) -> list[DecidedPart]:
     unfinished, decision = folder / f"{name}{_UNFINISHED}", folder / name
-    unfinished.mkdir()
+    unfinished.mkdir(mode=0o700)
     try:
         for number, part in enumerate(parts):
             form = {key: value for key, value in asdict(part).items() if key != "file"}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final
 
-from devmem.collections import Filter
+from devmem.collections import Filter, VersionedCollection
 from devmem.collections.exports import ExportLog, ExportRecord
 from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem
@@ -39,9 +40,23 @@ def record_export(
 
 
 def exports_of(store: MemoryBase, items: Iterable[MemoryItem]) -> list[ExportRecord]:
-    """Return the exports of a store that may hold some of the items; none where it remembers none."""
+    """Return the exports of a store that may hold some of the items, or a version of them that it still has.
+
+    There are none where it remembers none.
+    """
     collection = store.collection if isinstance(store, CollectionMemory) else None
     if not isinstance(collection, ExportLog):
         return []
     held = list(items)
-    return [export for export in collection.exports() if any(export.may_hold(item) for item in held)]
+
+    @cache
+    def earlier() -> list[MemoryItem]:
+        """Return the versions, which are read only where the items themselves do not tell."""
+        if not isinstance(collection, VersionedCollection):
+            return []
+        return [version.item for item in held for version in collection.history(item.id)]
+
+    def may_hold_some(export: ExportRecord) -> bool:
+        return any(map(export.may_hold, held)) or any(map(export.may_hold, earlier()))
+
+    return [export for export in collection.exports() if may_hold_some(export)]

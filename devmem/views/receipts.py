@@ -30,7 +30,7 @@ def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -
         "derived": list(receipt.derived),
         "reached": list(receipt.reached),
         "not_reached": _unreached_json(receipt.unreached),
-        "exports": [export.to_json() for export in receipt.exports],
+        "exports": [_export_json(export) for export in receipt.exports],
     }
 
 
@@ -66,7 +66,7 @@ def workflow_receipt_json(receipt: WorkflowReceipt, *, dry_run: bool = False) ->
         ],
         "reached": list(receipt.reached),
         "not_reached": _unreached_json(receipt.unreached),
-        "exports": [export.to_json() for export in receipt.exports],
+        "exports": [_export_json(export) for export in receipt.exports],
     }
 
 
@@ -80,6 +80,12 @@ def _export_lines(exports: Sequence[ExportRecord]) -> Iterator[str]:
         made = datetime.fromtimestamp(export.made_at, UTC)
         place = export.place or "standard output"
         yield f"  not reached: {place}: {export.kind} of {made:%Y-%m-%d %H:%M} UTC, which may hold some of it"
+
+
+def _export_json(export: ExportRecord) -> dict[str, Any]:
+    """Return the JSON form without the hashes, which say nothing to a reader."""
+    hidden = ("scope", "ids", "salt")
+    return {key: value for key, value in export.to_json().items() if key not in hidden}
 
 
 def _unreached_json(unreached: Sequence[Unreached]) -> list[dict[str, str]]:

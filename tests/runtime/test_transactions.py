@@ -77,6 +77,15 @@ def test_what_was_decided_is_finished_by_the_next_start(tmp_path: Path) -> None:
         assert list((folder / "runs").iterdir()) == []
 
 
+def test_a_decision_on_a_store_that_is_not_there_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It waits for the store, as when the workflow was changed after a crash."""
+    file = RunDecision(run="half-done", stores=("notes", "attic")).write(tmp_path / "runs")
+    assert decisions.finish_decided(tmp_path / "runs", {}) == []
+    assert "run 'half-done' was decided to end in stores" in caplog.text
+    assert "(notes, attic)" in caplog.text
+    assert file.exists()
+
+
 def test_a_conflict_in_one_store_commits_in_none(tmp_path: Path) -> None:
     read = workflow(tmp_path)
     with open_stores(read) as stores:
