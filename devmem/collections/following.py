@@ -21,6 +21,8 @@ class Moment:
     indexes: IndexReader
     model: str | None
     """Name of the model that made the embeddings."""
+    generation: int
+    """Grows when all embeddings are replaced, which keep the numbers of their passages."""
 
 
 class Follower(ABC, Generic[Connection]):
@@ -34,6 +36,8 @@ class Follower(ABC, Generic[Connection]):
         """Only to be changed or read while no other thread follows."""
         self._moment: Moment | None = None
         """None as long as the indexes are not those of the database."""
+        self._generation = 0
+        """Generation of the database that the indexes are of."""
 
     @abstractmethod
     def _poll(self, connection: Connection) -> bool:
@@ -77,5 +81,5 @@ class Follower(ABC, Generic[Connection]):
             if not self._is_untouched(error):
                 self._moment = None
             raise
-        self._moment = Moment(indexes=self.indexes.reader(), model=model)
+        self._moment = Moment(indexes=self.indexes.reader(), model=model, generation=self._generation)
         return self._moment

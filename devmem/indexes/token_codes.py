@@ -41,7 +41,7 @@ class TokenRows(Protocol):
 class TokenCache:
     """The codes that were asked for or read ahead, up to 128 MB; then it starts again. Thread-safe.
 
-    A passage's number is never used again and its codes never change, so what is kept stays right for every reader.
+    A passage's number is never used again, and its codes stay the same until the model is replaced; see `TokenCaches`.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES, ahead: int = _AHEAD) -> None:
@@ -158,3 +158,30 @@ class TokenCache:
 
     def _most_tokens(self, width: int) -> int:
         return self._most_bytes // code_width(width)
+
+
+class TokenCaches:
+    """The cache of one generation of a database after the other: with the model the codes of every passage change.
+
+    Thread-safe; a search goes on with the cache that it was given.
+    """
+
+    def __init__(self, ahead: int = _AHEAD) -> None:
+        """Start with an empty cache; `ahead` is as in `TokenCache`."""
+        self._lock = threading.Lock()
+        self._ahead = ahead
+        self._generation = 0
+        self._cache = TokenCache(ahead=ahead)
+
+    def of(self, generation: int) -> TokenCache:
+        """Return the cache of a generation: a new one where the last was of another."""
+        return locked(self._lock, lambda: self._of(generation))
+
+    def _of(self, generation: int) -> TokenCache:
+        if generation != self._generation:
+            self._generation, self._cache = generation, TokenCache(ahead=self._ahead)
+        return self._cache
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._cache.clear()

@@ -266,7 +266,7 @@ class Database:
         wait = _FIRST_WAIT
         while True:
             try:
-                return self._shared.pool.run(partial(_without_conflict, transaction))
+                return self._shared.pool.run(partial(without_conflict, transaction))
             except psycopg.Error as error:
                 if not is_lost(error) or time.monotonic() + wait > deadline:
                     raise
@@ -282,7 +282,7 @@ class Database:
             self._shared.release()
 
 
-def _without_conflict(transaction: Callable[[Connection], T], connection: Connection) -> T:
+def without_conflict(transaction: Callable[[Connection], T], connection: Connection) -> T:
     """Run a transaction again as long as others come before it."""
     for attempt in range(_CONFLICTS_IN_A_ROW):
         try:

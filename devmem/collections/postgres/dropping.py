@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
-from devmem.collections.postgres.database import Access, Connection, composed, connect
+from psycopg import sql
+
+from devmem.collections.postgres.database import Access, Connection, composed, connect, without_conflict
 from devmem.collections.postgres.failures import translate_errors
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.row_security import owns_tables
-from devmem.collections.postgres.schema import PARTITIONED, drop_statements
+from devmem.collections.postgres.schema import PARTITIONED, drop_statements, table_of
 from devmem.collections.postgres.server.hnsw import drop_hnsw
 from devmem.errors import CollectionUnwritableError
 
@@ -33,17 +36,21 @@ def drop_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0)
     place = Location.parse(url, name)
     access = Access(location=place, durability="full", busy_timeout=busy_timeout)
     with translate_errors(str(place)), closing(connect(access)) as connection:
-        (there,) = connection.execute("SELECT to_regclass('stores')").fetchone() or (None,)
-        if there is None:
-            return False
-        connection.execute("BEGIN")
-        connection.execute("SET LOCAL statement_timeout = 0")
-        dropped = _drop(connection, place)
-        connection.execute("COMMIT")
+        # A schema without tables must not be taken for that of other stores, which the search path has too.
+        stores = sql.Identifier(place.schema, "stores").as_string(connection)
+        (there,) = connection.execute("SELECT to_regclass(%s)", (stores,)).fetchone() or (None,)
+        return there is not None and without_conflict(partial(_drop, place), connection)
+
+
+def _drop(place: Location, connection: Connection) -> bool:
+    connection.execute("BEGIN")
+    connection.execute("SET LOCAL statement_timeout = 0")
+    dropped = _drop_within(connection, place)
+    connection.execute("COMMIT")
     return dropped
 
 
-def _drop(connection: Connection, place: Location) -> bool:
+def _drop_within(connection: Connection, place: Location) -> bool:
     query = "SELECT store FROM stores WHERE tenant = %s AND name = %s"
     found = connection.execute(query, (place.tenant, place.store)).fetchone()
     if found is None:
@@ -51,13 +58,17 @@ def _drop(connection: Connection, place: Location) -> bool:
     (store,) = found
     # Writers hold it together, and look for the store once they have it.
     lock(connection, "store", store)
-    (partition,) = connection.execute("SELECT to_regclass(%s)", (f"items_{store}",)).fetchone() or (None,)
+    query = f"SELECT {table_of('%s')}"
+    (partition,) = connection.execute(composed(query), (f"items_{store}",)).fetchone() or (None,)
     if partition is None:
         for table in reversed(PARTITIONED):
             connection.execute(composed(f"DELETE FROM {table} WHERE store = %s"), (store,))
         if owns_tables(connection):
             drop_hnsw(connection, store)
     elif owns_tables(connection):
+        # In the order in which transactions of other stores come to them, which would otherwise wait in a circle.
+        for table in PARTITIONED:
+            connection.execute(composed(f"LOCK TABLE ONLY {table} IN ACCESS EXCLUSIVE MODE"))
         for statement in drop_statements(store):
             connection.execute(composed(statement))
     else:

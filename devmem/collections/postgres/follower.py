@@ -112,7 +112,6 @@ class PostgresFollower(Follower[Connection]):
         super().__init__(config)
         self._location, self._store = location, store
         self._seen = _NOTHING
-        self._generation = 0
         self._found: _Poll | None = None
         self._applying = False
         """Whether some of the news may be applied and others not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from devmem.collections.postgres.database import Connection
-from devmem.collections.postgres.schema import PARTITIONED
+from devmem.collections.postgres.schema import PARTITIONED, table_of
 from devmem.collections.protocol import CollectionInfo
 
 _COUNTS: Final = """
@@ -13,10 +13,10 @@ SELECT model, dimension, (SELECT count(*) FROM items WHERE items.store = stores.
     (SELECT count(*) FROM items WHERE items.store = stores.store AND waiting)
 FROM stores WHERE store = %s
 """
-_SIZES: Final = """
+_SIZES: Final = f"""
 SELECT COALESCE(sum(pg_total_relation_size(name)), 0)::bigint,
-    COALESCE(max(reltuples) FILTER (WHERE name = to_regclass(%s)), -1)
-FROM (SELECT to_regclass(name) AS name FROM unnest(%s::text[]) AS name) AS tables
+    COALESCE(max(reltuples) FILTER (WHERE name = {table_of("%s")}), -1)
+FROM (SELECT {table_of("name")} AS name FROM unnest(%s::text[]) AS name) AS tables
 JOIN pg_class ON pg_class.oid = name
 """
 

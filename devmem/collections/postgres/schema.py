@@ -136,6 +136,14 @@ def statements() -> Iterator[str]:
         yield default_partition(table)
 
 
+def table_of(name: str) -> str:
+    """Return the expression of devmem's own table or index, null where there is none; `name` is an expression.
+
+    A name alone would be looked up in the schema `public` too.
+    """
+    return f"to_regclass(quote_ident(current_schema()) || '.' || {name})"
+
+
 def default_partition(table: str) -> str:
     """Return the statement that makes the partition for all stores that have none of their own."""
     return f"CREATE TABLE {table}_of_all PARTITION OF {table} DEFAULT"

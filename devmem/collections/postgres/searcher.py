@@ -6,13 +6,14 @@ import logging
 from typing import Final, Literal, Protocol
 
 from devmem.collections.model_check import check_length, check_name
+from devmem.collections.postgres.claim import check_store
 from devmem.collections.postgres.database import Access, Connection, Database
 from devmem.collections.postgres.follower import PostgresFollower
 from devmem.collections.postgres.server.maintenance import IndexMaintenance
 from devmem.collections.postgres.server.searching import ServerSearches
 from devmem.collections.postgres.source import PostgresSource
 from devmem.config import IndexConfig
-from devmem.indexes.token_codes import TokenCache
+from devmem.indexes.token_codes import TokenCaches
 from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
 
@@ -65,7 +66,7 @@ class FollowingSearcher:
         """Start with empty indexes, which follow the database from the first search on."""
         self._location, self._store = location, store
         self._follower = PostgresFollower(location, store, config)
-        self._tokens = TokenCache()
+        self._tokens = TokenCaches()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
         """Bring the indexes up to date with the connection's transaction, and return them as of that moment."""
@@ -74,7 +75,7 @@ class FollowingSearcher:
             check_name(self._location, made=moment.model, given=model)
             if moment.indexes.vectors is not None:
                 check_length(self._location, made=moment.indexes.vectors.dimension, given=len(query.vector))
-        return PostgresSource(connection, self._store, moment.indexes, self._tokens)
+        return PostgresSource(connection, self._store, moment.indexes, self._tokens.of(moment.generation))
 
     def note(self, *, written: int = 0, deleted: int = 0) -> None:
         """Do nothing: followers see for themselves."""
@@ -96,8 +97,12 @@ class ServerSearcher:
         """Make segments first where most of the store is in none."""
         self._maintenance = IndexMaintenance(access, database, store, config.threshold())
         self._searches = ServerSearches(str(access.location), store, self._maintenance.note_exact_search)
-        insert = "INSERT INTO search_states(store) VALUES (%s) ON CONFLICT DO NOTHING"
-        database.write(lambda connection: connection.execute(insert, (store,)))
+
+        def insert(connection: Connection) -> None:
+            check_store(connection, str(access.location), store)
+            connection.execute("INSERT INTO search_states(store) VALUES (%s) ON CONFLICT DO NOTHING", (store,))
+
+        database.write(insert)
         if self._maintenance.tail_is_long(_LONG_TAIL):
             _LOG.info("Making the full-text index of %s in the database.", access.location)
             self._maintenance.run_segments()
@@ -125,8 +130,17 @@ def open_searcher(access: Access, database: Database, store: int, config: IndexC
     """Return the way of searching that the location or else the configuration names.
 
     Raises:
-        CollectionError: the database cannot be asked.
+        CollectionError: the database cannot be asked; it is closed then.
     """
+    try:
+        return _open_searcher(access, database, store, config)
+    except BaseException:
+        # Whoever opens the store next shares its connections, and would not be the last to release them.
+        database.close()
+        raise
+
+
+def _open_searcher(access: Access, database: Database, store: int, config: IndexConfig) -> Searcher:
     mode = access.location.mode or config.mode
     if mode == "auto":
         mode = "server" if database.read(lambda one: _is_large(one, store, config.server_from)) else "follow"

@@ -13,7 +13,7 @@ import psycopg
 from devmem.collections.postgres.claim import check_store
 from devmem.collections.postgres.database import Access, Connection, Database, connect
 from devmem.collections.postgres.failures import translate_errors
-from devmem.collections.postgres.locks import key_of_lock, lock_each
+from devmem.collections.postgres.locks import key_of_lock, lock, lock_each, lock_shared
 from devmem.collections.postgres.rows import key_of
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.collections.states import StateKey
@@ -27,6 +27,8 @@ _UPSERT: Final = (
     "INSERT INTO states(store, kind, name_key, name, value) VALUES (%s, %s, %s, %s, %s) "
     "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = excluded.value, version = states.version + 1"
 )
+_MOST_LOCKS: Final = 64
+"""Number of values from which a write excludes all others: the server has room for a limited number of locks."""
 _DELETE: Final = "DELETE FROM states WHERE store = %s AND kind = %s AND name_key = %s"
 
 
@@ -63,7 +65,7 @@ class PostgresStates:
         def write(connection: Connection) -> bool:
             check_store(connection, self._location, self._store)
             # Also what is only written, so that no two wait for each other.
-            lock_each(connection, [("state", self._store, *key) for key in {*values, *(expected or {})}])
+            _lock_values(connection, self._store, {*values, *(expected or {})})
             if expected:
                 there = _read(connection, self._store, expected)
                 if any(there.get(key) != value for key, value in expected.items()):
@@ -93,6 +95,15 @@ class PostgresStates:
                     "meanwhile.",
                     self._location, purpose,
                 )  # fmt: skip
+
+
+def _lock_values(connection: Connection, store: int, keys: Several[StateKey]) -> None:
+    """Keep others from writing some values until the transaction ends."""
+    if len(keys) > _MOST_LOCKS:
+        lock(connection, "states", store)
+    else:
+        lock_shared(connection, "states", store)
+        lock_each(connection, [("state", store, *key) for key in keys])
 
 
 def _read(connection: Connection, store: int, keys: Several[StateKey]) -> dict[StateKey, bytes]:

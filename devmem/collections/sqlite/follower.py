@@ -86,7 +86,6 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         """Passages of damaged items."""
         self._snapshot_path = snapshot_path
         self._applied = _Watermarks()
-        self._generation = 0
         self._erasures = 0
         """Number of erasures that the indexes began after: they hold nothing of what these erased."""
         self._version: object = None

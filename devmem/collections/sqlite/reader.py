@@ -25,7 +25,7 @@ from devmem.collections.sqlite.source import SqliteSource
 from devmem.config import IndexConfig
 from devmem.embedding import PassageEmbeddings
 from devmem.indexes.locking import locked
-from devmem.indexes.token_codes import TokenCache
+from devmem.indexes.token_codes import TokenCaches
 from devmem.model.items import MemoryItem, Vector
 from devmem.search.conditions import Scalar
 from devmem.search.filters import Filter, Order
@@ -43,7 +43,7 @@ class Opened:
 
     location: str
     """Path of the file, for messages."""
-    tokens: TokenCache
+    tokens: TokenCaches
     attachments: AttachmentFiles | None
     """None in memory."""
     damaged: DamagedRows
@@ -57,7 +57,7 @@ class Opened:
         """Return what the readers of the database at a location share."""
         return cls(
             location=location,
-            tokens=TokenCache(),
+            tokens=TokenCaches(),
             attachments=None if location == MEMORY else AttachmentFiles(Path(location + ".files")),
             damaged=DamagedRows(location),
             index=index,
@@ -107,8 +107,9 @@ class SqliteReader(SearchingCollection):
             moment = locked(self._statement_lock, lambda: self._follower.follow(connection, now))
             if query.vector is not None:
                 self._check_query(query.vector, moment)
+            tokens = self._opened.tokens.of(moment.generation)
             source = SqliteSource(
-                connection, moment.indexes, self._opened.tokens, self._statement_lock, self._damaged, self._indexed
+                connection, moment.indexes, tokens, self._statement_lock, self._damaged, self._indexed
             )
             return run(SearchPipeline(source, query, now))
 

@@ -7,9 +7,12 @@ from typing import Final
 from psycopg import sql
 
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.schema import table_of
 
 MOST_BY_HNSW: Final = 1_000
 """Maximum number of candidates that pgvector keeps while it searches; more are found by comparing with all."""
+MOST_COMPONENTS: Final = 4_000
+"""Length of the longest vectors that pgvector indexes at 16 bits a component."""
 _LEAST_CANDIDATES: Final = 400
 _CANDIDATES_EACH: Final = 2
 """Number of candidates to keep while searching, for each that is wanted."""
@@ -25,10 +28,18 @@ def hnsw_operand(dimension: int) -> str:
     return f"(vector::halfvec({dimension:d}))"
 
 
+def hnsw_condition(store: int, dimension: int) -> str:
+    """Return which vectors are indexed; a query has to name the same.
+
+    While the index is made, the model may be replaced: vectors of another length are left out of it, not refused.
+    """
+    return f"store = {store:d} AND vector_dims(vector) = {dimension:d}"
+
+
 def has_hnsw(connection: Connection, store: int) -> bool:
     """Whether a store's index is there and complete."""
-    query = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
-    found = connection.execute(query, (index_name(store),)).fetchone()
+    query = f"SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of('%s')}"
+    found = connection.execute(composed(query), (index_name(store),)).fetchone()
     return bool(found and found[0])
 
 
@@ -44,7 +55,8 @@ def prepare_hnsw_search(connection: Connection, limit: int) -> None:
 
 def drop_hnsw(connection: Connection, store: int) -> None:
     """Drop a store's index, where there is one; its vectors may have another length afterwards."""
-    connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(index_name(store))))
+    ((schema,),) = connection.execute("SELECT current_schema()").fetchall()
+    connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(schema, index_name(store))))
 
 
 def build_hnsw(connection: Connection, store: int, dimension: int) -> None:
@@ -52,17 +64,17 @@ def build_hnsw(connection: Connection, store: int, dimension: int) -> None:
 
     The connection must be outside of a transaction. What an earlier attempt left behind is dropped.
     """
-    query = "SELECT to_regclass(%s) IS NOT NULL"
-    ((has_own,),) = connection.execute(query, (f"vectors_{store:d}",)).fetchall()
+    query = f"SELECT {table_of('%s')} IS NOT NULL"
+    ((has_own,),) = connection.execute(composed(query), (f"vectors_{store:d}",)).fetchall()
     connection.execute("SET statement_timeout = 0")
     if not has_hnsw(connection, store):
         drop_hnsw(connection, store)
-    create = "CREATE INDEX CONCURRENTLY IF NOT EXISTS {} ON {} USING hnsw ({} halfvec_ip_ops) WHERE store = {}"
+    create = "CREATE INDEX CONCURRENTLY IF NOT EXISTS {} ON {} USING hnsw ({} halfvec_ip_ops) WHERE {}"
     connection.execute(
         sql.SQL(create).format(
             sql.Identifier(index_name(store)),
             sql.Identifier(f"vectors_{store:d}" if has_own else "vectors_of_all"),
             sql.SQL(composed(hnsw_operand(dimension))),
-            sql.Literal(store),
+            sql.SQL(composed(hnsw_condition(store, dimension))),
         )
     )

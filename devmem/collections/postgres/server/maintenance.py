@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from psycopg import Error
-
+from devmem.collections.postgres.claim import check_store
 from devmem.collections.postgres.database import Access, Connection, Database, composed, connect
+from devmem.collections.postgres.failures import translate_errors
 from devmem.collections.postgres.row_security import owns_tables
-from devmem.collections.postgres.server.hnsw import build_hnsw, has_hnsw
+from devmem.collections.postgres.server.hnsw import MOST_COMPONENTS, build_hnsw, drop_hnsw, has_hnsw
 from devmem.collections.postgres.server.merging import TAIL, join_segments, merge_tail, rewrite_sparse
 from devmem.collections.postgres.server.segments import UNMERGED
 from devmem.errors import CollectionClosedError, CollectionError
@@ -108,38 +108,52 @@ class IndexMaintenance:
             self._step(rewrite_sparse)
 
     def _step(self, operation: Callable[[Connection, int], object]) -> bool:
-        return bool(self._database.write(lambda connection: operation(connection, self._store)))
+        def step(connection: Connection) -> object:
+            # A store that is dropped meanwhile would keep what the step makes for good.
+            check_store(connection, str(self._access.location), self._store)
+            return operation(connection, self._store)
+
+        return bool(self._database.write(step))
 
     def _run_logged(self, work: Callable[[], None]) -> None:
         try:
             work()
         except CollectionClosedError:
             return
-        except (CollectionError, Error) as error:
+        except CollectionError as error:
             if not self._closed:
                 _LOG.warning("The indexes of %s were not brought up to date: %s", self._access.location, error)
 
     def _build_hnsw(self) -> None:
         if self._closed or self._hnsw_from is None or not self._database.read(self._needs_hnsw):
             return
-        connection = connect(self._access)
-        try:
-            with self._lock:
-                self._building = connection
-            ((locked,),) = connection.execute(
-                "SELECT pg_try_advisory_lock(hashtextextended('devmem hnsw', %s))", (self._store,)
-            ).fetchall()
-            dimension = self._database.read(self._dimension)
-            if locked and dimension and not self._closed:
-                build_hnsw(connection, self._store, dimension)
-        finally:
-            with self._lock:
-                self._building = None
-            connection.close()
+        with translate_errors(str(self._access.location)):
+            connection = connect(self._access)
+            try:
+                with self._lock:
+                    self._building = connection
+                self._build_hnsw_on(connection)
+            finally:
+                with self._lock:
+                    self._building = None
+                connection.close()
+
+    def _build_hnsw_on(self, connection: Connection) -> None:
+        query = "SELECT pg_try_advisory_lock(hashtextextended('devmem hnsw', %s))"
+        ((locked,),) = connection.execute(query, (self._store,)).fetchall()
+        dimension = self._dimension(connection)
+        if not locked or dimension is None or self._closed:
+            return
+        build_hnsw(connection, self._store, dimension)
+        # Another process may have replaced the model before the index was there to be dropped.
+        if self._dimension(connection) != dimension:
+            drop_hnsw(connection, self._store)
 
     def _needs_hnsw(self, connection: Connection) -> bool:
         # Only the owner of a table may give it an index.
         if has_hnsw(connection, self._store) or not owns_tables(connection):
+            return False
+        if (self._dimension(connection) or 0) > MOST_COMPONENTS:
             return False
         query = "SELECT count(*) FROM (SELECT FROM vectors WHERE store = %(store)s LIMIT %(limit)s) AS first"
         limit = self._hnsw_from or 0

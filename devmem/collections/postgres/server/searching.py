@@ -7,17 +7,18 @@ from typing import Final
 
 from devmem.collections.model_check import check_length, check_name
 from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.schema import table_of
 from devmem.collections.postgres.server.hnsw import index_name
 from devmem.collections.postgres.server.planning import prepare_transaction
 from devmem.collections.postgres.server.segments import UNMERGED, SegmentCache
 from devmem.collections.postgres.server.source import ServerSource, StoreState
 from devmem.errors import CollectionError
-from devmem.indexes.token_codes import TokenCache
+from devmem.indexes.token_codes import TokenCaches
 from devmem.search.query import SearchQuery
 
 _STATE: Final = f"""
 SELECT generation, model, dimension,
-    COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%(index)s)), false),
+    COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}), false),
     EXISTS (SELECT FROM items WHERE store = %(store)s AND conversation IS NOT NULL)
     OR EXISTS (SELECT FROM items WHERE store = %(store)s AND session IS NOT NULL),
     ARRAY(SELECT segment FROM segments WHERE store = %(store)s ORDER BY segment),
@@ -30,7 +31,7 @@ class ServerSearches:
     """Opens a source for each search. Thread-safe."""
 
     def __init__(self, location: str, store: int, note_exact: Callable[[], None]) -> None:
-        """Keep nothing in memory yet but what `SegmentCache` and `TokenCache` say.
+        """Keep nothing in memory yet but what `SegmentCache` and `TokenCaches` say.
 
         Args:
             location: of the store, without a password.
@@ -40,7 +41,7 @@ class ServerSearches:
         self._location, self._store, self._note_exact = location, store, note_exact
         self._segments = SegmentCache(store)
         # Nothing is read ahead: a store that is searched here is too large for that.
-        self._tokens = TokenCache(ahead=0)
+        self._tokens = TokenCaches(ahead=0)
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> ServerSource:
         """Return the store as of the connection's transaction, for one search.
@@ -69,7 +70,8 @@ class ServerSearches:
             self._note_exact()
         state = StoreState(dimension=dimension, has_hnsw=hnsw, has_conversations=conversations)
         indexed = self._segments.read(connection, generation, tuple(segments), tail or b"")
-        return ServerSource(connection, self._store, state, indexed, self._tokens, query, now)
+        tokens = self._tokens.of(generation)
+        return ServerSource(connection, self._store, state, indexed, tokens, query, now)
 
     def close(self) -> None:
         """Forget what is in memory."""

@@ -15,7 +15,7 @@ from devmem.collections.postgres.database import composed
 from devmem.collections.postgres.rows import vector_from
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted
-from devmem.collections.postgres.server.hnsw import MOST_BY_HNSW, hnsw_operand, prepare_hnsw_search
+from devmem.collections.postgres.server.hnsw import MOST_BY_HNSW, hnsw_condition, hnsw_operand, prepare_hnsw_search
 from devmem.collections.postgres.server.loaded import LoadedItems
 from devmem.collections.postgres.server.planning import of_item
 from devmem.indexes.row_column import Rows
@@ -71,10 +71,13 @@ class ServerVectors:
         if not self._has_hnsw or limit > MOST_BY_HNSW:
             return self._select(_ALL, query, limit, {})
         prepare_hnsw_search(self._connection, limit)
-        # The literal store number and the cast are what the index was made for; see `hnsw.py`.
+        # The condition and the cast, as literals, are what the index was made for; see `hnsw.py`.
         distance = f"{hnsw_operand(self.dimension)} <#> %(query)s::halfvec({self.dimension})"
-        inner = f"SELECT passage, vector FROM vectors WHERE store = {self._store:d} ORDER BY {distance} LIMIT %(limit)s"
-        return self._select(f"SELECT passage, {_DISTANCE} FROM ({inner}) AS vectors ORDER BY 2", query, limit, {})
+        condition = hnsw_condition(self._store, self.dimension)
+        inner = f"SELECT passage, vector FROM vectors WHERE {condition} ORDER BY {distance} LIMIT %(limit)s"
+        found = self._select(f"SELECT passage, {_DISTANCE} FROM ({inner}) AS vectors ORDER BY 2", query, limit, {})
+        # Candidates that were deleted are still in the index: fewer than asked for is not the end of the vectors.
+        return found if len(found[0]) == limit else self._select(_ALL, query, limit, {})
 
     def _select(self, sql: str, query: Vector, limit: int, values: dict[str, object]) -> tuple[Rows, Vector]:
         parameters: dict[str, Any] = {"store": self._store, "query": query, "limit": limit, **values}
