@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
-from devmem import Filter, Memory
+from devmem import Filter, Memory, MemoryItem
 from devmem.adapters.hosts import require as _require
 from devmem.errors import NotStoredError
 from devmem.memory import MemoryRecord
@@ -87,7 +88,7 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         """
         custom = _json_of(custom_metadata)
         messages = [_message_of_event(event, custom) for event in events if _text(event.content).strip()]
-        await asyncio.to_thread(self._add, messages, app_name, user_id, session_id)
+        await asyncio.to_thread(self._add_new, messages, app_name, user_id, session_id)
 
     async def add_memory(
         self,
@@ -97,7 +98,7 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Add entries; one with the id of an earlier one is kept once.
+        """Add entries; one with the id of an earlier one is kept once, and one that was deleted is stored again.
 
         Raises:
             NotStoredError: an entry has no text, or the memory does not take it; nothing is added.
@@ -107,7 +108,7 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
             if not _text(entry.content).strip():
                 raise NotStoredError([f"the memory {entry.id or '(without id)'} has no text"])
         messages = [_message_of_entry(entry, _json_of(custom_metadata)) for entry in memories]
-        await asyncio.to_thread(self._add, messages, app_name, user_id, None)
+        await asyncio.to_thread(self._add_again, messages, app_name, user_id)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return what answers a query of what the application knows of the user, best first."""
@@ -117,28 +118,49 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         return SearchMemoryResponse(memories=[_entry_of(record) for record in found])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Delete an entry by the id that a search returned, with what was derived from it; no id deletes nothing."""
+        """Delete an entry by the id that a search returned, with what was derived from it; no id deletes nothing.
+
+        Raises:
+            NotStoredError: the store cannot keep the id of a deleted event; nothing is deleted.
+            CollectionError: the deletion cannot be written.
+        """
         if memory_id:
             await asyncio.to_thread(self._delete, app_name, user_id, memory_id)
 
-    def _add(self, messages: Sequence[Message], app_name: str, user_id: str, session_id: str | None) -> None:
+    def _add_new(self, messages: Sequence[Message], app_name: str, user_id: str, session_id: str | None) -> None:
         deleted = self._deleted(app_name, user_id)
         new = [message for message in messages if message.metadata.get(_EVENT) not in deleted]
         if new:
             self._memory.add(new, user=user_id, agent=app_name, session=session_id)
+
+    def _add_again(self, messages: Sequence[Message], app_name: str, user_id: str) -> None:
+        if not messages:
+            return
+        self._memory.add(messages, user=user_id, agent=app_name)
+        # Behind them: killed in between, the entries are there and can be deleted again.
+        for name in self._deleted(app_name, user_id).intersection(each.metadata.get(_EVENT) for each in messages):
+            mark = Filter(metadata={_DELETED: str(name)})
+            self._memory.forget(where=mark, user=user_id, agent=_deleted_of(app_name))
 
     def _delete(self, app_name: str, user_id: str, memory_id: str) -> None:
         scope: dict[str, Any] = {"user": user_id, "agent": app_name}
         by_event = Filter(metadata={_EVENT: memory_id})
         if self._memory.count(where=by_event, **scope):
             # First the mark: killed in between, the entry is there and can be deleted again.
-            mark = f"deleted event {memory_id}"
-            self._memory.add(mark, metadata={_DELETED: memory_id}, user=user_id, agent=_deleted_of(app_name))
+            self._mark(app_name, user_id, memory_id)
             self._memory.forget(where=by_event, **scope)
             return
         record = self._memory.get(memory_id)
         if record is not None and (record.scope.user, record.scope.agent) == (user_id, app_name):
             self._memory.forget(memory_id, **scope)
+
+    def _mark(self, app_name: str, user_id: str, event_id: str) -> None:
+        # Without a text, so that no search finds it; with the user's scope, so that forgetting the user reaches it.
+        scope = self._memory.scoped(user=user_id, agent=_deleted_of(app_name)).new_scope()
+        mark = MemoryItem(id=uuid4().hex, content_summary="", metadata={_DELETED: event_id}, scope=scope)
+        (outcome,) = self._memory.store.add([mark])
+        if not outcome:
+            raise NotStoredError([outcome.reason or "the store keeps no item without a text"])
 
     def _deleted(self, app_name: str, user_id: str) -> frozenset[object]:
         marks = self._memory.scoped(user=user_id, agent=_deleted_of(app_name))
@@ -146,7 +168,7 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
 
 
 def _deleted_of(app_name: str) -> str:
-    """Return the agent whose items are the marks of what an application deleted; no search of the application's."""
+    """Return the agent whose items are the marks of what an application deleted."""
     return f"{app_name} (deleted)"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import timedelta
 from typing import Final
@@ -32,18 +31,19 @@ def parse_duration(raw: object) -> float:
         ValueError: it is no duration, is not above 0, or is longer than a century; the message leaves the value out.
     """
     seconds = _seconds(raw)
-    if not math.isfinite(seconds) or seconds <= 0:
+    if not seconds > 0:  # nor is NaN
         raise ValueError("expected a duration above 0")
     if seconds > _LONGEST:
         raise ValueError("expected a duration of at most a century, where a number counts seconds")
-    return seconds
+    return float(seconds)
 
 
 def _seconds(raw: object) -> float:
     if isinstance(raw, timedelta):
         return raw.total_seconds()
     if isinstance(raw, int | float) and not isinstance(raw, bool):
-        return float(raw)
+        # An integer of hundreds of digits is no float.
+        return raw
     if not isinstance(raw, str) or not raw.strip():
         raise _refusal()
     text = raw.strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -91,6 +91,11 @@ def item_of(record: MemoryRecord, scope: Scope) -> MemoryItem:
         scope=scope,
         provenance=Provenance(kind=SourceKind.NODE, name=SOURCE),
     )
+
+
+def touched(item: MemoryItem, when: datetime) -> MemoryItem:
+    """Return the item of a record that was recalled."""
+    return replace(item, metadata={**item.metadata, _LAST_ACCESSED: _utc(when).isoformat()})
 
 
 def record_from(item: MemoryItem) -> MemoryRecord:

@@ -33,7 +33,8 @@ class Searcher:
         """Return at most `limit` records, best first, with scores from 0 to 1.
 
         A vector of a known text is searched for with the text: by meaning and by words. CrewAI computes with cosines,
-        so the order is devmem's and the scores are the hits' cosines in descending order.
+        so the order is devmem's and the scores are the hits' cosines in descending order. A hit whose own cosine is
+        below `min_score` is left out.
 
         Raises:
             EmbeddingDimensionMismatchError: the vector is of another length than the memory's.
@@ -41,10 +42,9 @@ class Searcher:
         self.check_dimension(vector)
         if limit < 1 or not len(vector):
             return []
-        hits = self._passing(vector, meant, limit)
-        scores = sorted((max(hit.similarity or 0.0, 0.0) for hit in hits), reverse=True)
-        ranked = [(record_from(hit.item), score) for hit, score in zip(hits, scores, strict=True)]
-        return [(record, score) for record, score in ranked if score >= min_score]
+        hits = [hit for hit in self._passing(vector, meant, limit) if _cosine(hit) >= min_score]
+        scores = sorted(map(_cosine, hits), reverse=True)
+        return [(record_from(hit.item), score) for hit, score in zip(hits, scores, strict=True)]
 
     def check_dimension(self, vector: Sequence[float]) -> None:
         """Refuse a vector of another length than those of the memory, once that is known.
@@ -82,3 +82,8 @@ class Searcher:
         return self._store.collection.search(
             SearchQuery(vector=unit, limit=limit, where=where, weights=by_meaning, ranking=ranking)
         )
+
+
+def _cosine(hit: Hit) -> float:
+    """Return the cosine of a hit, at least 0; one whose text is not embedded yet has none."""
+    return max(hit.similarity or 0.0, 0.0)

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -25,11 +25,13 @@ from devmem.adapters.crewai.records import (
     path_of,
     record_from,
     scope_text,
+    touched,
 )
 from devmem.adapters.crewai.search import Searcher
 from devmem.adapters.crewai.selection import below, selected
 from devmem.adapters.embedded_texts import EmbeddedTexts
-from devmem.collections import Order, PreparedItem, Unique, differs_from
+from devmem.collections import Order, PreparedItem, Unique, differs_from, version_hash
+from devmem.errors import VersionConflictError
 from devmem.memory import User
 from devmem.stores import CollectionMemory, PassageEmbeddings
 
@@ -130,12 +132,17 @@ class DevmemStorage:
         self.save([record])
 
     def touch_records(self, record_ids: list[str]) -> None:
-        """Note that records were recalled, where the storage was made with `track_access`."""
+        """Note that records were recalled, where the storage was made with `track_access`.
+
+        One that others change or erase meanwhile stays as they leave it.
+        """
         if not self._track_access:
             return
-        now = datetime.now(UTC).replace(tzinfo=None)
-        found = [record for each in record_ids if (record := self.get_record(each)) and record.scope != OTHERS]
-        self.save([record.model_copy(update={"last_accessed": now}) for record in found])
+        now = datetime.now(UTC)
+        for item in filter(is_own, self._items(record_ids, Filter())):
+            # Each by itself: a conflict costs only its own note.
+            with suppress(VersionConflictError):
+                self._store.add([touched(item, now)], expected={item.id: version_hash(item)})
 
     def search(
         self,

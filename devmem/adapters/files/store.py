@@ -120,7 +120,7 @@ class MemoryFiles:
             new = with_text(old.item, text, self.now())
         made = MemoryFile(with_metadata(new, metadata or {}))
         others = [beside(made)] if beside else []
-        self._put([made.item, *others], {new.id: expected, **_none(others)})
+        self._put([made.item, *others], {**self._no_file(parents(path)), new.id: expected, **_none(others)})
         return made
 
     def edit(self, path: str, change: Callable[[str], str]) -> MemoryFile:
@@ -163,7 +163,7 @@ class MemoryFiles:
         self._put([*self._ended(files), *others], {**_versions(files), **_none(others)})
 
     def delete_all(self, path: str) -> int:
-        """Delete a file, or all files of a directory, in one transaction, and return their number.
+        """Delete a file, and all files below its path, in one transaction, and return their number.
 
         Raises:
             VersionConflictError: others kept changing them.
@@ -187,7 +187,8 @@ class MemoryFiles:
             vectors = {
                 item.id: known[file.item.id] for item, file in zip(made, files, strict=True) if file.item.id in known
             }
-            self._put([*made, *self._ended(files)], {**_none(made), **_versions(files)}, vectors)
+            above = self._no_file([parent for target in targets for parent in parents(target)])
+            self._put([*made, *self._ended(files)], {**above, **_none(made), **_versions(files)}, vectors)
 
         return self._retried(move, old)
 
@@ -196,7 +197,7 @@ class MemoryFiles:
         left = _ATTEMPTS
         while True:
             file = self.read(path)
-            files = [file] if file else self.within(path)
+            files = [*([file] if file else []), *self.within(path)]
             left -= 1
             try:
                 change(files)
@@ -215,6 +216,9 @@ class MemoryFiles:
     def _check_place(self, path: str) -> list[str]:
         """Make sure that there may be a new file or directory, and return the paths of all files.
 
+        That no file is made where a directory has to be, the write expects as well. Who makes a file below the path
+        meanwhile is not noticed; deleting or moving the path takes both.
+
         Raises:
             MemoryFileError: a file is where a directory would have to be, or the path is one of a directory.
         """
@@ -225,6 +229,10 @@ class MemoryFiles:
         if any(other.startswith(below(path)) for other in taken):
             raise MemoryFileError(f"The path {path} is a directory")
         return taken
+
+    def _no_file(self, paths: Sequence[str]) -> dict[str, str | None]:
+        """Return, by the items' ids, that there is no file at any of these paths."""
+        return {file_id(path, self.scope): None for path in paths}
 
     def _ended(self, files: Sequence[MemoryFile]) -> list[MemoryItem]:
         return [ended(file.item, self.now()) for file in files]

@@ -22,7 +22,7 @@ from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
 
 _LOCKS_EACH: Final = 64
-"""Number of contents up to which each is locked by itself; locks are scarce."""
+"""Number of contents, or ids, up to which each is locked by itself; locks are scarce."""
 
 _Content: TypeAlias = tuple[str, str | None, str | None]
 """Hash of a content, agent and user: what is the same for `Unique.CONTENT`."""
@@ -60,6 +60,7 @@ class BatchWriter:
         """Store the items that are not stored already; see `Collection.add`."""
         for prepared in batch:
             rows.check_storable(prepared)
+        self._lock_absent([item_id for item_id, wanted in expected.items() if wanted is None])
         self._stored = self._read_stored({*(prepared.item.id for prepared in batch), *expected})
         self._check_versions(expected)
         self._read_embeddings(batch)
@@ -70,6 +71,19 @@ class BatchWriter:
             delete_rows(self._connection, self._store, "row = ANY(%s)", [self._superseded])
         self._insert()
         return outcomes
+
+    def _lock_absent(self, ids: Sequence[str]) -> None:
+        # Nothing is there to lock, and the unique index guards only those that are written.
+        if ids:
+            self._lock_names("absent", "id", ids)
+
+    def _lock_names(self, all_of: str, one_of: str, names: Sequence[str]) -> None:
+        """Lock names of one kind, each by itself or, where there are many, all that there could be."""
+        if len(names) > _LOCKS_EACH:
+            lock(self._connection, all_of, self._store)
+        else:
+            lock_shared(self._connection, all_of, self._store)
+            lock_each(self._connection, [(one_of, self._store, each) for each in names])
 
     def _read_stored(self, ids: Collection[str]) -> dict[str, _Stored]:
         # Locked, so that nobody replaces them meanwhile; a new id is guarded by its unique index.
@@ -102,11 +116,7 @@ class BatchWriter:
 
     def _read_holders(self, batch: Sequence[PreparedItem]) -> None:
         hashes = sorted({prepared.item.content_hash for prepared in batch})
-        if len(hashes) > _LOCKS_EACH:
-            lock(self._connection, "contents", self._store)
-        else:
-            lock_shared(self._connection, "contents", self._store)
-            lock_each(self._connection, [("content", self._store, each) for each in hashes])
+        self._lock_names("contents", "content", hashes)
         found = self._connection.execute(
             'SELECT id, content_hash, agent, "user" FROM items WHERE store = %s AND content_key = ANY(%s) '
             "AND (expires_at IS NULL OR expires_at > %s) ORDER BY row",

@@ -87,6 +87,13 @@ class Updating(Opening):
             collection.add([_SAVED], expected={"1": version_hash(_SAVED)})
         assert list(collection.scan()) == []
 
+    def test_what_is_expected_need_not_be_written(self, collection: Collection) -> None:
+        """An item may depend on another one that is there, or is not."""
+        assert collection.add([_SAVED], expected={"absent": None})[0].status is WriteStatus.STORED
+        with pytest.raises(VersionConflictError, match="'1' is stored already"):
+            collection.add([item("beside")], expected={"1": None})
+        assert list(collection.scan()) == [_SAVED]
+
     def test_an_updated_item_is_filtered_by_its_new_fields(self, collection: Collection) -> None:
         """In listings as in searches."""
         collection.add([_SAVED])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,10 @@ from crewai.memory.unified_memory import Memory
 
 import devmem
 from devmem.adapters.crewai import DevmemStorage
+from devmem.adapters.crewai.search import Searcher
 from devmem.testing import HashEmbedder
 
+LONG_AGO = datetime(2025, 1, 1)
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/crewai.md"
 
 
@@ -62,6 +65,20 @@ def test_scores_are_cosines_in_the_order_of_the_hits(storage: DevmemStorage) -> 
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
     assert len(storage.search(vector, min_score=scores[0])) == 1
+
+
+def test_the_least_score_is_one_of_each_record(storage: DevmemStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.save([MemoryRecord(content=text) for text in ("Found by words", "Found by meaning")])
+    [vector] = storage.embedder(["anything"])
+    far, near = (storage.list_records()[at].content for at in (0, 1))
+    searched = Searcher._passing
+
+    def ranked(self: Searcher, *given: Any) -> list[devmem.Hit]:
+        hits = {hit.item.content_summary: hit for hit in searched(self, *given)}
+        return [replace(hits[far], similarity=0.1), replace(hits[near], similarity=0.9)]
+
+    monkeypatch.setattr(Searcher, "_passing", ranked)
+    assert [(record.content, score) for record, score in storage.search(vector, min_score=0.5)] == [(near, 0.9)]
 
 
 def test_a_vector_of_unknown_origin_is_searched_by_meaning_alone(storage: DevmemStorage) -> None:
@@ -126,6 +143,27 @@ def test_an_update_replaces_and_a_recall_writes_only_where_it_is_asked_to(memory
     assert (kept.content, kept.last_accessed) == ("after", datetime(2025, 1, 1))
     DevmemStorage(memory, track_access=True).touch_records([record.id, "another"])
     assert storage.list_records()[0].last_accessed > datetime(2025, 1, 1)
+
+
+def test_a_recall_brings_nothing_back_that_is_erased_meanwhile(
+    memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = DevmemStorage(memory, track_access=True)
+    erased, changed, kept = (MemoryRecord(content=text, last_accessed=LONG_AGO) for text in ("one", "two", "three"))
+    storage.save([erased, changed, kept])
+    read = memory.store.get
+
+    def interrupted(ids: list[str]) -> Any:
+        monkeypatch.undo()
+        seen = read(ids)
+        storage.delete(record_ids=[erased.id])
+        storage.update(changed.model_copy(update={"content": "another"}))
+        return seen
+
+    monkeypatch.setattr(memory.store, "get", interrupted)
+    storage.touch_records([erased.id, changed.id, kept.id])
+    left = {record.content: record.last_accessed > LONG_AGO for record in storage.list_records()}
+    assert left == {"another": False, "three": True}
 
 
 def test_what_others_wrote_is_found_and_never_erased_by_accident(memory: devmem.Memory) -> None:

@@ -11,7 +11,7 @@ import pytest
 import devmem
 from devmem.adapters.files import FileCommands, MemoryFiles
 from devmem.collections import starts_with
-from devmem.errors import ItemNotFoundError, VersionConflictError
+from devmem.errors import ItemNotFoundError, MemoryFileError, VersionConflictError
 from devmem.memory.boundary import ScopeParts
 
 NOTES = "/memories/notes.md"
@@ -87,6 +87,45 @@ class TestVersions:
         monkeypatch.setattr(files, "paths", interrupted)
         assert files.rename(NOTES, "/memories/moved.md") == 1
         assert {file.path: file.text for file in files.within("/memories")} == {"/memories/moved.md": "new"}
+
+    @pytest.mark.parametrize("moves", [False, True])
+    def test_no_file_is_made_where_another_writer_put_its_directory(
+        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch, moves: bool
+    ) -> None:
+        files.write(NOTES, "old", expected=None)
+
+        def interrupted() -> list[str]:
+            monkeypatch.undo()
+            seen = files.paths()
+            files.write("/memories/q", "a file", expected=None)
+            return seen
+
+        monkeypatch.setattr(files, "paths", interrupted)
+        if moves:
+            with pytest.raises(MemoryFileError, match="/memories/q is a file"):
+                files.rename(NOTES, "/memories/q/b")
+        else:
+            with pytest.raises(VersionConflictError):
+                files.write("/memories/q/b", "below a file", expected=None)
+        assert files.paths() == [NOTES, "/memories/q"]
+
+    @pytest.mark.parametrize("moves", [False, True])
+    def test_a_file_and_what_another_writer_put_below_it_go_together(
+        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch, moves: bool
+    ) -> None:
+        def interrupted() -> list[str]:
+            monkeypatch.undo()
+            files.write("/memories/q/b", "below", expected=None)
+            return []
+
+        monkeypatch.setattr(files, "paths", interrupted)
+        files.write("/memories/q", "a file", expected=None)
+        assert files.paths() == ["/memories/q", "/memories/q/b"]
+        if moves:
+            assert files.rename("/memories/q", "/memories/r") == 2
+        else:
+            assert files.delete_all("/memories/q") == 2
+        assert files.paths() == (["/memories/r", "/memories/r/b"] if moves else [])
 
     def test_writers_of_one_file_lose_nothing(self, tmp_path: Path) -> None:
         def write(name: str) -> None:

@@ -17,6 +17,7 @@ from google.genai import types
 import devmem
 from devmem.adapters.google_adk import DevmemMemoryService
 from devmem.errors import NotStoredError, ScopeError
+from devmem.testing import HashEmbedder
 from tests.adapters.pages import run_example
 
 ANN: dict[str, Any] = {"app_name": "shop", "user_id": "ann"}
@@ -126,6 +127,28 @@ def test_what_is_deleted_stays_deleted(service: DevmemMemoryService) -> None:
     run(service.delete_memory(**ANN, memory_id=entry.id))
     run(service.add_session_to_memory(whole))
     assert texts(service, "tea milk") == ["Tea at four."]
+
+
+def test_an_entry_that_was_deleted_can_be_added_again(service: DevmemMemoryService) -> None:
+    whole = session(event("1", "Tea without milk."))
+    run(service.add_session_to_memory(whole))
+    for _ in range(2):
+        run(service.delete_memory(**ANN, memory_id="1"))
+        run(service.add_session_to_memory(whole))
+        assert texts(service, "tea") == []
+        again = MemoryEntry(id="1", content=types.Content(role="user", parts=[types.Part(text="Tea, no milk.")]))
+        run(service.add_memory(**ANN, memories=[again]))
+        assert texts(service, "tea") == ["Tea, no milk."]
+
+
+def test_no_search_finds_what_keeps_the_ids_of_deleted_events() -> None:
+    with devmem.open(":memory:", embedding=HashEmbedder()) as memory:
+        service = DevmemMemoryService(memory)
+        run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
+        run(service.delete_memory(**ANN, memory_id="1"))
+        assert [memory.search(query, user="ann") for query in ("deleted event 1", "shop (deleted)", "tea")] == [[]] * 3
+        memory.forget(user="ann")
+        assert memory.count(user="ann") == 0
 
 
 @pytest.mark.parametrize("name", [None, "", "unknown"])

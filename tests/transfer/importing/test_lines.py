@@ -206,7 +206,11 @@ def test_a_ttl_counts_from_the_import_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
-    [('"ttl": "soon"', "'ttl': expected a duration"), ('"ttl": 5, "expires_at": 9e9', "both say when it expires")],
+    [
+        ('"ttl": "soon"', "'ttl': expected a duration"),
+        (f'"ttl": {"9" * 400}', "at most a century"),
+        ('"ttl": 5, "expires_at": 9e9', "both say when it expires"),
+    ],
 )
 def test_a_ttl_that_cannot_be_is_refused(tmp_path: Path, fields: str, reason: str) -> None:
     path = tmp_path / "x.jsonl"
