@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -17,6 +18,7 @@ from devmem.model.items import MemoryItem
 from devmem.stores import MemoryBase
 from devmem.text.atomic_write import replace_file
 from devmem.transfer import every_item
+from devmem.transfer.importing.files import is_sqlite
 
 Ids: TypeAlias = Annotated[
     list[str] | None, typer.Option("--id", metavar="ID", help="Only this item; may be repeated.")
@@ -40,6 +42,23 @@ def check_anything_there(workflow: Workflow, store: str, session: str) -> None:
     """Raise `CommandError` when nothing was ever written to the store: an empty file would help nobody."""
     if (reason := why_empty(make(workflow, store, session))) is not None:
         raise CommandError(f"{reason}; nothing was written.")
+
+
+def check_output(workflow: Workflow, store: str, session: str, output: Path | None) -> None:
+    """Raise `CommandError` when the file to write is the workflow, a file of the store, or any database."""
+    if output is None:
+        return
+    place = Path(os.path.realpath(output))
+    own = [*make(workflow, store, session).files(), *([workflow.file] if workflow.file is not None else [])]
+    if any(_is_in(place, Path(os.path.realpath(file))) for file in own):
+        raise CommandError(f"{output} belongs to the memory itself and was not changed; name another file.")
+    if place.is_file() and is_sqlite(place):
+        raise CommandError(f"{output} is a database and was not changed; name another file.")
+
+
+def _is_in(place: Path, kept: Path) -> bool:
+    """Whether a file is another one, also by a second name of it, or is in that folder."""
+    return kept == place or kept in place.parents or (place.exists() and kept.exists() and place.samefile(kept))
 
 
 def pick(

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import typer
 
 from devmem.cli.describe import item_date, items_text
-from devmem.cli.failures import CommandError
+from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.terminal import Terminal
-from devmem.collections import Erasing
+from devmem.cli.workflow_stores import check_session
+from devmem.collections import Erasing, Unreached
 from devmem.config import Workflow
-from devmem.errors import SessionNameError
 from devmem.forgetting.planning import ForgettingPlan
 from devmem.model.items import MemoryItem
-from devmem.runtime.forgetting import WorkflowForgetting
+from devmem.runtime.forgetting import WorkflowForgetting, sessions_of
 from devmem.text.display import one_line
 from devmem.text.sentences import shorten
 from devmem.views.receipts import workflow_receipt_json, workflow_receipt_lines
@@ -42,11 +42,9 @@ class ForgetOptions:
 
 def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: Erasing, options: ForgetOptions) -> None:
     """Forget items in every store of a workflow, after asking, and print the receipt."""
-    try:
-        forgetting = WorkflowForgetting(workflow, session=options.session)
-    except SessionNameError as error:
-        raise CommandError(f"--session: {error}") from error
-    with forgetting:
+    if options.session is not None:
+        _check_session_there(workflow, options.session)
+    with WorkflowForgetting(workflow, session=options.session) as forgetting:
         plan = forgetting.plan(erasing, settle=not options.dry_run)
         _check_all_there(plan, erasing)
         items, derived = plan.items, {name for each in plan.targets for name in each.derived}
@@ -55,11 +53,27 @@ def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: Erasing,
         receipt = forgetting.preview(plan) if options.dry_run else forgetting.carry_out(plan, vacuum=options.vacuum)
     if options.as_json:
         terminal.json(workflow_receipt_json(receipt, dry_run=options.dry_run))
-        return
-    if options.dry_run:
-        list_forgotten(terminal, items, derived)
-    for line in workflow_receipt_lines(receipt, dry_run=options.dry_run):
-        terminal.print(line)
+    else:
+        if options.dry_run:
+            list_forgotten(terminal, items, derived)
+        for line in workflow_receipt_lines(receipt, dry_run=options.dry_run):
+            terminal.print(line)
+    end_partly(receipt.left)
+
+
+def end_partly(unreached: Iterable[Unreached]) -> None:
+    """End the command with `EXIT_PARTLY` where something went wrong in a place."""
+    if any(left.failed for left in unreached):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _check_session_there(workflow: Workflow, session: str) -> None:
+    """Raise `CommandError` when a session has no files: nothing would be forgotten, as if nothing were there."""
+    check_session(workflow, session)
+    if session not in (there := sessions_of(workflow)):
+        raise CommandError(
+            f"--session: there are no files of a session {session!r}; the sessions are: {', '.join(there)}."
+        )
 
 
 def _check_all_there(plan: ForgettingPlan, erasing: Erasing) -> None:

@@ -152,6 +152,17 @@ def seconds_of_option(option: str, time: str) -> float:
 
 
 @contextmanager
+def opened_existing(
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
+) -> Iterator[MemoryBase]:
+    """Open one store as `opened` does; raises `CommandError` when nothing was ever written to it."""
+    if (reason := why_empty(make(workflow, name, session))) is not None:
+        raise CommandError(f"{reason}.")
+    with opened(terminal, workflow, name, session) as store:
+        yield store
+
+
+@contextmanager
 def opened_to_change(
     terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
 ) -> Iterator[MemoryBase]:

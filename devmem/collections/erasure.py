@@ -59,6 +59,8 @@ class Unreached:
 
     place: str
     reason: str
+    failed: bool = False
+    """Whether it is reached otherwise and something went wrong, as in a damaged file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,7 @@ def search_files(
         try:
             found = sum(not is_elsewhere(word) for word in words_in(file, words))
         except OSError as error:
-            left.append(Unreached(place=str(file), reason=f"it cannot be read: {error}"))
+            left.append(Unreached(place=str(file), reason=f"it cannot be read: {error}", failed=True))
             continue
         if found:
             left.append(Unreached(place=str(file), reason=f"{found} of {len(words)} words were found in it"))

@@ -53,7 +53,7 @@ def scrub(connection: sqlite3.Connection, path: Path) -> list[Unreached]:
         connection.execute("VACUUM")
         is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.OperationalError as error:
-        return [Unreached(place=str(path), reason=f"it could not be rewritten: {error}")]
+        return [Unreached(place=str(path), reason=f"it could not be rewritten: {error}", failed=True)]
     return [Unreached(place=f"{path}-wal", reason="others read an older state of the file")] if is_busy else []
 
 

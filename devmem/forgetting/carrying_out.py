@@ -68,9 +68,11 @@ def carry_out(
 def _search(
     plan: ForgettingPlan, files: Iterable[Path], receipts: Sequence[ForgetReceipt], words: Sequence[str]
 ) -> tuple[list[str], list[Unreached]]:
-    """Look for words in the files that the stores' own receipts do not name."""
+    """Look for words in the files that the stores' own receipts do not name; those of unusable stores say nothing."""
     searched = {place for receipt in receipts for place in _places(receipt)}
-    own = [file for each in plan.targets for file in each.target.files]
+    own = [file for each in plan.targets if each.is_usable for file in each.target.files]
+    unusable = files_below(file for each in plan.targets if not each.is_usable for file in each.target.files)
+    searched.update(map(str, unusable))
     rest = [file for file in files_below([*own, *files]) if str(file) not in searched]
     return search_rest([file for file in rest if not file.name.endswith(_SHARED)], words)
 
@@ -99,7 +101,7 @@ def _erase(each: TargetPlan, part: DecidedPart, words: Sequence[str], *, vacuum:
         part.done()
     except (DevmemError, OSError) as error:
         reason = f"it is decided, and is done when the store is next opened or forgotten from: {error}"
-        return _receipt(each, Erasure(unreached=(Unreached(place=each.target.label, reason=reason),)), ())
+        return _receipt(each, Erasure(unreached=(Unreached(place=each.target.label, reason=reason, failed=True),)), ())
     return _receipt(each, done, exports)
 
 
@@ -126,7 +128,11 @@ def _finish_lines(part: DecidedPart) -> list[Unreached]:
         left = remove_waiting(Path(part.place), set(part.names))
         part.done()
     except (DevmemError, OSError) as error:
-        return [Unreached(place=part.place, reason=f"it is decided, and is done with the next forgetting: {error}")]
+        return [
+            Unreached(
+                place=part.place, reason=f"it is decided, and is done with the next forgetting: {error}", failed=True
+            )
+        ]
     return left
 
 
@@ -139,13 +145,19 @@ def finish_decided(decisions: Path, targets: Sequence[Target]) -> list[Unreached
             continue
         target = next((each for each in targets if part.belongs_to(each.setup)), None)
         if target is None:
-            left.append(Unreached(place=part.place, reason="it was decided, and the store is declared no more"))
+            left.append(
+                Unreached(place=part.place, reason="it was decided, and the store is declared no more", failed=True)
+            )
             continue
         try:
             with target.open() as store:
                 _finish(store, part)
         except (DevmemError, OSError) as error:
-            left.append(Unreached(place=target.label, reason=f"it was decided earlier, and cannot be done: {error}"))
+            left.append(
+                Unreached(
+                    place=target.label, reason=f"it was decided earlier, and cannot be done: {error}", failed=True
+                )
+            )
     return left
 
 

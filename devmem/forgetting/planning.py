@@ -75,7 +75,7 @@ def _select(plan: ForgettingPlan, each: TargetPlan, erasing: Erasing) -> list[Me
         with each.target.open() as store:
             found = each.take(store.select_erasable(erasing), derived=False)
     except DevmemError as error:
-        plan.unreached.append(Unreached(place=each.target.label, reason=f"it cannot be used: {error}"))
+        plan.unreached.append(Unreached(place=each.target.label, reason=f"it cannot be used: {error}", failed=True))
         return []
     each.is_usable = True
     return found
@@ -90,7 +90,9 @@ def _follow(plan: ForgettingPlan, each: TargetPlan, reached: Sequence[MemoryItem
             found = [*_copies(store, reached), *store.derived_from([item.id for item in reached])]
             return each.take(found, derived=True)
     except DevmemError as error:
-        plan.unreached.append(Unreached(place=each.target.label, reason=f"copies cannot be looked for: {error}"))
+        plan.unreached.append(
+            Unreached(place=each.target.label, reason=f"copies cannot be looked for: {error}", failed=True)
+        )
         return []
 
 
@@ -110,7 +112,7 @@ def _find_waiting(plan: ForgettingPlan, erasing: Erasing, folders: Sequence[Path
         try:
             found = find(place, erasing)
         except (DevmemError, OSError) as error:
-            plan.unreached.append(Unreached(place=str(place), reason=f"it cannot be read: {error}"))
+            plan.unreached.append(Unreached(place=str(place), reason=f"it cannot be read: {error}", failed=True))
         else:
             plan.waiting += [found] if found.checksums else []
     _find_temporary(plan, erasing)
@@ -122,7 +124,7 @@ def _find_temporary(plan: ForgettingPlan, erasing: Erasing) -> None:
         try:
             count = len(find_rescued(file, erasing).checksums)
         except (DevmemError, OSError) as error:
-            plan.unreached.append(Unreached(place=str(file), reason=f"it cannot be read: {error}"))
+            plan.unreached.append(Unreached(place=str(file), reason=f"it cannot be read: {error}", failed=True))
             continue
         if count:
             reason = f"{count:,} selected writes, maybe of another workflow; `devmem import` reads it, then delete it"

@@ -167,7 +167,7 @@ def settle_journals(store: InteractionStore, folder: Path) -> list[Unreached]:
                 store.record([Interaction.from_row(row) for row in batch.records])
                 journal.acknowledge(batch.end)
     except (DevmemError, OSError, ValueError) as error:
-        return [Unreached(place=str(folder), reason=f"records wait that the store does not take: {error}")]
+        return [Unreached(place=str(folder), reason=f"records wait that the store does not take: {error}", failed=True)]
     return [
         Unreached(place=str(journal.path), reason="a running process writes it, and removes it when it ends")
         for journal in waiting_records(folder).journals

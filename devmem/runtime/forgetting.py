@@ -15,7 +15,7 @@ from devmem.forgetting.planning import ForgettingPlan, plan_forgetting
 from devmem.forgetting.receipts import WorkflowReceipt
 from devmem.forgetting.targets import Target
 from devmem.forgetting.waiting import settle_journals
-from devmem.recording import InteractionStore
+from devmem.recording import InteractionStore, waiting_records
 from devmem.registry import StoreRegistry, registry
 from devmem.runtime.recording import journals_of
 from devmem.runtime.stores import DEFAULT_SESSION, make_store, session_folder
@@ -74,7 +74,7 @@ class WorkflowForgetting:
         With `settle`, what earlier processes had decided to forget is finished first, and what waits in their journals
         is stored, so that it is found. Without, as for a dry run, nothing is changed.
         """
-        unreached = [*finish_decided(self._decisions, self._targets), *self._settle()] if settle else []
+        unreached = [*finish_decided(self._decisions, self._targets), *self._settle()] if settle else self._unsettled()
         folders = [session_folder(self._workflow, session) for session in self._sessions]
         plan = plan_forgetting(self._targets, erasing, folders)
         plan.unreached += unreached
@@ -96,6 +96,19 @@ class WorkflowForgetting:
                 with target.open() as store:
                     if isinstance(store, InteractionStore):
                         yield from settle_journals(store, target.journals)
+
+    def _unsettled(self) -> list[Unreached]:
+        """Return the folders of journals in which records wait, which a dry run neither stores nor looks through."""
+        folders = dict.fromkeys(target.journals for target in self._targets if target.journals is not None)
+        reason = "records wait here; the forgetting itself stores them first, and looks through them"
+        left: list[Unreached] = []
+        for folder in folders:
+            try:
+                if waiting_records(folder).waiting_bytes:
+                    left.append(Unreached(place=str(folder), reason=reason))
+            except OSError as error:
+                left.append(Unreached(place=str(folder), reason=f"it cannot be read: {error}", failed=True))
+        return left
 
     def _find_targets(self) -> Iterator[Target]:
         known: set[Path] = set()

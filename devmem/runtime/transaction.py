@@ -52,7 +52,8 @@ def discard_run(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, 
 def _taken_up(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, rescue_dir: Path | None) -> StoreRun:
     """Return a run whose process died."""
     finish_earlier(stores, rescue_dir)
-    written = {name: stores[name] for name in stores_of_runs(workflow) if keeps_versions(stores[name])}
+    written = {name: stores[name] for name in stores_of_runs(workflow) if name in stores}
+    written = {name: store for name, store in written.items() if keeps_versions(store)}
     return StoreRun(run, written, decisions=None if rescue_dir is None else rescue_dir / _FOLDER, exists=True)
 
 
@@ -63,7 +64,7 @@ def revert_run(
 
     Args:
         workflow: declares the stores; it need not be a transaction.
-        stores: the stores that `stores_of_runs` names.
+        stores: the stores that `stores_of_runs` names; those to which nothing was ever written may be left out.
         run: id of the run.
         rescue_dir: folder of the session's files; None keeps no decision, so that a crash between the commits of two
             stores may leave the run reverted in one of them.
@@ -74,7 +75,7 @@ def revert_run(
         RunStateError: it wrote to none of the stores, or is not committed in one; nothing was changed.
     """
     finish_earlier(stores, rescue_dir)
-    written = {name: stores[name] for name in stores_of_runs(workflow)}
+    written = {name: stores[name] for name in stores_of_runs(workflow) if name in stores}
     return revert_everywhere(run, written, decisions=None if rescue_dir is None else rescue_dir / _FOLDER)
 
 

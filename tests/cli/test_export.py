@@ -131,3 +131,16 @@ def test_what_cannot_be_drawn_is_said(filled: Path, devmem: Devmem) -> None:
     assert "add --output FILE.png" in one_paragraph(devmem("flow", filled, "notes", "--format", "png", code=2))
     assert "nothing was drawn" in one_paragraph(devmem("flow", filled, "notes", "--user", "nobody", code=2))
     assert devmem("flow", filled, "notes", "--user", "nobody", "--json").stdout == "[]\n"
+
+
+@pytest.mark.parametrize("command", ["export", "flow"])
+def test_no_file_of_the_memory_is_overwritten(filled: Path, devmem: Devmem, tmp_path: Path, command: str) -> None:
+    devmem("add", tmp_path / "other.db", "Another memory.")
+    database = tmp_path / "notes.db"
+    (tmp_path / "linked.json").symlink_to(database)
+    kept = {file: file.read_bytes() for file in (database, filled, tmp_path / "other.db")}
+    for output in (*kept, tmp_path / "linked.json", tmp_path / "notes.db-wal", tmp_path / "notes.db.files" / "x.png"):
+        refused = one_paragraph(devmem(command, filled, "notes", "--output", output, code=2))
+        assert "belongs to the memory itself and was not changed" in refused or "is a database" in refused
+    assert "belongs to the memory" in one_paragraph(devmem(command, database, "--output", database, code=2))
+    assert {file: file.read_bytes() for file in kept} == kept

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .conftest import Devmem, one_paragraph
+import devmem as library
+
+from .conftest import Devmem, StartDevmem, one_paragraph
 
 
 def test_a_workflow_is_forgotten_from(filled: Path, devmem: Devmem) -> None:
@@ -46,3 +48,48 @@ def test_an_export_that_is_not_recorded_is_reported(filled: Path, devmem: Devmem
     )
     devmem("add", tmp_path / "json.yaml", "One.")
     assert "a forgetting will not name this export" in devmem("export", tmp_path / "json.yaml").stderr
+
+
+def test_a_printed_export_that_is_cut_off_is_recorded(
+    tmp_path: Path, start_devmem: StartDevmem, devmem: Devmem
+) -> None:
+    path = tmp_path / "long.db"
+    with library.open(path, embedding=None) as memory:
+        memory.add("x" * 400_000, id="long")  # more than a pipe holds
+        memory.add("Petra likes tea.", id="tea")
+    process = start_devmem("export", path)
+    assert process.stdout is not None
+    process.stdout.read(100)
+    process.stdout.close()
+    assert process.wait(60) == 1
+    done = json.loads(devmem("forget", path, "--id", "tea", "--yes", "--json").stdout)
+    assert [(made["place"], made["items"]) for made in done["exports"]] == [("", 2)]
+
+
+def test_an_export_that_fails_is_not_recorded(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
+    devmem("export", filled, "notes", "--id", "d9", code=2)
+    devmem("export", filled, "notes", "--output", tmp_path / "nowhere" / "notes.json", code=2)
+    assert json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)["exports"] == []
+
+
+def test_a_store_that_is_not_forgotten_from_shows_in_the_exit_code(filled: Path, devmem: Devmem) -> None:
+    """The receipt does not report that its file holds nothing, either: nobody could read it."""
+    damaged = filled.parent / "log.db"
+    damaged.write_bytes(b"no database at all, but long enough to look at" * 99)
+    text = filled.read_text(encoding="utf-8")
+    log = "memory:\n  - {name: log, type: simple, config: {memory_path: log.db}}\n"
+    filled.write_text(text.replace("memory:\n", log, 1), encoding="utf-8")
+    for trial in (["--dry-run"], ["--yes"]):
+        done = json.loads(devmem("forget", filled, "--user", "u1", "--json", *trial, code=1).stdout)
+        assert [left["place"] for left in done["not_reached"]] == ["log"]
+        assert str(damaged) not in done["reached"]
+    assert "not reached: log: it cannot be used" in devmem("forget", filled, "--user", "u2", "--yes", code=1).stdout
+
+
+def test_a_session_without_files_is_refused(filled: Path, devmem: Devmem) -> None:
+    refused = one_paragraph(devmem("forget", filled, "--user", "u1", "--yes", "--session", "tpyo", code=2))
+    assert "no files of a session 'tpyo'; the sessions are: default" in refused
+    assert not (filled.parent / ".devmem" / "tpyo").exists()
+    assert json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--session", "default", "--json").stdout)[
+        "forgotten"
+    ]

@@ -150,3 +150,35 @@ def test_a_run_that_goes_wrong_says_so_and_is_discarded(tmp_path: Path, devmem: 
     assert {run["state"] for run in json.loads(devmem("runs", team, "--json").stdout)} == {"discarded"}
     devmem("run", team, "--input", "The archive moves on June 2nd.", "--chat", "extractive")
     assert "June 2nd" in devmem("show", team, "plans").stdout
+
+
+def test_what_was_never_written_is_not_created_by_reading(tmp_path: Path, devmem: Devmem) -> None:
+    missing, team = tmp_path / "nope.db", tmp_path / "team.yaml"
+    team.write_text(TEAM.replace("plans.db", "auto").replace("notes.db", "auto"))
+    before = sorted(tmp_path.rglob("*"))
+    for command in (
+        ["runs", missing],
+        ["revert", missing, "r"],
+        ["history", missing, "id"],
+        ["diff", missing, "--run", "r"],
+        ["log", missing, "c"],
+        ["trace", missing, "t"],
+        ["copy", missing, tmp_path / "copy.db"],
+        ["runs", team, "--session", "tpyo"],
+        ["revert", team, "r", "--session", "tpyo"],
+    ):
+        assert "does not exist yet" in devmem(*command, code=2).stderr
+    assert "does not exist yet" in devmem("context", missing).stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_ends_and_is_reverted_where_another_store_was_never_written(tmp_path: Path, devmem: Devmem) -> None:
+    team = tmp_path / "team.yaml"
+    team.write_text(TEAM)
+    with library.open(f"{team}#plans") as memory:
+        pending = memory.run("r")
+        pending.memory.add("The archive moves.")
+        pending.close()
+    assert "committed" in devmem("runs", team, "--commit", "r").stdout
+    assert "plans: 1 item changed back" in devmem("revert", team, "r").stdout
+    assert not (tmp_path / "notes.db").exists()

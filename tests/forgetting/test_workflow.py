@@ -161,6 +161,13 @@ def test_a_journal_that_is_in_use_is_named(team: Workflow) -> None:
     journal.close()
 
 
+def test_a_dry_run_names_the_journals_that_it_does_not_look_through(team: Workflow) -> None:
+    journals = str(team.base_dir / "memory" / "talk.db.journals")
+    assert journals in [left.place for left in devmem.forget(team, user="ann", dry_run=True).left]
+    assert devmem.forget(team, user="ann").left == ()
+    assert devmem.forget(team, user="ann", dry_run=True).left == ()
+
+
 def test_a_store_that_cannot_be_used_is_named_and_the_others_are_done(team: Workflow) -> None:
     (team.base_dir / "memory" / "board.db").write_bytes(b"no database at all, but long enough to look at" * 99)
     receipt = devmem.forget(team, user="ann")

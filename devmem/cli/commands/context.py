@@ -12,7 +12,7 @@ from devmem.cli.failures import CommandError
 from devmem.cli.filter_options import Selection, report_hidden, selecting
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import Session, opened
+from devmem.cli.workflow_stores import Session, opened_if_written
 from devmem.recording import PromptContext
 from devmem.runtime import DEFAULT_SESSION
 
@@ -44,7 +44,9 @@ def context(
     terminal: Terminal = ctx.obj
     place = find_place(terminal, memory, store)
     where = selection.visible
-    with opened(terminal, place.workflow, place.store, session) as found:
+    with opened_if_written(terminal, place.workflow, place.store, session) as found:
+        if found is None:
+            return
         if not isinstance(found, PromptContext):
             raise CommandError(f"memory store {place.store!r} words no conversation; one of type `conversation` does.")
         text = found.context(

@@ -20,6 +20,7 @@ from devmem.cli.workflow_stores import (
     load,
     location_of,
     opened,
+    opened_existing,
 )
 from devmem.config import Workflow
 from devmem.credentials import without_credentials
@@ -80,7 +81,7 @@ def _copy(
     if first == second:
         raise CommandError(f"memory store {first!r} cannot be copied into itself.")
     with (
-        opened(terminal, source.workflow, source.store, session) as origin,
+        opened_existing(terminal, source.workflow, source.store, session) as origin,
         opened(terminal, target.workflow, target.store, session, save=True) as place,
     ):
         check_lasting(place, "a copy")

@@ -10,7 +10,7 @@ import typer
 from devmem.cli.failures import CommandError
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened, seconds_of_option
+from devmem.cli.workflow_stores import AsJson, Session, opened_existing, seconds_of_option
 from devmem.model.versions import ItemDifference
 from devmem.runtime import DEFAULT_SESSION
 from devmem.stores.versioned import versions_of
@@ -39,7 +39,7 @@ def diff(
     if (since is None) == (run is None) or (run is not None and until is not None):
         raise CommandError("give either --from, with --to where it is not now, or --run.")
     place = find_place(terminal, memory, store)
-    with opened(terminal, place.workflow, place.store, session) as source:
+    with opened_existing(terminal, place.workflow, place.store, session) as source:
         if run is not None:
             found = versions_of(source).diff(run)
         else:

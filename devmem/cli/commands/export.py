@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,13 +13,14 @@ import typer
 
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.filter_options import Selection, selecting
-from devmem.cli.item_selection import Ids, ListOrder, Newest, Output, check_anything_there, deliver, pick
+from devmem.cli.item_selection import Ids, ListOrder, Newest, Output, check_anything_there, check_output, deliver, pick
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsOf, Session, opened
-from devmem.collections import Order
+from devmem.collections import Filter, Order
 from devmem.model.items import MemoryItem
 from devmem.runtime import DEFAULT_SESSION
+from devmem.stores import MemoryBase
 from devmem.stores.exports import record_export
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 
@@ -64,34 +66,51 @@ def export(
     terminal: Terminal = ctx.obj
     place = find_place(terminal, memory, store)
     check_anything_there(place.workflow, place.store, session)
+    check_output(place.workflow, place.store, session, output)
     lost: list[str] = []
     with opened(terminal, place.workflow, place.store, session, as_of=as_of) as source:
-        counted = Counted(pick(source, ids, newest, selection.where, order))
-        snapshot = snapshot_of(source, counted, lost.append)
+        now = nullcontext(source) if as_of is None else opened(terminal, place.workflow, place.store, session)
+        count = _count(source, ids, newest, selection.where)
+        record = partial(_record, terminal, now, output, items=count, where=selection.where, ids=ids or ())
+        items = _recorded(pick(source, ids, newest, selection.where, order), record)
         parts = markdown_parts if _format(snapshot_format, output) is SnapshotFormat.MARKDOWN else json_parts
-        deliver(terminal, parts(snapshot), output)
-        with nullcontext(source) if as_of is None else opened(terminal, place.workflow, place.store, session) as now:
-            made = str(output.absolute()) if output is not None else ""
-            if reason := record_export(now, made, items=counted.count, where=selection.where, ids=ids or ()):
-                terminal.report("note", reason)
+        deliver(terminal, parts(snapshot_of(source, items, lost.append)), output)
     for told in lost:
         terminal.report("error", told)
     if lost:
         raise typer.Exit(EXIT_PARTLY)
 
 
-class Counted(Iterator[MemoryItem]):
-    """Items that are counted while they are read."""
+def _recorded(items: Iterable[MemoryItem], record: Callable[[], None]) -> Iterator[MemoryItem]:
+    """Yield items, after a call of `record` before the first: an export that is cut off has left with some, too."""
+    is_recorded = False
+    for item in items:
+        if not is_recorded:
+            record()
+            is_recorded = True
+        yield item
 
-    def __init__(self, items: Iterator[MemoryItem]) -> None:
-        self._items = items
-        self.count = 0
-        """Number of items that were read."""
 
-    def __next__(self) -> MemoryItem:
-        item = next(self._items)
-        self.count += 1
-        return item
+def _record(
+    terminal: Terminal,
+    kept: AbstractContextManager[MemoryBase],
+    output: Path | None,
+    *,
+    items: int,
+    where: Filter,
+    ids: Sequence[str],
+) -> None:
+    made = str(output.absolute()) if output is not None else ""
+    with kept as store:
+        if reason := record_export(store, made, items=items, where=where, ids=ids):
+            terminal.report("note", reason)
+
+
+def _count(source: MemoryBase, ids: Sequence[str] | None, newest: int | None, where: Filter) -> int:
+    if ids:
+        return len(set(ids))
+    count = source.count_memories(where)
+    return count if newest is None else min(count, newest)
 
 
 def _format(given: SnapshotFormat | None, output: Path | None) -> SnapshotFormat:

@@ -11,7 +11,7 @@ import typer
 
 from devmem.cli.failures import CommandError
 from devmem.cli.filter_options import Selection, selecting
-from devmem.cli.item_selection import Ids, Newest, Output, check_anything_there, deliver, pick
+from devmem.cli.item_selection import Ids, Newest, Output, check_anything_there, check_output, deliver, pick
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, opened
@@ -74,6 +74,7 @@ def flow(
         raise CommandError("`--format png` needs a file: add --output FILE.png.")
     place = find_place(terminal, memory, store)
     check_anything_there(place.workflow, place.store, session)
+    check_output(place.workflow, place.store, session, output)
     with opened(terminal, place.workflow, place.store, session) as source:
         transfers = transfers_of(pick(source, ids, newest, selection.where))
     if as_json:

@@ -17,6 +17,7 @@ from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_forgetting import (
     ForgetOptions,
     confirm_forgetting,
+    end_partly,
     forget_in_workflow,
     list_forgotten,
 )
@@ -104,6 +105,7 @@ def _forget_in_store(terminal: Terminal, place: Place, erasing: Erasing, options
     else:
         lines = receipt_lines(receipt, total, dry_run=options.dry_run)
         _print(terminal, plan if options.dry_run else None, lines)
+    end_partly(receipt.unreached)
 
 
 def _print(terminal: Terminal, listed: ForgetPlan | None, lines: Iterable[str]) -> None:

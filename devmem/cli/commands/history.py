@@ -11,7 +11,7 @@ from devmem.cli.describe import date_text
 from devmem.cli.failures import CommandError
 from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened
+from devmem.cli.workflow_stores import AsJson, Session, opened_existing
 from devmem.model.versions import Change, ItemVersion
 from devmem.runtime import DEFAULT_SESSION
 from devmem.stores.versioned import versions_of
@@ -38,7 +38,7 @@ def history(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] ID")
-    with opened(terminal, place.workflow, place.store, session) as store:
+    with opened_existing(terminal, place.workflow, place.store, session) as store:
         versions = versions_of(store).history(place.words[0])
     if not versions:
         raise CommandError(f"memory store {place.store!r} has no version of an item {place.words[0]!r}.")

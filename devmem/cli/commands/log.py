@@ -9,7 +9,7 @@ import typer
 from devmem.cli.interactions import Full, log_of, print_records
 from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened
+from devmem.cli.workflow_stores import AsJson, Session, opened_existing
 from devmem.runtime import DEFAULT_SESSION
 from devmem.views.call_tree import SHOWN, timeline_lines
 
@@ -31,7 +31,7 @@ def log(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] CONVERSATION")
-    with opened(terminal, place.workflow, place.store, session) as store:
+    with opened_existing(terminal, place.workflow, place.store, session) as store:
         records = log_of(store, place.store).log(place.words[0])
     lines = timeline_lines(records, length=None if full else SHOWN)
     print_records(terminal, records, lines, f"conversation {place.words[0]!r}", as_json=as_json)

@@ -10,7 +10,7 @@ import typer
 from devmem.cli.describe import items_text
 from devmem.cli.places import MemoryPlace, several_stores, split_words
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened
+from devmem.cli.workflow_stores import AsJson, Session, opened_existing
 from devmem.cli.written_stores import opened_written
 from devmem.model.versions import RunInfo
 from devmem.runtime import DEFAULT_SESSION, revert_run, session_folder
@@ -42,7 +42,7 @@ def revert(
             undone = revert_run(workflow, stores, words[0], session_folder(workflow, session))
     else:
         place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] RUN")
-        with opened(terminal, place.workflow, place.store, session) as store:
+        with opened_existing(terminal, place.workflow, place.store, session) as store:
             undone = {place.store: versions_of(store).revert(place.words[0])}
     _show(terminal, undone, as_json=as_json)
 

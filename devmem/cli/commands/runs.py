@@ -11,7 +11,7 @@ from devmem.cli.describe import date_text
 from devmem.cli.failures import CommandError
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place, several_stores
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened
+from devmem.cli.workflow_stores import AsJson, Session, opened_existing
 from devmem.cli.written_stores import opened_written
 from devmem.collections import VersionedCollection
 from devmem.config import Workflow
@@ -55,7 +55,7 @@ def runs(
         _show_of_workflow(terminal, sorted(every, key=lambda each: -each[1].started_at)[:limit], as_json=as_json)
         return
     place = find_place(terminal, memory, store)
-    with opened(terminal, place.workflow, place.store, session) as source:
+    with opened_existing(terminal, place.workflow, place.store, session) as source:
         found = _runs(versions_of(source), commit, discard, limit)
     if as_json:
         terminal.json([run_info_json(info) for info in found])

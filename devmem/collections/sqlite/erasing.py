@@ -250,7 +250,7 @@ def _remove(file: Path) -> list[Unreached]:
     try:
         file.unlink(missing_ok=True)
     except OSError as error:
-        return [Unreached(place=str(file), reason=f"it cannot be removed: {error}")]
+        return [Unreached(place=str(file), reason=f"it cannot be removed: {error}", failed=True)]
     return []
 
 
@@ -258,7 +258,7 @@ def _vacuum(writer: sqlite3.Connection, location: str) -> list[Unreached]:
     try:
         writer.execute("VACUUM")
     except sqlite3.Error as error:
-        return [Unreached(place=location, reason=f"it could not be rewritten: {error}")]
+        return [Unreached(place=location, reason=f"it could not be rewritten: {error}", failed=True)]
     return []
 
 

@@ -222,7 +222,7 @@ class BrainMemory(CollectionMemory):
             self._states.discard_empty()
             left = self._local.scrub()
         except BrainCacheError as error:
-            return [Unreached(place=error.place, reason=str(error))]
+            return [Unreached(place=error.place, reason=str(error), failed=True)]
         if self._states.redis_place is None:
             return left
         reason = "what Redis writes to its disk has earlier states until it is rewritten"
