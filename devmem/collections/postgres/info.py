@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.schema import PARTITIONED, table_of
 from devmem.collections.protocol import CollectionInfo
 
@@ -55,5 +55,5 @@ def _size_bytes(connection: Connection, store: int, items: int) -> int:
 def _sizes(connection: Connection, suffix: str) -> tuple[int, float]:
     """Return the bytes of the partitions with a suffix, and the estimated number of items in them."""
     names = [f"{table}_{suffix}" for table in PARTITIONED]
-    size, items = connection.execute(_SIZES, (names[0], names)).fetchone() or (0, 0.0)
+    size, items = connection.execute(composed(_SIZES), (names[0], names)).fetchone() or (0, 0.0)
     return int(size), float(items)

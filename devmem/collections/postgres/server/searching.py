@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from devmem.collections.model_check import check_length, check_name
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.schema import table_of
 from devmem.collections.postgres.server.hnsw import index_name
 from devmem.collections.postgres.server.planning import prepare_transaction
@@ -58,7 +58,7 @@ class ServerSearches:
         """
         prepare_transaction(connection)
         parameters = {"store": self._store, "index": index_name(self._store)}
-        found = connection.execute(_STATE, parameters, binary=True).fetchone()
+        found = connection.execute(composed(_STATE), parameters, binary=True).fetchone()
         if found is None:
             raise CollectionError(self._location, "the store was dropped; open it again to begin with an empty one.")
         generation, recorded, dimension, hnsw, conversations, segments, tail = found
