@@ -27,8 +27,6 @@ def check_transaction(
             reason = f"stores of the type {store.type!r} cannot hold what is not committed yet"
         elif location.endswith(".json"):
             reason = f"the JSON file {location} cannot hold what is not committed yet; a path that ends with .db can"
-        elif location.startswith(("postgresql://", "postgres://")):
-            reason = "PostgreSQL cannot hold what is not committed yet; a SQLite file can"
         else:
             continue
         report.error(path, f"the store {store.name!r} cannot take part in a transaction: {reason}")

@@ -105,7 +105,6 @@ def test_a_conflict_in_one_store_commits_in_none(tmp_path: Path) -> None:
     [
         ("{name: notes, type: brain, config: {}}", "the type 'brain'"),
         ("{name: notes, type: simple, config: {memory_path: notes.json}}", "the JSON file notes.json"),
-        ("{name: notes, type: simple, config: {memory_path: 'postgresql://localhost/x'}}", "PostgreSQL cannot hold"),
     ],
 )
 def test_a_store_that_cannot_take_part_is_refused_before_a_run(tmp_path: Path, store: str, reason: str) -> None:

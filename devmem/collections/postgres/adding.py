@@ -8,18 +8,19 @@ from typing import Final, TypeAlias
 
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import externalized, insert_attachments
-from devmem.collections.postgres.database import Connection
 from devmem.collections.postgres.locks import lock, lock_each, lock_shared
+from devmem.collections.postgres.recorder import Recorder
 from devmem.collections.postgres.texts import read_text, stored_text
-from devmem.collections.postgres.writes import delete_rows
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
+from devmem.collections.recorded import Ending
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import VersionConflictError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
+from devmem.model.versions import Operation
 
 _LOCKS_EACH: Final = 64
 """Number of contents, or ids, up to which each is locked by itself; locks are scarce."""
@@ -40,9 +41,10 @@ class _Stored:
 class BatchWriter:
     """Adds a batch of items: decides on each in its turn, then deletes and inserts all at once."""
 
-    def __init__(self, connection: Connection, store: int, *, has_model: bool, now: float) -> None:
+    def __init__(self, recorder: Recorder, *, has_model: bool, now: float) -> None:
         """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there."""
-        self._connection, self._store, self._has_model, self._now = connection, store, has_model, now
+        self._recorder, self._has_model, self._now = recorder, has_model, now
+        self._connection, self._store = recorder.connection, recorder.store
         self._stored: dict[str, _Stored] = {}
         """Versions that are there, by id."""
         self._embeddings: dict[str, PassageEmbeddings] = {}
@@ -52,7 +54,9 @@ class BatchWriter:
         self._new: dict[str, rows.NewItem] = {}
         self._attachments: dict[str, dict[str, bytes]] = {}
         """Contents of the large attachments of new items, by id and SHA-256."""
-        self._superseded: list[int] = []
+        self._expired: list[int] = []
+        self._superseded: dict[str | None, list[int]] = {}
+        """Rows of versions that are replaced, by the run that does so."""
 
     def add(
         self, batch: Sequence[PreparedItem], unique: Unique, expected: Mapping[str, str | None]
@@ -61,14 +65,18 @@ class BatchWriter:
         for prepared in batch:
             rows.check_storable(prepared)
         self._lock_absent([item_id for item_id, wanted in expected.items() if wanted is None])
-        self._stored = self._read_stored({*(prepared.item.id for prepared in batch), *expected})
+        ids = {*(prepared.item.id for prepared in batch), *expected}
+        self._stored = self._read_stored(ids)
+        self._recorder.tick([rows.key_of(each) for each in ids])
         self._check_versions(expected)
         self._read_embeddings(batch)
         if unique is Unique.CONTENT:
             self._read_holders(batch)
         outcomes = [self._decide(prepared, unique) for prepared in batch]
-        if self._superseded:
-            delete_rows(self._connection, self._store, "row = ANY(%s)", [self._superseded])
+        if self._expired:
+            self._recorder.remove("row = ANY(%s)", [self._expired])
+        for run, replaced in self._superseded.items():
+            self._recorder.end("row = ANY(%s)", [replaced], Ending(operation=Operation.UPDATE, run=run))
         self._insert()
         return outcomes
 
@@ -92,7 +100,7 @@ class BatchWriter:
             (self._store, [rows.key_of(each) for each in ids]),
         ).fetchall()
         items = [(row, rows.item_from(body)) for row, body in found]
-        self._superseded += [row for row, item in items if item.expired(self._now)]
+        self._expired += [row for row, item in items if item.expired(self._now)]
         return {item.id: _Stored(row=row, item=item) for row, item in items if not item.expired(self._now)}
 
     def _check_versions(self, expected: Mapping[str, str | None]) -> None:
@@ -133,8 +141,8 @@ class BatchWriter:
         if unique is Unique.CONTENT and (twin := self._twin(item)):
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
         if older is not None:
-            self._supersede(older)
-        waiting = self._append(prepared)
+            self._supersede(older, item.scope.run)
+        waiting = self._append(prepared, replaces=self._replaces(older))
         return WriteOutcome(
             status=WriteStatus.STORED if older is None else WriteStatus.SUPERSEDED,
             item_id=item.id,
@@ -147,9 +155,15 @@ class BatchWriter:
         """Return the id of another item with the same content."""
         return next((holder for holder in self._holders.get(_content(item), ()) if holder != item.id), None)
 
-    def _supersede(self, older: _Stored) -> None:
+    def _replaces(self, older: _Stored | None) -> bool:
+        """Whether a version that was stored before the batch is replaced."""
+        if older is None or older.row is not None:
+            return older is not None
+        return self._new[older.item.id].replaces
+
+    def _supersede(self, older: _Stored, run: str | None) -> None:
         if older.row is not None:
-            self._superseded.append(older.row)
+            self._superseded.setdefault(run, []).append(older.row)
         for holders in self._holders.values():
             if older.item.id in holders:
                 holders.remove(older.item.id)
@@ -165,19 +179,19 @@ class BatchWriter:
         found = self._embeddings.get(item.id)
         return found if found is not None and found.content_hash == item.content_hash else None
 
-    def _append(self, prepared: PreparedItem) -> bool:
+    def _append(self, prepared: PreparedItem, *, replaces: bool) -> bool:
         """Prepare an item for insertion; return whether it waits for its embeddings."""
         item, embeddings = prepared.item, self._embeddings_of(prepared)
         # Without a model the item is marked too: one may be added to the workflow later.
         without_vector = embeddings is None and bool(item.content_summary.strip())
         body, self._attachments[item.id] = externalized(item)
-        self._new[item.id] = rows.NewItem(prepared, body, embeddings, without_vector)
+        self._new[item.id] = rows.NewItem(prepared, body, embeddings, without_vector, replaces)
         self._stored[item.id] = _Stored(row=None, item=item)
         self._holders.setdefault(_content(item), []).append(item.id)
         return without_vector and self._has_model
 
     def _insert(self) -> None:
-        numbers = rows.insert_items(self._connection, self._store, list(self._new.values()))
+        numbers = self._recorder.insert(list(self._new.values()))
         insert_attachments(self._connection, self._store, numbers, [self._attachments[name] for name in self._new])
 
 

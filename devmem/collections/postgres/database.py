@@ -64,12 +64,14 @@ class Access:
     durability: Durability
     busy_timeout: float
     """Seconds to wait for locks, for a server that restarts, and for a free connection."""
+    shown: str | None = None
+    """Statements by which the connections show another state than the current one; see `shown.py`."""
 
     def key(self) -> tuple[object, ...]:
         """Return what connections have to have in common."""
         place = self.location
         limits = (place.connections, place.statement_timeout, self.busy_timeout)
-        return (place.conninfo, place.schema, place.tenant, self.durability, *limits)
+        return (place.conninfo, place.schema, place.tenant, self.durability, self.shown, *limits)
 
     def settings(self) -> dict[str, str]:
         """Return the settings of a session."""
@@ -184,6 +186,8 @@ def _connect_for_items(access: Access) -> Connection:
     connection = connect(access)
     try:
         register_vector(connection)
+        if access.shown is not None:
+            connection.execute(composed(access.shown))
     except BaseException:
         connection.close()
         raise

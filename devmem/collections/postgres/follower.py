@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import psycopg
@@ -92,20 +92,23 @@ class _Poll:
     news: bool
 
 
-_Rows: TypeAlias = list[tuple[Any, ...]]
+Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class _News:
     """A batch of new items, as the tables have it."""
 
-    items: _Rows
-    passages: _Rows
-    vectors: _Rows
+    items: Rows
+    passages: Rows
+    vectors: Rows
 
 
 class PostgresFollower(Follower[Connection]):
     """Keeps an `IndexSet` up to date with a store of a database. Thread-safe."""
+
+    shows_all: ClassVar[bool] = True
+    """Whether all passages between those of two items are of items that are shown."""
 
     def __init__(self, location: str, store: int, config: IndexConfig | None) -> None:
         """Start empty."""
@@ -184,8 +187,8 @@ class PostgresFollower(Follower[Connection]):
             if len(found) < _BATCH:
                 return
 
-    def _read_passages(self, connection: Connection, rows: list[int]) -> tuple[_Rows, _Rows]:
-        source = _IN_RANGE if self._seen is _NOTHING else _OF_ROWS
+    def _read_passages(self, connection: Connection, rows: list[int]) -> tuple[Rows, Rows]:
+        source = _IN_RANGE if self._seen is _NOTHING and self.shows_all else _OF_ROWS
         parameters = {
             "store": self._store,
             "rows": rows,
@@ -209,15 +212,19 @@ class PostgresFollower(Follower[Connection]):
 
     def _apply_changes(self, connection: Connection) -> None:
         changes = connection.execute(_CHANGES, self._parameters()).fetchall()
-        rows = {kind: sorted({row for row, its in changes if its == kind}) for kind in ("deleted", "embedded")}
-        self.indexes.remove(np.array(rows["deleted"], dtype=np.int64))
-        passages = self.indexes.passages_without_vector(np.array(rows["embedded"], dtype=np.int64)).tolist()
+        embedded = sorted({row for row, kind in changes if kind == "embedded"})
+        self.indexes.remove(np.array(self._gone(connection, changes), dtype=np.int64))
+        passages = self.indexes.passages_without_vector(np.array(embedded, dtype=np.int64)).tolist()
         query = (
             "SELECT passage, vector_send(vector) FROM vectors WHERE store = %s AND passage = ANY(%s) ORDER BY passage"
         )
         for start in range(0, len(passages), _BATCH):
             part = passages[start : start + _BATCH]
             self._add_vectors(connection.execute(query, (self._store, part), binary=True).fetchall())
+
+    def _gone(self, connection: Connection, changes: Rows) -> list[int]:  # noqa: ARG002 - the changes say it
+        """Return the rows that are not there any more, in ascending order."""
+        return sorted({row for row, kind in changes if kind == "deleted"})
 
     def _add_vectors(self, found: list[tuple[Any, ...]]) -> None:
         if not found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from psycopg import errors, sql
@@ -14,6 +14,7 @@ from devmem.collections.postgres.row_security import is_secured, owns_tables, se
 from devmem.collections.postgres.schema import SCHEMA_VERSION, default_partition, partition_statements, statements
 from devmem.collections.postgres.search_tables import CREATE_SEARCH_TABLES, SEARCH_TABLES
 from devmem.collections.postgres.server.merging import start_again
+from devmem.collections.postgres.version_tables import CREATE_VERSION_TABLES, VERSION_TABLES
 from devmem.errors import CollectionError, CollectionUnwritableError
 
 Migration: TypeAlias = Callable[[Connection], None]
@@ -28,17 +29,26 @@ WHERE inhparent = 'items'::regclass AND inhrelid::regclass::text ~ '[0-9]+$'
 
 def _add_search_tables(connection: Connection) -> None:
     """Add what searches need where the indexes are in the database."""
-    for statement in CREATE_SEARCH_TABLES.strip().split(";\n"):
+    _add_tables(connection, CREATE_SEARCH_TABLES, SEARCH_TABLES)
+
+
+def _add_version_tables(connection: Connection) -> None:
+    """Add versions and runs; items that are there have no recorded time and count as recorded when they were made."""
+    _add_tables(connection, CREATE_VERSION_TABLES, VERSION_TABLES)
+
+
+def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
+    for statement in create.strip().split(";\n"):
         connection.execute(composed(statement))
-    for table in SEARCH_TABLES:
+    for table in tables:
         connection.execute(composed(default_partition(table)))
     # Those of all tenants: row-level security would hide the rows of most stores.
     for (store,) in connection.execute(_OWN_PARTITIONS).fetchall():
-        for statement in partition_statements(store):
+        for statement in partition_statements(store, tables):
             connection.execute(composed(statement))
 
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {1: _add_search_tables}
+MIGRATIONS: Final[Mapping[int, Migration]] = {1: _add_search_tables, 2: _add_version_tables}
 """By version: what makes the next version of it, within the caller's transaction."""
 
 
@@ -122,7 +132,8 @@ def _number_transactions_again(connection: Connection) -> None:
     secured = is_secured(connection)
     if secured:
         see_all_rows(connection)
-    connection.execute("UPDATE items SET xact = pg_current_xact_id()")
+    for table in ("items", "versions"):
+        connection.execute(composed(f"UPDATE {table} SET xact = pg_current_xact_id()"))
     connection.execute("DELETE FROM changes")
     connection.execute("UPDATE stores SET generation = generation + 1, changes_floor = '0'")
     start_again(connection, None)

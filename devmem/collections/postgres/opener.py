@@ -35,6 +35,7 @@ class PostgresOpener:
             store_type=options.store_type,
             durability=options.durability,
             index=options.index,
+            history_days=options.history_days,
             clock=options.clock,
             busy_timeout=options.busy_timeout,
         )

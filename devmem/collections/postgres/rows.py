@@ -29,15 +29,17 @@ _MOST_IN_SCOPE: Final = 500
 """Characters of a part of a scope, of which an index holds four."""
 _BATCH: Final = 1000
 _QUOTED: Final = ", ".join(f'"{name}"' for name in COLUMNS)
+ITEM_COLUMNS: Final = f"id_key, content_key, {_QUOTED}, waiting, metadata, body"
+"""Columns of an item, without store and row, that are the same in `items` and `versions`."""
 _INSERT_ITEM: Final = (
-    f"INSERT INTO items(store, row, id_key, content_key, {_QUOTED}, waiting, metadata, body) "
-    f"VALUES ({', '.join(['%s'] * (len(COLUMNS) + 7))})"
+    f"INSERT INTO {{table}}(store, row, {ITEM_COLUMNS}, operation, change_run, change_actor, {{time_or_base}}) "
+    f"VALUES ({', '.join(['%s'] * (len(COLUMNS) + 11))})"
 )
 _INSERT_PASSAGE: Final = (
-    "INSERT INTO passages(store, passage, term_hashes, term_counts, term_length) VALUES (%s, %s, %s, %s, %s)"
+    "INSERT INTO {table}(store, passage, term_hashes, term_counts, term_length) VALUES (%s, %s, %s, %s, %s)"
 )
-_INSERT_VECTOR: Final = "INSERT INTO vectors(store, passage, vector) VALUES (%s, %s, %s)"
-_INSERT_CODES: Final = "INSERT INTO tokens(store, passage, codes) VALUES (%s, %s, %s)"
+_INSERT_VECTOR: Final = "INSERT INTO {table}(store, passage, vector) VALUES (%s, %s, %s)"
+_INSERT_CODES: Final = "INSERT INTO {table}(store, passage, codes) VALUES (%s, %s, %s)"
 SELECT_WHOLE: Final = (
     "SELECT items.row, body, vector_send(vector) FROM items "
     f"LEFT JOIN vectors ON vectors.store = items.store AND vectors.passage = items.row << {PASSAGE_BITS}"
@@ -51,6 +53,33 @@ def key_of(text: str) -> UUID:
 
 
 @dataclass(frozen=True, slots=True)
+class Tables:
+    """Where items are, and what belongs to them."""
+
+    items: str
+    passages: str
+    vectors: str
+    tokens: str
+    time_or_base: str
+    """The column that only one of the two has when an item is inserted."""
+
+
+CURRENT: Final = Tables("items", "passages", "vectors", "tokens", "recorded_from")
+KEPT: Final = Tables("versions", "version_passages", "version_vectors", "version_tokens", "base")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The change that begins a version."""
+
+    operation: str
+    run: str | None
+    actor: str | None
+    time_or_base: int | None
+    """Recorded time; of a pending run's version, the row of the item that it replaces."""
+
+
+@dataclass(frozen=True, slots=True)
 class NewItem:
     """An item that is about to be inserted."""
 
@@ -60,6 +89,8 @@ class NewItem:
     embeddings: PassageEmbeddings | None
     """Of unit length; None for an item that waits for them, or has no text."""
     waiting: bool
+    replaces: bool = False
+    """Whether there is a version of the item already."""
 
     @property
     def item(self) -> MemoryItem:
@@ -84,34 +115,44 @@ def check_storable(prepared: PreparedItem) -> None:
         raise ValueError(f"item {item.id!r} cannot be stored: it has {len(prepared.passages):,} passages")
 
 
-def insert_items(connection: Connection, store: int, new: Sequence[NewItem]) -> list[int]:
+def new_rows(connection: Connection, count: int) -> list[int]:
+    """Return row numbers that no item has or will have, in ascending order."""
+    numbers = connection.execute("SELECT nextval('row_numbers') FROM generate_series(1, %s)", (count,)).fetchall()
+    return sorted(number for (number,) in numbers)
+
+
+def insert_items(
+    connection: Connection, store: int, new: Sequence[NewItem], origins: Sequence[Origin], tables: Tables = CURRENT
+) -> list[int]:
     """Insert items, the terms of their passages and their embeddings; return their rows."""
     if not new:
         return []
-    numbers = connection.execute("SELECT nextval('row_numbers') FROM generate_series(1, %s)", (len(new),)).fetchall()
-    rows = sorted(number for (number,) in numbers)
+    rows = new_rows(connection, len(new))
+    insert = _INSERT_ITEM.format(table=tables.items, time_or_base=tables.time_or_base)
     with connection.cursor() as cursor:
         cursor.executemany(
-            composed(_INSERT_ITEM), [_item_values(store, row, one) for row, one in zip(rows, new, strict=True)]
+            composed(insert),
+            [_item_values(store, row, one, origin) for row, one, origin in zip(rows, new, origins, strict=True)],
         )
         terms = [
             (store, passage, encoded.hashes, encoded.counts, encoded.length)
             for row, one in zip(rows, new, strict=True)
             for passage, encoded in enumerate(one.prepared.terms(), row << PASSAGE_BITS)
         ]
-        cursor.executemany(_INSERT_PASSAGE, terms)
+        cursor.executemany(composed(_INSERT_PASSAGE.format(table=tables.passages)), terms)
     for row, one in zip(rows, new, strict=True):
         if one.embeddings is not None:
-            insert_embeddings(connection, store, row, len(one.prepared.passages), one.embeddings)
+            insert_embeddings(connection, store, row, len(one.prepared.passages), one.embeddings, tables)
     return rows
 
 
-def _item_values(store: int, row: int, new: NewItem) -> tuple[object, ...]:
+def _item_values(store: int, row: int, new: NewItem, origin: Origin) -> tuple[object, ...]:
     item = new.item
     keys = key_of(item.id), key_of(item.content_hash)
     columns = item_columns(new.prepared, stored_text)
     body = dump_item_json(new.body).decode()
-    return (store, row, *keys, *columns, new.waiting, _metadata(item.metadata), body)
+    change = origin.operation, stored_text(origin.run), stored_text(origin.actor), origin.time_or_base
+    return (store, row, *keys, *columns, new.waiting, _metadata(item.metadata), body, *change)
 
 
 def _metadata(metadata: Mapping[str, Any]) -> str:
@@ -136,17 +177,28 @@ def json_scalar(value: str | float) -> str:
     return repr(int(number) if float(number).is_integer() and abs(number) < 2**63 else number)
 
 
-def insert_embeddings(connection: Connection, store: int, row: int, passages: int, encoding: PassageEmbeddings) -> None:
+def insert_embeddings(
+    connection: Connection,
+    store: int,
+    row: int,
+    passages: int,
+    encoding: PassageEmbeddings,
+    tables: Tables = CURRENT,
+) -> None:
     """Insert the embeddings of an item of a number of passages; a single vector is that of the first passage."""
     if len(encoding.vectors) not in (1, passages):
         raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {passages} passages")
     first = row << PASSAGE_BITS
     with connection.cursor() as cursor:
         vectors = enumerate(np.asarray(encoding.vectors, dtype=np.float32), first)
-        cursor.executemany(_INSERT_VECTOR, [(store, passage, vector) for passage, vector in vectors])
+        cursor.executemany(
+            composed(_INSERT_VECTOR.format(table=tables.vectors)),
+            [(store, passage, vector) for passage, vector in vectors],
+        )
         if encoding.tokens is not None:
             codes = enumerate(encoding.tokens[:passages], first)
-            cursor.executemany(_INSERT_CODES, [(store, passage, each.tobytes()) for passage, each in codes])
+            insert = composed(_INSERT_CODES.format(table=tables.tokens))
+            cursor.executemany(insert, [(store, passage, each.tobytes()) for passage, each in codes])
 
 
 def item_from(body: str, vector: bytes | None = None) -> MemoryItem:
@@ -196,15 +248,20 @@ def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dic
 
 
 def refresh_analysis(connection: Connection, store: int) -> None:
-    """Replace terms and cues of every item, as they are of another version of the text analysis."""
-    for row, body in each_body(connection, store):
+    """Replace terms and cues of every item and version, as they are of another version of the text analysis."""
+    for tables in (CURRENT, KEPT):
+        _refresh_tables(connection, store, tables)
+
+
+def _refresh_tables(connection: Connection, store: int, tables: Tables) -> None:
+    mark = composed(f"UPDATE {tables.items} SET cues = %s WHERE store = %s AND row = %s")
+    update = composed(
+        f"UPDATE {tables.passages} SET term_hashes = %s, term_counts = %s, term_length = %s "
+        "WHERE store = %s AND passage = %s"
+    )
+    for row, body in each_body(connection, store, tables):
         item = item_from(body)
-        connection.execute(
-            "UPDATE items SET cues = %s WHERE store = %s AND row = %s", (int(cues_of(item.content_summary)), store, row)
-        )
-        update = (
-            "UPDATE passages SET term_hashes = %s, term_counts = %s, term_length = %s WHERE store = %s AND passage = %s"
-        )
+        connection.execute(mark, (int(cues_of(item.content_summary)), store, row))
         terms: list[EncodedTerms] = list(PreparedItem.of(item).terms())
         with connection.cursor() as cursor:
             cursor.executemany(
@@ -216,13 +273,12 @@ def refresh_analysis(connection: Connection, store: int) -> None:
             )
 
 
-def each_body(connection: Connection, store: int) -> Iterator[tuple[int, str]]:
+def each_body(connection: Connection, store: int, tables: Tables = CURRENT) -> Iterator[tuple[int, str]]:
     """Yield row number and body of every item, reading them in batches."""
+    query = composed(f"SELECT row, body FROM {tables.items} WHERE store = %s AND row > %s ORDER BY row LIMIT %s")
     last = 0
     while True:
-        found = connection.execute(
-            "SELECT row, body FROM items WHERE store = %s AND row > %s ORDER BY row LIMIT %s", (store, last, _BATCH)
-        ).fetchall()
+        found = connection.execute(query, (store, last, _BATCH)).fetchall()
         if not found:
             return
         yield from found

@@ -7,19 +7,20 @@ whether it was committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from devmem.collections.postgres.search_tables import CREATE_SEARCH_TABLES, SEARCH_TABLES
+from devmem.collections.postgres.version_tables import CREATE_VERSION_TABLES, VERSION_TABLES
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""
 
 PARTITIONED: Final = (
     "items", "passages", "vectors", "tokens", "changes", "attachments", "attachment_uses", "states",
-    *SEARCH_TABLES,
+    *SEARCH_TABLES, *VERSION_TABLES,
 )  # fmt: skip
 """Tables that are partitioned by store."""
 
@@ -132,6 +133,7 @@ def statements() -> Iterator[str]:
     """Yield the statements that make the tables, each with a partition for all stores."""
     yield from _TABLES.strip().split(";\n")
     yield from CREATE_SEARCH_TABLES.strip().split(";\n")
+    yield from CREATE_VERSION_TABLES.strip().split(";\n")
     for table in PARTITIONED:
         yield default_partition(table)
 
@@ -149,9 +151,9 @@ def default_partition(table: str) -> str:
     return f"CREATE TABLE {table}_of_all PARTITION OF {table} DEFAULT"
 
 
-def partition_statements(store: int) -> Iterator[str]:
-    """Yield the statements that make the partitions of one store, which has no rows yet."""
-    for table in PARTITIONED:
+def partition_statements(store: int, tables: Sequence[str] = PARTITIONED) -> Iterator[str]:
+    """Yield the statements that make the partitions of one store, which has no rows in these tables yet."""
+    for table in tables:
         yield f"CREATE TABLE IF NOT EXISTS {table}_{store} PARTITION OF {table} FOR VALUES IN ({store})"
 
 

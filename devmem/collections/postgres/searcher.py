@@ -62,10 +62,10 @@ class FollowingSearcher:
 
     mode: Mode = "follow"
 
-    def __init__(self, location: str, store: int, config: IndexConfig) -> None:
-        """Start with empty indexes, which follow the database from the first search on."""
+    def __init__(self, location: str, store: int, follower: PostgresFollower) -> None:
+        """Take the indexes, which follow the database from the first search on."""
         self._location, self._store = location, store
-        self._follower = PostgresFollower(location, store, config)
+        self._follower = follower
         self._tokens = TokenCaches()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
@@ -146,7 +146,8 @@ def _open_searcher(access: Access, database: Database, store: int, config: Index
         mode = "server" if database.read(lambda one: _is_large(one, store, config.server_from)) else "follow"
     if mode == "server":
         return ServerSearcher(access, database, store, config)
-    return FollowingSearcher(str(access.location), store, config)
+    follower = PostgresFollower(str(access.location), store, config)
+    return FollowingSearcher(str(access.location), store, follower)
 
 
 def _is_large(connection: Connection, store: int, passages: int) -> bool:

@@ -18,13 +18,13 @@ from devmem.collections.connection_pool import ConnectionPool
 from devmem.collections.deletion import check_deletion
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability, Unique
+from devmem.collections.recorded import HistoryLimit
 from devmem.collections.sqlite import database, model_check, predicates, writes
 from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.exports import SqliteExports
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.full_disk import shorten_log, with_room
-from devmem.collections.sqlite.history import HistoryLimit
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.reader import Opened
 from devmem.collections.sqlite.recorder import CurrentRecorder

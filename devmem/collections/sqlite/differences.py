@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from devmem.collections.sqlite import history, rows, runs
+from devmem.collections.recorded import recorded
+from devmem.collections.sqlite import rows, runs
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.pending import items_of_run
 from devmem.collections.sqlite.view import COLUMNS, items_as_of
@@ -62,7 +63,7 @@ def _state(connection: sqlite3.Connection, location: str, point: float | str) ->
     """Return the query of the items at a time, or after a run."""
     if isinstance(point, str):
         return _left_by(connection, location, point)
-    return items_as_of(history.recorded(point))
+    return items_as_of(recorded(point))
 
 
 def _left_by(connection: sqlite3.Connection, location: str, run: str) -> str:

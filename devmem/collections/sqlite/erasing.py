@@ -17,9 +17,9 @@ from typing import Final, TypeVar
 from devmem.collections.attachments import stored_names
 from devmem.collections.erasure import FOREVER, Erasing, Erasure, Unreached, descendants, search_files
 from devmem.collections.filter_sql import Sql
+from devmem.collections.recorded import HistoryLimit
 from devmem.collections.sqlite import database, predicates, rows
 from devmem.collections.sqlite.follower import erasures_of
-from devmem.collections.sqlite.history import HistoryLimit
 from devmem.collections.sqlite.reader import SqliteReader
 from devmem.collections.sqlite.recorder import CurrentRecorder, remove_versions
 from devmem.collections.sqlite.writes import is_named

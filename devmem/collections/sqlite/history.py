@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from devmem.collections.recorded import MICROSECONDS, Ending, recorded, seconds
 from devmem.collections.sqlite import database, rows
 from devmem.collections.sqlite.integrity import CHANGE_CHECKSUMS, DamagedRows, ended_checksum
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Change, ItemVersion, Operation
 
-MICROSECONDS: Final = 1_000_000
-"""Units of a recorded time in a second."""
-_DAY: Final = 86_400.0
 SWEPT_AT_ONCE: Final = 200
 """Maximum number of items, and of versions, that one write removes because they expired or are too old."""
 RECORDED_FROM: Final = f"COALESCE(recorded_from, CAST(created_at * {MICROSECONDS} AS INTEGER))"
@@ -37,46 +34,6 @@ _HISTORY: Final = (
     f"{_READ.format(table='items', checksum=CHANGE_CHECKSUMS['items'])}, NULL, NULL, NULL, NULL "
     "FROM items WHERE id = ?1 ORDER BY 8, row"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryLimit:
-    """How long versions are kept after another one took their place."""
-
-    days: float | None
-    """None keeps them for good, 0 keeps none."""
-
-    @property
-    def keeps(self) -> bool:
-        """Whether any are kept."""
-        return self.days is None or self.days > 0
-
-    def oldest(self, now: float) -> int | None:
-        """Return the recorded time before which versions must have ended to be removed; None removes none.
-
-        `now` is in seconds since the epoch.
-        """
-        return None if self.days is None else recorded(now - self.days * _DAY)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """The change that ends versions, without when it happens."""
-
-    operation: Operation
-    run: str | None = None
-    actor: str | None = None
-    """Who makes it, as far as it is known."""
-
-
-def recorded(seconds: float) -> int:
-    """Return a time in seconds since the epoch as the database records it."""
-    return round(seconds * MICROSECONDS)
-
-
-def seconds(time: int) -> float:
-    """Return a recorded time in seconds since the epoch."""
-    return time / MICROSECONDS
 
 
 def tick(connection: sqlite3.Connection, now: float) -> int:

@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.prepared import PreparedItem
+from devmem.collections.recorded import Ending
 from devmem.collections.sqlite import rows
-from devmem.collections.sqlite.history import Ending
 from devmem.collections.sqlite.recorder import prune_changes, remove_versions
 from devmem.collections.sqlite.view import COLUMNS, show
 from devmem.collections.sqlite.written_runs import name_sql

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 
 from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.prepared import PreparedItem
+from devmem.collections.recorded import Ending, HistoryLimit
 from devmem.collections.sqlite import database, history, rows
-from devmem.collections.sqlite.history import Ending, HistoryLimit
 from devmem.model.acting import Actor, current_actor
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
@@ -116,8 +116,7 @@ class CurrentRecorder:
 
     def keeps_since(self, at: int) -> bool:
         """Whether every version that ended at a recorded time, or later, is still kept."""
-        oldest = self._limit.oldest(self._now)
-        return self._limit.keeps and (oldest is None or at >= oldest)
+        return self._limit.keeps_since(at, self._now)
 
     def count(self) -> int:
         """Return the number of items, which the database keeps."""

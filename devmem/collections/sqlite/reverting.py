@@ -6,8 +6,8 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Final
 
-from devmem.collections.sqlite import history, rows, runs
-from devmem.collections.sqlite.history import Ending
+from devmem.collections.recorded import Ending, seconds
+from devmem.collections.sqlite import rows, runs
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.recorder import CurrentRecorder
 from devmem.collections.sqlite.written_runs import TOUCHED, span
@@ -98,7 +98,7 @@ def revert(recorder: CurrentRecorder, location: str, run: str, damaged: DamagedR
     if conflicts:
         raise RunConflictError(location, run, conflicts)
     runs.record(connection, info)
-    runs.begin(connection, location, undoing(run), current_actor().name, history.seconds(recorder.at))
+    runs.begin(connection, location, undoing(run), current_actor().name, seconds(recorder.at))
     for change in changes:
         _undo(recorder, location, change, undoing(run), damaged)
     runs.end(connection, run, RunState.REVERTED, recorder.at)

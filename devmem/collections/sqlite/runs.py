@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 from devmem.collections.attachments import AttachmentFiles
 from devmem.collections.prepared import PreparedItem
-from devmem.collections.sqlite import history, rows
-from devmem.collections.sqlite.history import Ending
+from devmem.collections.recorded import Ending, recorded, seconds
+from devmem.collections.sqlite import rows
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.pending import OF_RUN
 from devmem.collections.sqlite.recorder import CurrentRecorder, remove_versions
@@ -41,7 +41,7 @@ def begin(connection: sqlite3.Connection, location: str, run: str, actor: str | 
     """
     state = state_of(connection, run)
     if state is None:
-        values = (rows.sql_text(run), RunState.PENDING.value, rows.sql_text(actor), history.recorded(now))
+        values = (rows.sql_text(run), RunState.PENDING.value, rows.sql_text(actor), recorded(now))
         connection.execute("INSERT INTO runs(run, state, actor, started_at) VALUES (?, ?, ?, ?)", values)
     elif state is not RunState.PENDING:
         raise RunStateError(location, run, state.value, "nothing can be written in it; use another id")
@@ -49,7 +49,7 @@ def begin(connection: sqlite3.Connection, location: str, run: str, actor: str | 
 
 def record(connection: sqlite3.Connection, info: RunInfo) -> None:
     """Record a committed run that was never pending, unless it is recorded already."""
-    started, ended = (history.recorded(each or 0.0) for each in (info.started_at, info.ended_at))
+    started, ended = (recorded(each or 0.0) for each in (info.started_at, info.ended_at))
     connection.execute(
         "INSERT OR IGNORE INTO runs(run, state, started_at, committed_at, ended_at) VALUES (?, ?, ?, ?, ?)",
         (rows.sql_text(info.run), info.state.value, started, ended, ended),
@@ -95,7 +95,7 @@ def discard(
     """
     if _is_to_end(connection, location, run, RunState.DISCARDED):
         remove_versions(connection, attachments, OF_RUN, [rows.sql_text(run)])
-        end(connection, run, RunState.DISCARDED, history.recorded(now))
+        end(connection, run, RunState.DISCARDED, recorded(now))
 
 
 def _is_to_end(connection: sqlite3.Connection, location: str, run: str, wanted: RunState) -> bool:
@@ -196,7 +196,7 @@ def _info(
         run=run,
         state=RunState(state),
         actor=actor,
-        started_at=history.seconds(started),
-        ended_at=None if ended is None else history.seconds(ended),
+        started_at=seconds(started),
+        ended_at=None if ended is None else seconds(ended),
         changes=changes,
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from devmem.collections.recorded import recorded
 from devmem.collections.sqlite import differences, history, pending, reverting, runs, view
 from devmem.collections.sqlite.erasing import SqliteEraser
 from devmem.collections.sqlite.recorder import CurrentRecorder
@@ -41,7 +42,7 @@ class SqliteVersions(SqliteEraser):
 
     def as_of(self, time: float) -> SqliteView:
         """Return the collection as it was at a time, read only."""
-        shown = self._shown_items(view.items_as_of(history.recorded(time)))
+        shown = self._shown_items(view.items_as_of(recorded(time)))
         state = f"it is shown as of {time:.6f} (seconds since the epoch)"
         opened = replace(self._opened, clock=lambda: time)
         return SqliteView(opened, shown, model_name=self._model_name, state=state)

@@ -7,13 +7,12 @@ every query, the follower's included, works on it unchanged.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Final, NoReturn, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from devmem.collections.connection_pool import ConnectionPool
-from devmem.collections.prepared import PreparedItem
-from devmem.collections.protocol import Unique
+from devmem.collections.read_only import ReadOnly
 from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import translate_errors
 from devmem.collections.sqlite.follower import Recorded, SqliteFollower
@@ -23,11 +22,6 @@ from devmem.collections.sqlite.reader import Opened, SqliteReader
 from devmem.collections.sqlite.rows import ITEM_COLUMNS
 from devmem.collections.transactions import read_transaction, rolled_back
 from devmem.config import IndexConfig
-from devmem.embedding import PassageEmbeddings
-from devmem.errors import CollectionReadOnlyError
-from devmem.model.items import MemoryItem
-from devmem.model.results import WriteOutcome
-from devmem.search.filters import Filter
 
 T = TypeVar("T")
 
@@ -120,7 +114,7 @@ class ViewFollower(SqliteFollower):
         return gone
 
 
-class SqliteView(SqliteReader):
+class SqliteView(ReadOnly, SqliteReader):
     """A state of a collection that is read only; `Collection` documents the methods."""
 
     def __init__(self, opened: Opened, shown: ShownItems, *, model_name: Callable[[], str | None], state: str) -> None:
@@ -141,43 +135,6 @@ class SqliteView(SqliteReader):
 
     def _model_name(self) -> str | None:
         return self._model_of_queries()
-
-    def _refuse(self) -> NoReturn:
-        raise CollectionReadOnlyError(self.location, self._state)
-
-    def add(
-        self,
-        items: Sequence[MemoryItem | PreparedItem],  # noqa: ARG002
-        *,
-        unique: Unique = Unique.ID,  # noqa: ARG002
-        expected: Mapping[str, str | None] | None = None,  # noqa: ARG002
-    ) -> list[WriteOutcome]:
-        """Refuse to write."""
-        self._refuse()
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def clear(self) -> int:
-        """Refuse to write."""
-        self._refuse()
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def replace_model(self, model: str, dimension: int | None) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
 
     def close(self) -> None:
         """Release the connections and indexes of the view; the collection stays open."""

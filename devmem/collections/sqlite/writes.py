@@ -13,8 +13,8 @@ from devmem.collections.filter_sql import Sql
 from devmem.collections.item_columns import check_item
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
+from devmem.collections.recorded import Ending, HistoryLimit
 from devmem.collections.sqlite import database, rows
-from devmem.collections.sqlite.history import Ending, HistoryLimit
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.recorder import CurrentRecorder, Recorder, prune_changes, remove_versions
 from devmem.collections.sqlite.sealing import sealed_transaction

@@ -87,7 +87,9 @@ def _erase(versioned: VersionedCollection, words: list[str]) -> None:
         versioned.erase(where=_ERASING.where)
         return
     versioned.begin_erasure(_ERASING)
-    assert versioned.finish_erasure(words).unreached == ()
+    done = versioned.finish_erasure(words)
+    # The files of a server are out of reach, and so it has to say.
+    assert bool(done.unreached) == ("://" in versioned.info().location)
 
 
 def _files(versioned: VersionedCollection) -> list[Path]:

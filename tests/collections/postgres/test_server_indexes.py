@@ -15,6 +15,7 @@ from devmem.collections.postgres.collection import PostgresCollection
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.search_tables import SEARCH_TABLES
 from devmem.collections.postgres.server import maintenance, merging, words
+from devmem.collections.postgres.version_tables import VERSION_TABLES
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.config import IndexConfig
@@ -142,7 +143,7 @@ def test_what_commits_late_is_found(store_url: str, store: PostgresCollection, c
     with closing(_open(store_url, clock)) as other:
 
         def add_slowly(connection: Connection) -> None:
-            writer = BatchWriter(connection, other._store, has_model=True, now=clock())
+            writer = BatchWriter(other._recorder(connection), has_model=True, now=clock())
             writer.add([PreparedItem.of(late)], Unique.ID, {})
             store.add(_items(20))
             store.maintain()
@@ -218,7 +219,36 @@ def test_tables_of_version_1_are_upgraded(postgres_server: PostgresServer, clock
         assert store._fetch(secured, [tables]) == [(True,)]
 
 
+def test_tables_of_version_2_are_upgraded(store_url: str, clock: ManualClock) -> None:
+    """Items of that time count as recorded when they were made, and are versions once they are replaced."""
+    url = f"{store_url}&schema=old2"
+    with closing(_open(url, clock)) as store:
+        store.add([MemoryItem(id="1", content_summary="tea at three", created_at=clock() - 100)])
+        store._database.write(_downgrade_to_2)
+    with closing(_open(url, clock)) as store:
+        store.add([MemoryItem(id="1", content_summary="tea at four")])
+        assert [each.began.at for each in store.history("1")] == pytest.approx([clock() - 100, clock()])
+        with closing(store.as_of(clock() - 50)) as earlier:
+            assert [hit.item.content_summary for hit in earlier.search(SearchQuery(text="tea"))] == ["tea at three"]
+        with closing(store.as_of(clock() - 150)) as earlier:
+            assert earlier.count() == 0
+
+
+def _downgrade_to_2(connection: Connection) -> None:
+    without_versions(connection)
+    connection.execute("UPDATE properties SET value = '2' WHERE name = 'version'")
+
+
+def without_versions(connection: Connection) -> None:
+    """Take the tables and columns of versions away."""
+    for table in VERSION_TABLES:
+        connection.execute(composed(f"DROP TABLE {table}"))
+    for column in ("operation", "change_run", "recorded_from", "change_actor"):
+        connection.execute(composed(f"ALTER TABLE items DROP COLUMN {column}"))
+
+
 def _downgrade(connection: Connection) -> None:
+    without_versions(connection)
     for table in SEARCH_TABLES:
         connection.execute(composed(f"DROP TABLE {table}"))
     for index in ("items_by_turn", "items_by_turn_of_session", "items_standing"):
