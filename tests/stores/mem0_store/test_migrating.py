@@ -114,9 +114,13 @@ def test_interrupted_copy_goes_on(workflow: Path, devmem: Run, fake: FakeMem0) -
     assert sorted(fake.texts()) == sorted(f"Fact {n}." for n in range(10))
 
 
-def test_items_that_are_made_later_are_named(workflow: Path, devmem: Run, fake: FakeMem0) -> None:
+def archive_a_fact(workflow: Path) -> None:
     with open_stores(load_workflow(workflow), ["archive"]) as stores:
         stores["archive"].add([MemoryItem(id="i1", content_summary="Fact.")])
+
+
+def test_items_that_are_made_later_are_named(workflow: Path, devmem: Run, fake: FakeMem0) -> None:
+    archive_a_fact(workflow)
     fake.faults.append(Fault("status", 200, body=b'{"status": "PENDING"}', path="/v3/memories/add/"))
     assert "taken but are not there yet (i1)" in devmem("mem0", "archive", "hosted", code=1).stderr
 
@@ -129,7 +133,8 @@ def test_items_that_are_not_taken_are_named(workflow: Path, devmem: Run) -> None
     assert "and 3 more were not taken" in shown
 
 
-def test_stores_of_other_types_are_copied_by_copy_alone(devmem: Run) -> None:
+def test_stores_of_other_types_are_copied_by_copy_alone(workflow: Path, devmem: Run) -> None:
+    archive_a_fact(workflow)
     assert "neither store is of type `mem0`" in devmem("mem0", "archive", "board", code=2).stderr
     devmem("copy", "archive", "board")
 
@@ -137,7 +142,8 @@ def test_stores_of_other_types_are_copied_by_copy_alone(devmem: Run) -> None:
 @pytest.mark.parametrize(
     ("names", "why"), [(("archive", "archive"), "itself"), (("archive", "passing"), "would be lost")]
 )
-def test_copies_that_make_no_sense(names: tuple[str, str], why: str, devmem: Run) -> None:
+def test_copies_that_make_no_sense(names: tuple[str, str], why: str, workflow: Path, devmem: Run) -> None:
+    archive_a_fact(workflow)
     assert why in devmem("copy", *names, code=2).stderr
 
 
