@@ -46,7 +46,7 @@ def _text(program: str, at: int) -> str:
 
 @app.command()
 def together(
-    writes: Annotated[int, typer.Option(min=1, help="Writes of each program.")] = 500,
+    writes: Annotated[int, typer.Option(min=0, help="Writes of each program.")] = 500,
     graph: Annotated[Path | None, typer.Option(hidden=True, help="Be the graph on this file.")] = None,
 ) -> None:
     """Write into one file from two MCP servers, a LangGraph graph and a workflow, and look for all of it."""
@@ -126,9 +126,8 @@ def _environment() -> dict[str, str]:
 
 
 def _be_graph(file: Path, writes: int) -> set[str]:
-    command = [sys.executable, "-m", "tools.hosts.together", "--graph", str(file), f"--writes={max(writes, 1)}"]
-    environment = {**_environment(), "DEVMEM_ONLY_LOOK": "" if writes else "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tools.hosts.together", "--graph", str(file), f"--writes={writes}"]
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the graph failed: {done.stderr}")
     return {_written(text) for text in json.loads(done.stdout.splitlines()[-1])}
@@ -160,7 +159,7 @@ class _State(TypedDict):
 
 
 def _run_graph(file: Path, writes: int) -> list[str]:
-    """Write through a graph's node, unless the program is only to look; return every text that its store finds."""
+    """Write through a graph's node, and return every text that its store finds."""
     from langgraph.graph import END, START, StateGraph
     from langgraph.store.base import BaseStore
 
@@ -176,7 +175,7 @@ def _run_graph(file: Path, writes: int) -> list[str]:
         builder.add_edge(START, "note")
         builder.add_edge("note", END)
         compiled = builder.compile(store=store)
-        for at in range(0 if os.environ.get("DEVMEM_ONLY_LOOK") else writes):
+        for at in range(writes):
             compiled.invoke({"text": _text(_GRAPH, at)})
         texts: list[str] = []
         while found := store.search((), limit=_PAGE, offset=len(texts)):

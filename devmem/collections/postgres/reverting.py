@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,7 +15,8 @@ from devmem.collections.postgres.shown import RECORDED_FROM
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.collections.postgres.written_runs import TOUCHED, span
 from devmem.collections.recorded import Ending, seconds
-from devmem.errors import RunConflictError, RunStateError
+from devmem.collections.reverting import RunChange, check_revertible, undoing
+from devmem.errors import RunStateError
 from devmem.model.acting import current_actor
 from devmem.model.versions import Operation, RunInfo, RunState
 
@@ -49,21 +49,6 @@ _FOREVER: Final = 1 << 62
 """Later than every recorded time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """A run's change of one item."""
-
-    left: int | None
-    """Row of the current item, which the run wrote; None where it deleted the item."""
-    replaced: int | None
-    """Row of the version that was the current one before; None where there was none."""
-
-
-def undoing(run: str) -> str:
-    """Return the id of the run that undoes another one."""
-    return f"revert of {run}"
-
-
 def conflicts(connection: Connection, store: int, location: str, info: RunInfo) -> list[str]:
     """Return the ids of the items that build on what a committed run wrote.
 
@@ -73,10 +58,10 @@ def conflicts(connection: Connection, store: int, location: str, info: RunInfo) 
     return _plan(connection, store, location, info)[1]
 
 
-def _plan(connection: Connection, store: int, location: str, info: RunInfo) -> tuple[list[_Change], list[str]]:
+def _plan(connection: Connection, store: int, location: str, info: RunInfo) -> tuple[list[RunChange], list[str]]:
     """Return what a committed run did, and the ids of the items that build on it."""
     runs.require(location, info, RunState.COMMITTED)
-    changes: list[_Change] = []
+    changes: list[RunChange] = []
     found = _derived(connection, store, info.run)
     for key in _touched(connection, store, info.run):
         change = _change(connection, store, location, key, info.run)
@@ -128,14 +113,8 @@ def revert(recorder: CurrentRecorder, location: str, run: str) -> None:
     info = runs.read_run(connection, store, location, run)
     changes, conflicts = _plan(connection, store, location, info)
     times = span(connection, store, run)
-    if times is not None and not recorder.keeps_since(times[0]):
-        # What it deleted would stay deleted without a word.
-        reason = (
-            "versions of its time are not kept any more (`history` of the store), so it cannot be undone as a whole"
-        )
-        raise RunStateError(location, run, info.state.value, reason)
-    if conflicts:
-        raise RunConflictError(location, run, conflicts)
+    is_kept = times is None or recorder.keeps_since(times[0])
+    check_revertible(location, info, conflicts, is_kept=is_kept)
     recorder.tick(keys)
     runs.record(connection, store, info)
     runs.begin(connection, store, location, undoing(run), current_actor().name, seconds(recorder.at))
@@ -145,7 +124,7 @@ def revert(recorder: CurrentRecorder, location: str, run: str) -> None:
     runs.end(connection, store, undoing(run), RunState.COMMITTED, recorder.at)
 
 
-def _change(connection: Connection, store: int, location: str, key: UUID, run: str) -> _Change | None:
+def _change(connection: Connection, store: int, location: str, key: UUID, run: str) -> RunChange | None:
     """Return what a run did to an item; None where others changed it since.
 
     Raises:
@@ -165,7 +144,7 @@ def _change(connection: Connection, store: int, location: str, key: UUID, run: s
         raise RunStateError(
             location, run, "committed", f"the version of {name!r} that it replaced is not kept any more"
         )
-    return _Change(
+    return RunChange(
         left=None if current is None else current[0],
         replaced=replaced[0][0] if replaced else None,
     )
@@ -181,7 +160,7 @@ def _lost(connection: Connection, values: dict[str, Any]) -> bool:
     return before is None or before[0] != Operation.FORGET.value
 
 
-def _undo(recorder: CurrentRecorder, change: _Change, run: str) -> None:
+def _undo(recorder: CurrentRecorder, change: RunChange, run: str) -> None:
     if change.left is not None:
         operation = Operation.FORGET if change.replaced is None else Operation.RESTORE
         recorder.end("row = %s", [change.left], Ending(operation=operation, run=run))

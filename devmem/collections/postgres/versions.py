@@ -18,6 +18,7 @@ from devmem.collections.postgres.run_view import PostgresRunView
 from devmem.collections.postgres.shown import items_as_of, items_of_run, show_statements
 from devmem.collections.postgres.view import PostgresView
 from devmem.collections.recorded import HistoryLimit, recorded
+from devmem.collections.reverting import undoing
 from devmem.config import IndexConfig
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import RunStateError
@@ -131,9 +132,9 @@ class PostgresVersions(PostgresEraser):
         """Undo a committed run by changes that follow it."""
 
         def revert(connection: Connection) -> RunInfo:
-            undoing = reverting.undoing(run)
-            reverting.revert(self._recorder(connection, undoing), self.location, run)
-            info = runs.read_run(connection, self._store, self.location, undoing)
+            inverse = undoing(run)
+            reverting.revert(self._recorder(connection, inverse), self.location, run)
+            info = runs.read_run(connection, self._store, self.location, inverse)
             if then is not None:
                 then()
             return info

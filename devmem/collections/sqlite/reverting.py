@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Final
 
 from devmem.collections.recorded import Ending, seconds
+from devmem.collections.reverting import RunChange, check_revertible, undoing
 from devmem.collections.sqlite import rows, runs
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.recorder import CurrentRecorder
 from devmem.collections.sqlite.written_runs import TOUCHED, span
-from devmem.errors import RunConflictError, RunStateError
+from devmem.errors import RunStateError
 from devmem.model.acting import current_actor
 from devmem.model.versions import Operation, RunInfo, RunState
 
@@ -42,21 +42,6 @@ _FOREVER: Final = 1 << 62
 """Later than every recorded time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """A run's change of one item."""
-
-    left: int | None
-    """Row of the current item, which the run wrote; None where it deleted the item."""
-    replaced: int | None
-    """Row of the version that was the current one before; None where there was none."""
-
-
-def undoing(run: str) -> str:
-    """Return the id of the run that undoes another one."""
-    return f"revert of {run}"
-
-
 def conflicts(connection: sqlite3.Connection, location: str, info: RunInfo) -> list[str]:
     """Return the ids of the items that build on what a committed run wrote.
 
@@ -66,7 +51,7 @@ def conflicts(connection: sqlite3.Connection, location: str, info: RunInfo) -> l
     return _plan(connection, location, info)[1]
 
 
-def _plan(connection: sqlite3.Connection, location: str, info: RunInfo) -> tuple[list[_Change], list[str]]:
+def _plan(connection: sqlite3.Connection, location: str, info: RunInfo) -> tuple[list[RunChange], list[str]]:
     """Return what a committed run did, and the ids of the items that build on it."""
     runs.require(location, info, RunState.COMMITTED)
     name = rows.sql_text(info.run)
@@ -89,14 +74,8 @@ def revert(recorder: CurrentRecorder, location: str, run: str, damaged: DamagedR
     info = runs.read_run(connection, location, run)
     changes, conflicts = _plan(connection, location, info)
     times = span(connection, run)
-    if times is not None and not recorder.keeps_since(times[0]):
-        # What it deleted would stay deleted without a word.
-        reason = (
-            "versions of its time are not kept any more (`history` of the store), so it cannot be undone as a whole"
-        )
-        raise RunStateError(location, run, info.state.value, reason)
-    if conflicts:
-        raise RunConflictError(location, run, conflicts)
+    is_kept = times is None or recorder.keeps_since(times[0])
+    check_revertible(location, info, conflicts, is_kept=is_kept)
     runs.record(connection, info)
     runs.begin(connection, location, undoing(run), current_actor().name, seconds(recorder.at))
     for change in changes:
@@ -105,7 +84,7 @@ def revert(recorder: CurrentRecorder, location: str, run: str, damaged: DamagedR
     runs.end(connection, undoing(run), RunState.COMMITTED, recorder.at)
 
 
-def _change(connection: sqlite3.Connection, location: str, item_id: str, run: str) -> _Change | None:
+def _change(connection: sqlite3.Connection, location: str, item_id: str, run: str) -> RunChange | None:
     """Return what a run did to an item; None where others changed it since.
 
     Raises:
@@ -123,7 +102,7 @@ def _change(connection: sqlite3.Connection, location: str, item_id: str, run: st
         raise RunStateError(
             location, run, "committed", f"the version of {item_id!r} that it replaced is not kept any more"
         )
-    return _Change(
+    return RunChange(
         left=None if current is None else current[0],
         replaced=replaced[0][0] if replaced else None,
     )
@@ -139,7 +118,7 @@ def _lost(connection: sqlite3.Connection, item_id: str, run: str | None) -> bool
     return before is None or before[0] != Operation.FORGET.value
 
 
-def _undo(recorder: CurrentRecorder, location: str, change: _Change, run: str, damaged: DamagedRows) -> None:
+def _undo(recorder: CurrentRecorder, location: str, change: RunChange, run: str, damaged: DamagedRows) -> None:
     if change.left is not None:
         operation = Operation.FORGET if change.replaced is None else Operation.RESTORE
         recorder.end("row = ?", [change.left], Ending(operation=operation, run=run))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from devmem.collections.recorded import recorded
+from devmem.collections.reverting import undoing
 from devmem.collections.sqlite import differences, history, pending, reverting, runs, view
 from devmem.collections.sqlite.erasing import SqliteEraser
 from devmem.collections.sqlite.recorder import CurrentRecorder
@@ -105,9 +106,9 @@ class SqliteVersions(SqliteEraser):
         """Undo a committed run by changes that follow it."""
 
         def revert(connection: sqlite3.Connection) -> RunInfo:
-            undoing = reverting.undoing(run)
-            reverting.revert(self._recorder(connection, undoing), self.location, run, self._damaged)
-            info = runs.read_run(connection, self.location, undoing)
+            inverse = undoing(run)
+            reverting.revert(self._recorder(connection, inverse), self.location, run, self._damaged)
+            info = runs.read_run(connection, self.location, inverse)
             if then is not None:
                 then()
             return info
