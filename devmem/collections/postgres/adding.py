@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import externalized, insert_attachments
+from devmem.collections.postgres.inserting import NewItem
 from devmem.collections.postgres.locks import lock, lock_each, lock_shared
 from devmem.collections.postgres.recorder import Recorder
 from devmem.collections.postgres.texts import read_text, stored_text
@@ -51,7 +52,7 @@ class BatchWriter:
         """Embeddings of those that items without embeddings replace, by id."""
         self._holders: dict[_Content, list[str]] = {}
         """Ids of the items with a content."""
-        self._new: dict[str, rows.NewItem] = {}
+        self._new: dict[str, NewItem] = {}
         self._attachments: dict[str, dict[str, bytes]] = {}
         """Contents of the large attachments of new items, by id and SHA-256."""
         self._expired: list[int] = []
@@ -185,7 +186,7 @@ class BatchWriter:
         # Without a model the item is marked too: one may be added to the workflow later.
         without_vector = embeddings is None and bool(item.content_summary.strip())
         body, self._attachments[item.id] = externalized(item)
-        self._new[item.id] = rows.NewItem(prepared, body, embeddings, without_vector, replaces)
+        self._new[item.id] = NewItem(prepared, body, embeddings, without_vector, replaces)
         self._stored[item.id] = _Stored(row=None, item=item)
         self._holders.setdefault(_content(item), []).append(item.id)
         return without_vector and self._has_model

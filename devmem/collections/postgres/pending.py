@@ -11,8 +11,9 @@ from uuid import UUID
 
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.inserting import NewItem, Origin, insert_items
 from devmem.collections.postgres.recorder import FORGOTTEN, remove_versions
-from devmem.collections.postgres.rows import KEPT, NewItem, Origin
+from devmem.collections.postgres.rows import KEPT
 from devmem.collections.postgres.texts import stored_text
 from devmem.collections.recorded import Ending
 from devmem.model.acting import current_actor
@@ -42,7 +43,7 @@ class RunRecorder:
         """Insert versions of the run in the place of those that it has of the items."""
         keys = [rows.key_of(one.item.id) for one in new]
         bases = self._take_back("id_key = ANY(%s)", keys)
-        return rows.insert_items(self.connection, self.store, new, [self._origin(bases.get(key)) for key in keys], KEPT)
+        return insert_items(self.connection, self.store, new, [self._origin(bases.get(key)) for key in keys], KEPT)
 
     def _origin(self, base: int | None) -> Origin:
         operation = Operation.ADD if base is None else Operation.UPDATE

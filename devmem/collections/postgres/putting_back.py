@@ -6,8 +6,9 @@ from typing import Final
 
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.database import composed
+from devmem.collections.postgres.inserting import Origin, new_rows
 from devmem.collections.postgres.recorder import CurrentRecorder
-from devmem.collections.postgres.rows import CURRENT, KEPT, Origin
+from devmem.collections.postgres.rows import CURRENT, KEPT
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.texts import stored_text
 
@@ -21,7 +22,7 @@ _PARTS: Final = (
 def put_back(recorder: CurrentRecorder, version: int, origin: Origin) -> None:
     """Insert the item of a version as a current one, stored last, with all that belongs to it; the version stays."""
     connection = recorder.connection
-    (row,) = rows.new_rows(connection, 1)
+    (row,) = new_rows(connection, 1)
     values = {"store": recorder.store, "row": row, "version": version}
     connection.execute(
         composed(

@@ -11,7 +11,8 @@ from uuid import UUID
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import delete_unused
 from devmem.collections.postgres.database import Connection, composed
-from devmem.collections.postgres.rows import CURRENT, KEPT, NewItem, Origin
+from devmem.collections.postgres.inserting import NewItem, Origin, insert_items
+from devmem.collections.postgres.rows import CURRENT, KEPT
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.shown import RECORDED_FROM
 from devmem.collections.postgres.texts import stored_text
@@ -146,7 +147,7 @@ class CurrentRecorder:
 
     def insert(self, new: Sequence[NewItem]) -> list[int]:
         """Insert current items."""
-        return rows.insert_items(self.connection, self.store, new, [self._origin(one) for one in new])
+        return insert_items(self.connection, self.store, new, [self._origin(one) for one in new])
 
     def _origin(self, new: NewItem) -> Origin:
         operation = Operation.UPDATE if new.replaces else Operation.ADD

@@ -8,9 +8,9 @@ from uuid import UUID
 from devmem.collections.postgres import rows, runs
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.erasing import PARENTS
+from devmem.collections.postgres.inserting import Origin
 from devmem.collections.postgres.putting_back import put_back
 from devmem.collections.postgres.recorder import CurrentRecorder
-from devmem.collections.postgres.rows import Origin
 from devmem.collections.postgres.shown import RECORDED_FROM
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.collections.postgres.written_runs import TOUCHED, span

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
 
-from devmem.collections.item_columns import COLUMNS, check_item, item_columns
+from devmem.collections.item_columns import COLUMNS, check_item
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.texts import stored_text
@@ -20,7 +20,7 @@ from devmem.collections.prepared import PreparedItem
 from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
 from devmem.indexes.postings import EncodedTerms
-from devmem.model.items import MemoryItem, Vector, dump_item_json, load_item_json
+from devmem.model.items import MemoryItem, Vector, load_item_json
 from devmem.search.conditions import comparable_number
 from devmem.search.filters import SCOPE_PARTS
 from devmem.text.cues import cues_of
@@ -31,15 +31,6 @@ _BATCH: Final = 1000
 _QUOTED: Final = ", ".join(f'"{name}"' for name in COLUMNS)
 ITEM_COLUMNS: Final = f"id_key, content_key, {_QUOTED}, waiting, metadata, body"
 """Columns of an item, without store and row, that are the same in `items` and `versions`."""
-_INSERT_ITEM: Final = (
-    f"INSERT INTO {{table}}(store, row, {ITEM_COLUMNS}, operation, change_run, change_actor, {{time_or_base}}) "
-    f"VALUES ({', '.join(['%s'] * (len(COLUMNS) + 11))})"
-)
-_INSERT_PASSAGE: Final = (
-    "INSERT INTO {table}(store, passage, term_hashes, term_counts, term_length) VALUES (%s, %s, %s, %s, %s)"
-)
-_INSERT_VECTOR: Final = "INSERT INTO {table}(store, passage, vector) VALUES (%s, %s, %s)"
-_INSERT_CODES: Final = "INSERT INTO {table}(store, passage, codes) VALUES (%s, %s, %s)"
 SELECT_WHOLE: Final = (
     "SELECT items.row, body, vector_send(vector) FROM items "
     f"LEFT JOIN vectors ON vectors.store = items.store AND vectors.passage = items.row << {PASSAGE_BITS}"
@@ -68,36 +59,6 @@ CURRENT: Final = Tables("items", "passages", "vectors", "tokens", "recorded_from
 KEPT: Final = Tables("versions", "version_passages", "version_vectors", "version_tokens", "base")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The change that begins a version."""
-
-    operation: str
-    run: str | None
-    actor: str | None
-    time_or_base: int | None
-    """Recorded time; of a pending run's version, the row of the item that it replaces."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewItem:
-    """An item that is about to be inserted."""
-
-    prepared: PreparedItem
-    body: MemoryItem
-    """The item with its large attachments as references."""
-    embeddings: PassageEmbeddings | None
-    """Of unit length; None for an item that waits for them, or has no text."""
-    waiting: bool
-    replaces: bool = False
-    """Whether there is a version of the item already."""
-
-    @property
-    def item(self) -> MemoryItem:
-        """The item as it was given."""
-        return self.prepared.item
-
-
 def check_storable(prepared: PreparedItem) -> None:
     """Refuse an item whose fields do not fit their columns.
 
@@ -121,50 +82,6 @@ def new_rows(connection: Connection, count: int) -> list[int]:
     return sorted(number for (number,) in numbers)
 
 
-def insert_items(
-    connection: Connection, store: int, new: Sequence[NewItem], origins: Sequence[Origin], tables: Tables = CURRENT
-) -> list[int]:
-    """Insert items, the terms of their passages and their embeddings; return their rows."""
-    if not new:
-        return []
-    rows = new_rows(connection, len(new))
-    insert = _INSERT_ITEM.format(table=tables.items, time_or_base=tables.time_or_base)
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            composed(insert),
-            [_item_values(store, row, one, origin) for row, one, origin in zip(rows, new, origins, strict=True)],
-        )
-        terms = [
-            (store, passage, encoded.hashes, encoded.counts, encoded.length)
-            for row, one in zip(rows, new, strict=True)
-            for passage, encoded in enumerate(one.prepared.terms(), row << PASSAGE_BITS)
-        ]
-        cursor.executemany(composed(_INSERT_PASSAGE.format(table=tables.passages)), terms)
-    for row, one in zip(rows, new, strict=True):
-        if one.embeddings is not None:
-            insert_embeddings(connection, store, row, len(one.prepared.passages), one.embeddings, tables)
-    return rows
-
-
-def _item_values(store: int, row: int, new: NewItem, origin: Origin) -> tuple[object, ...]:
-    item = new.item
-    keys = key_of(item.id), key_of(item.content_hash)
-    columns = item_columns(new.prepared, stored_text)
-    body = dump_item_json(new.body).decode()
-    change = origin.operation, stored_text(origin.run), stored_text(origin.actor), origin.time_or_base
-    return (store, row, *keys, *columns, new.waiting, _metadata(item.metadata), body, *change)
-
-
-def _metadata(metadata: Mapping[str, Any]) -> str:
-    """Return the top-level values that filters compare with, as JSON that PostgreSQL can hold."""
-    found = {
-        stored_text(str(key)): json_scalar(value)
-        for key, value in metadata.items()
-        if isinstance(value, str | bool | int) or (isinstance(value, float) and not math.isnan(value))
-    }
-    return "{" + ", ".join(f"{json.dumps(key)}: {value}" for key, value in found.items()) + "}"
-
-
 def json_scalar(value: str | float) -> str:
     """Return a value as JSON, in which equal numbers are equal decimals."""
     if isinstance(value, str):
@@ -175,30 +92,6 @@ def json_scalar(value: str | float) -> str:
     if math.isinf(number):
         return "1e1000" if number > 0 else "-1e1000"
     return repr(int(number) if float(number).is_integer() and abs(number) < 2**63 else number)
-
-
-def insert_embeddings(
-    connection: Connection,
-    store: int,
-    row: int,
-    passages: int,
-    encoding: PassageEmbeddings,
-    tables: Tables = CURRENT,
-) -> None:
-    """Insert the embeddings of an item of a number of passages; a single vector is that of the first passage."""
-    if len(encoding.vectors) not in (1, passages):
-        raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {passages} passages")
-    first = row << PASSAGE_BITS
-    with connection.cursor() as cursor:
-        vectors = enumerate(np.asarray(encoding.vectors, dtype=np.float32), first)
-        cursor.executemany(
-            composed(_INSERT_VECTOR.format(table=tables.vectors)),
-            [(store, passage, vector) for passage, vector in vectors],
-        )
-        if encoding.tokens is not None:
-            codes = enumerate(encoding.tokens[:passages], first)
-            insert = composed(_INSERT_CODES.format(table=tables.tokens))
-            cursor.executemany(insert, [(store, passage, each.tobytes()) for passage, each in codes])
 
 
 def item_from(body: str, vector: bytes | None = None) -> MemoryItem:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.inserting import Origin
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.pending import OF_RUN
 from devmem.collections.postgres.putting_back import put_back
 from devmem.collections.postgres.recorder import CurrentRecorder, check_run, remove_versions
-from devmem.collections.postgres.rows import Origin
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.collections.postgres.written_runs import never_pending, span, touched
 from devmem.collections.recorded import Ending, recorded, seconds

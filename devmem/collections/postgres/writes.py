@@ -8,6 +8,7 @@ from devmem.collections.filter_sql import Sql
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import inlined, read_attachments
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.inserting import NewEmbeddings, insert_embeddings
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.recorder import FORGOTTEN, CurrentRecorder, Recorder, remove_versions
@@ -118,12 +119,13 @@ def set_embeddings(
         ),
         (store, list(keys), *values),
     ).fetchall()
-    done = []
+    usable: list[NewEmbeddings] = []
     for key, row, content_hash, passages in waiting:
-        usable = usable_embeddings(keys[key], embeddings[keys[key]])
-        if usable is not None and usable.is_of(content_hash):
-            rows.insert_embeddings(connection, store, row, passages, usable, tables)
-            done.append(row)
+        found = usable_embeddings(keys[key], embeddings[keys[key]])
+        if found is not None and found.is_of(content_hash):
+            usable.append(NewEmbeddings(row, passages, found))
+    insert_embeddings(connection, store, usable, tables)
+    done = [each.row for each in usable]
     if done:
         done_now = composed(f"UPDATE {tables.items} SET waiting = false WHERE store = %s AND row = ANY(%s)")
         connection.execute(done_now, (store, done))

@@ -87,6 +87,16 @@ def test_each_tenant_finds_its_own(secured: Secured) -> None:
             assert texts(secured.url(tenant, user)) == [f"The launch of {tenant}."]
 
 
+def test_a_large_batch_is_stored_under_row_level_security(secured: Secured) -> None:
+    """The server refuses COPY then."""
+    items = [MemoryItem(id=str(at), content_summary=f"Rocket number {at}.") for at in range(100)]
+    with closing(PostgresCollection(secured.url("zeta"))) as notes:
+        notes.add(items)
+        assert notes.count() == 101
+    with closing(PostgresCollection(secured.url("acme"))) as notes:
+        assert notes.count() == 1
+
+
 @pytest.mark.parametrize("user", ["app", "owner"])
 def test_whoever_names_no_tenant_gets_an_error(secured: Secured, user: str) -> None:
     partitions = [f"{table}_of_all" for table in PARTITIONED]
