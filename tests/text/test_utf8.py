@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.text.utf8 import encodable
+from devmem.text.utf8 import encodable, original
 
 # What collides easily: surrogates, the escapes that stand for them, and the mark of an escaped string.
 PARTS: Final = st.sampled_from(["\ud83d", "\udcff", "\\ud83d", "\\", "\\escaped:", "a", "é"])
@@ -23,3 +23,8 @@ def test_different_strings_have_different_forms(first: str, second: str) -> None
 @given(text=st.text())
 def test_what_utf8_holds_is_left_as_it_is(text: str) -> None:
     assert encodable(text) == text or text.startswith("\\escaped:")
+
+
+@given(text=STRINGS)
+def test_every_string_is_had_back_from_its_form(text: str) -> None:
+    assert original(encodable(text)) == text

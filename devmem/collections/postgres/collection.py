@@ -8,12 +8,10 @@ database (`server/`), for stores that are too large for the memory of each proce
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from devmem.collections.deletion import check_deletion
 from devmem.collections.postgres import claim, writes
-from devmem.collections.postgres.adding import BatchWriter
 from devmem.collections.postgres.claim import StoreRecord, check_embeddings
 from devmem.collections.postgres.database import Access, Connection, Database, run_alone
 from devmem.collections.postgres.location import Location
@@ -21,14 +19,11 @@ from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.searcher import open_searcher
 from devmem.collections.postgres.states import PostgresStates
 from devmem.collections.postgres.versions import PostgresVersions
-from devmem.collections.prepared import PreparedItem
-from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability, Unique
+from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability
 from devmem.collections.recorded import HistoryLimit
+from devmem.collections.writing import ItemChanges
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
-from devmem.model.items import MemoryItem
-from devmem.model.results import WriteOutcome
-from devmem.search.filters import Filter
 
 T = TypeVar("T")
 
@@ -79,60 +74,8 @@ class PostgresCollection(PostgresVersions):
     def _model_name(self) -> str | None:
         return self._model
 
-    def add(
-        self,
-        items: Sequence[MemoryItem | PreparedItem],
-        *,
-        unique: Unique = Unique.ID,
-        expected: Mapping[str, str | None] | None = None,
-    ) -> list[WriteOutcome]:
-        """Store the items, all or none of them."""
-        if not items:
-            return []
-        prepared = [PreparedItem.of(item) for item in items]
-
-        def add(connection: Connection) -> list[WriteOutcome]:
-            made = [item.embeddings for item in prepared]
-            has_model = check_embeddings(connection, self.location, self._store, self._model, made)
-            recorder = self._recorder(connection)
-            recorder.purge()
-            writer = BatchWriter(recorder, has_model=has_model, now=self._clock())
-            return writer.add(prepared, unique, expected or {})
-
-        outcomes = self._database.write(add)
-        self._searcher.note(written=len(prepared))
-        return outcomes
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
-        """Delete the items stored last, and return them."""
-        return self._database.write(
-            lambda connection: writes.pop(self._recorder(connection), count, where or Filter(), self._clock())
-        )
-
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items."""
-        check_deletion(ids, where)
-        deleted = self._database.write(
-            lambda connection: writes.delete(self._recorder(connection), ids, where, self._clock())
-        )
-        self._searcher.note(deleted=deleted)
-        return deleted
-
-    def clear(self) -> int:
-        """Delete everything."""
-        deleted = self._database.write(
-            lambda connection: writes.delete(self._recorder(connection), None, None, self._clock())
-        )
-        self._searcher.note(deleted=deleted)
-        return deleted
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest items, and those stored before a time."""
-        deleted = self._database.write(
-            lambda connection: writes.trim(self._recorder(connection), keep, stored_before, self._clock())
-        )
-        self._searcher.note(deleted=deleted)
-        return deleted
+    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
+        return self._database.write(lambda connection: operation(self._item_changes(connection)))
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items."""

@@ -73,6 +73,9 @@ class RunRecorder:
         """Hide items from the run."""
         return self.end(condition, values, FORGOTTEN)
 
+    def purge(self) -> None:
+        """Do nothing: what others see is not the run's to remove."""
+
     def _take_back(self, condition: str, wanted: Sequence[object]) -> dict[UUID, int | None]:
         """Remove versions of the run; return the rows of the items that they replace, by their keys."""
         values = (self.store, stored_text(self._run), list(wanted))

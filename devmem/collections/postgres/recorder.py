@@ -70,6 +70,10 @@ class Recorder(Protocol):
         """Let the recorded time of the transaction be later than all of the items with these keys, which are locked."""
         ...
 
+    def purge(self) -> None:
+        """Remove some of what retention removes, where that is due."""
+        ...
+
 
 def _of_gone(table: str) -> str:
     """Return the CTE that deletes the passages of deleted rows from a table."""

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from devmem.collections.deletion import check_deletion
 from devmem.collections.filter_sql import Sql
-from devmem.collections.postgres import rows, runs, writes
-from devmem.collections.postgres.adding import BatchWriter
-from devmem.collections.postgres.claim import check_embeddings, check_store
+from devmem.collections.postgres import rows, writes
+from devmem.collections.postgres.claim import check_embeddings
 from devmem.collections.postgres.database import Access, Connection
+from devmem.collections.postgres.item_changes import PostgresItemChanges
 from devmem.collections.postgres.pending import OF_RUN, RunRecorder
 from devmem.collections.postgres.rows import KEPT
+from devmem.collections.postgres.runs import PostgresRuns
 from devmem.collections.postgres.texts import stored_text
 from devmem.collections.postgres.view import PostgresView
-from devmem.collections.prepared import PreparedItem
-from devmem.collections.protocol import Unique
+from devmem.collections.writing import ItemChanges, WritingCollection
 from devmem.config import IndexConfig
 from devmem.embedding import PassageEmbeddings
-from devmem.model.items import MemoryItem
-from devmem.model.results import WriteOutcome
-from devmem.search.filters import Filter
 
 T = TypeVar("T")
 
 
-class PostgresRunView(PostgresView):
+class PostgresRunView(WritingCollection, PostgresView):
     """The items that a pending run sees; what it writes is seen by others from its commit on.
 
     What others commit meanwhile is seen at once, except for items that the run has changed itself.
@@ -61,56 +57,23 @@ class PostgresRunView(PostgresView):
         )
         self._embed_others, self._run, self._actor = embed_others, run, actor
 
-    def _change(self, operation: Callable[[RunRecorder], T]) -> T:
-        """Run an operation in a write transaction in which `items` means those of the run.
+    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
+        """Run an operation in a write transaction, on connections on which `items` means those of the run.
 
         Raises:
             RunStateError: the run has ended.
         """
 
         def change(connection: Connection) -> T:
-            check_store(connection, self.location, self._store)
-            runs.begin(connection, self._store, self.location, self._run, self._actor, self._now())
-            return operation(RunRecorder(connection, self._store, self._run))
+            self._runs(connection).begin(self._run, self._actor, self._now())
+            recorder = RunRecorder(connection, self._store, self._run)
+            changes = PostgresItemChanges(recorder, self.location, model=self._model_name(), now=self._now())
+            return operation(changes)
 
         return self._database.write(change)
 
-    def add(
-        self,
-        items: Sequence[MemoryItem | PreparedItem],
-        *,
-        unique: Unique = Unique.ID,
-        expected: Mapping[str, str | None] | None = None,
-    ) -> list[WriteOutcome]:
-        """Store the items in the run, all or none of them."""
-        if not items:
-            return []
-        prepared = [PreparedItem.of(item) for item in items]
-
-        def add(recorder: RunRecorder) -> list[WriteOutcome]:
-            made = [item.embeddings for item in prepared]
-            has_model = check_embeddings(recorder.connection, self.location, self._store, self._model_name(), made)
-            writer = BatchWriter(recorder, has_model=has_model, now=self._now())
-            return writer.add(prepared, unique, expected or {})
-
-        return self._change(add)
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
-        """Delete the items stored last in the run, and return them."""
-        return self._change(lambda recorder: writes.pop(recorder, count, where or Filter(), self._now()))
-
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items in the run."""
-        check_deletion(ids, where)
-        return self._change(lambda recorder: writes.delete(recorder, ids, where, self._now()))
-
-    def clear(self) -> int:
-        """Delete everything in the run."""
-        return self._change(lambda recorder: writes.delete(recorder, None, None, self._now()))
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest items, and those stored before a time, in the run."""
-        return self._change(lambda recorder: writes.trim(recorder, keep, stored_before, self._now()))
+    def _runs(self, connection: Connection) -> PostgresRuns:
+        return PostgresRuns(connection, self._store, self.location)
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""
@@ -119,7 +82,7 @@ class PostgresRunView(PostgresView):
 
         def store(connection: Connection) -> tuple[int, set[str]]:
             check_embeddings(connection, self.location, self._store, self._model_name(), embeddings.values())
-            runs.lock_run(connection, self._store, self._run)
+            self._runs(connection).lock(self._run)
             query = f"SELECT id_key FROM versions WHERE store = %s AND {OF_RUN} AND id_key = ANY(%s)"
             found = connection.execute(query, (self._store, stored_text(self._run), list(keys))).fetchall()
             own = {keys[key] for (key,) in found}

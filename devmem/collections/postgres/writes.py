@@ -2,93 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from devmem.collections.filter_sql import Sql
 from devmem.collections.postgres import rows
-from devmem.collections.postgres.attachments import inlined, read_attachments
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.inserting import NewEmbeddings, insert_embeddings
 from devmem.collections.postgres.locks import lock
-from devmem.collections.postgres.predicates import where_sql
-from devmem.collections.postgres.recorder import FORGOTTEN, CurrentRecorder, Recorder, remove_versions
 from devmem.collections.postgres.rows import CURRENT, Tables
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.hnsw import drop_hnsw
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
-from devmem.model.items import MemoryItem
-from devmem.search.filters import Filter
-
-
-def delete(recorder: Recorder, ids: Sequence[str] | None, where: Filter | None, now: float) -> int:
-    """Delete the items with these ids that match the filter; None for either does not restrict. Return their number."""
-    condition, values = selection(ids, where, now)
-    return recorder.end(condition, values, FORGOTTEN)
-
-
-def selection(ids: Sequence[str] | None, where: Filter | None, now: float) -> Sql:
-    """Return the condition of items with these ids that match the filter; None for either does not restrict."""
-    condition, values = where_sql(where, now) if where is not None else ("true", [])
-    if ids is not None:
-        return f"id_key = ANY(%s) AND {condition}", [list(map(rows.key_of, ids)), *values]
-    return condition, values
-
-
-def erase(recorder: CurrentRecorder, ids: Sequence[str] | None, where: Filter | None, now: float) -> int:
-    """Delete items as `delete` does, and for good the versions that match with all others of items that are gone.
-
-    The recorder keeps versions: as such, the items that match lead to their older versions, which need not match.
-    Return the number of items.
-    """
-    deleted = delete(recorder, ids, where, now)
-    condition, values = selection(ids, where, now)
-    gone = (
-        f"id_key IN (SELECT id_key FROM versions WHERE store = %s AND {condition}) "
-        "AND NOT EXISTS (SELECT FROM items WHERE items.store = versions.store AND items.id_key = versions.id_key)"
-    )
-    remove_versions(
-        recorder.connection, recorder.store, f"({condition}) OR ({gone})", [*values, recorder.store, *values]
-    )
-    return deleted
-
-
-def pop(recorder: Recorder, count: int, where: Filter, now: float) -> list[MemoryItem]:
-    """Delete the items that match and were stored last; return them with attachments, newest first."""
-    condition, values = where_sql(where, now)
-    # What another transaction deletes meanwhile is passed over, once that is committed.
-    found = recorder.connection.execute(
-        composed(
-            f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {condition} ORDER BY items.row DESC LIMIT %s "
-            "FOR UPDATE OF items"
-        ),
-        (recorder.store, *values, max(count, 0)),
-        binary=True,
-    ).fetchall()
-    items = inlined(
-        [rows.item_from(body, vector) for _, body, vector in found],
-        lambda names: read_attachments(recorder.connection, recorder.store, names),
-    )
-    if found:
-        recorder.end("row = ANY(%s)", [[row for row, *_ in found]], FORGOTTEN)
-    return items
-
-
-def trim(recorder: Recorder, keep: int | None, stored_before: float | None, now: float) -> int:
-    """Delete all but the newest items, and those stored before a time, for good; return their number.
-
-    What had expired at `now` (seconds since the epoch) and is still there takes no item's place.
-    """
-    deleted = 0
-    if stored_before is not None:
-        deleted += recorder.remove("created_at < %s", [stored_before])
-    if keep is not None:
-        current = "(expires_at IS NULL OR expires_at > %s)"
-        newest_surplus = f"SELECT row FROM items WHERE store = %s AND {current} ORDER BY row DESC OFFSET %s LIMIT 1"
-        found = recorder.connection.execute(composed(newest_surplus), (recorder.store, now, max(keep, 0))).fetchone()
-        if found is not None:
-            deleted += recorder.remove(f"row <= %s AND {current}", [found[0], now])
-    return deleted
 
 
 def set_embeddings(

@@ -16,15 +16,15 @@ from typing import TypeVar
 
 from devmem.collections.connection_pool import ConnectionPool
 from devmem.collections.deletion import check_deletion
-from devmem.collections.prepared import PreparedItem
-from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability, Unique
+from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability
 from devmem.collections.recorded import HistoryLimit
-from devmem.collections.sqlite import database, model_check, predicates, writes
+from devmem.collections.sqlite import database, model_check, writes
 from devmem.collections.sqlite.concurrency import SharedLock
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.exports import SqliteExports
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.full_disk import shorten_log, with_room
+from devmem.collections.sqlite.item_changes import SqliteItemChanges
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.reader import Opened
 from devmem.collections.sqlite.recorder import CurrentRecorder
@@ -32,11 +32,10 @@ from devmem.collections.sqlite.table_indexes import ensure_indexes
 from devmem.collections.sqlite.versions import SqliteVersions
 from devmem.collections.sqlite.view import ShownInFile, ShownInMemory, ShownItems
 from devmem.collections.transactions import read_transaction
+from devmem.collections.writing import ItemChanges
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
-from devmem.model.items import MemoryItem
-from devmem.model.results import WriteOutcome
 from devmem.search.filters import Filter
 
 T = TypeVar("T")
@@ -146,10 +145,6 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             self._check_open()
             return operation(self._writer)
 
-    def _recorder(self, connection: sqlite3.Connection, run: str | None = None) -> CurrentRecorder:
-        """Return the recorder of a write transaction, in which a run is committed or reverted."""
-        return CurrentRecorder(connection, self._attachments, limit=self._history, now=self._clock(), run=run)
-
     def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation as `_read` does, which holds `_statement_lock` only while it uses the connection."""
 
@@ -175,65 +170,23 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         if self._closed:
             raise CollectionClosedError(self.location, "the collection was closed.")
 
-    def add(
-        self,
-        items: Sequence[MemoryItem | PreparedItem],
-        *,
-        unique: Unique = Unique.ID,
-        expected: Mapping[str, str | None] | None = None,
-    ) -> list[WriteOutcome]:
-        """Store the items, all or none of them."""
-        if not items:
-            return []
-        # Analysed before the lock is taken, as that takes longer than to insert them.
-        prepared = [PreparedItem.of(item) for item in items]
+    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
+        return self._write(lambda connection: operation(self._item_changes(connection)))
 
-        def add(connection: sqlite3.Connection) -> list[WriteOutcome]:
-            recorder, now = self._recorder(connection), self._clock()
-            recorder.purge()
-            made = (item.embeddings for item in prepared)
-            model_check.check_embeddings(connection, self.location, self._model, made)
-            writes.check_versions(connection, self._damaged, expected or {}, now)
-            writer = writes.ItemWriter(recorder, self._damaged, has_model=self._has_model, now=now)
-            return [writer.add(item, unique) for item in prepared]
+    def _deleting(self, operation: Callable[[ItemChanges], T]) -> T:
+        return self._delete(lambda connection: operation(self._item_changes(connection)))
 
-        return self._write(add)
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
-        """Delete the items stored last, and return them."""
-
-        def pop(connection: sqlite3.Connection) -> list[MemoryItem]:
-            condition = predicates.where_sql(where or Filter(), self._clock(), self._indexed)
-            popped = writes.pop(self._recorder(connection), self._damaged, count, condition)
-            return [self._resolved(item) for item in popped]
-
-        return self._delete(pop)
-
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items."""
-        check_deletion(ids, where)
-        now = self._clock()
-        condition = predicates.where_sql(where, now, self._indexed) if where is not None else ("1", [])
-        return self._delete(lambda connection: writes.delete(self._recorder(connection), ids, condition))
-
-    def clear(self) -> int:
-        """Delete everything."""
-        return self._delete(lambda connection: writes.delete(self._recorder(connection), None, ("1", [])))
+    def _item_changes(self, connection: sqlite3.Connection, limit: HistoryLimit | None = None) -> SqliteItemChanges:
+        """Return what changes the current items, whose versions are kept as long as a limit says."""
+        recorder = CurrentRecorder(connection, self._attachments, limit=limit or self._history, now=self._clock())
+        return SqliteItemChanges(recorder, self._opened, model=self._model, has_model=self._has_model)
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items for good, with every version that they ever had."""
         if ids is None and where is None:
             check_deletion(ids, where)
-        condition = predicates.where_sql(where, self._clock(), self._indexed) if where is not None else ("1", [])
-        return self._delete(
-            lambda connection: writes.erase(connection, self._attachments, ids, condition, self._clock())
-        )
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest items, and those stored before a time."""
-        return self._delete(
-            lambda connection: writes.trim(self._recorder(connection), keep, stored_before, self._clock())
-        )
+        everything = HistoryLimit(days=None)
+        return self._delete(lambda connection: self._item_changes(connection, everything).erase(ids, where))
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items."""

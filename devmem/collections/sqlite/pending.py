@@ -12,7 +12,6 @@ from devmem.collections.recorded import Ending
 from devmem.collections.sqlite import rows
 from devmem.collections.sqlite.recorder import prune_changes, remove_versions
 from devmem.collections.sqlite.view import COLUMNS, show
-from devmem.collections.sqlite.written_runs import name_sql
 from devmem.model.acting import current_actor
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
@@ -30,7 +29,7 @@ _HIDE: Final = (
 
 def items_of_run(run: str) -> str:
     """Return the query of the items as a pending run sees them: its own, and those of others that it did not change."""
-    own = f"change_run = {name_sql(run)} AND recorded_until IS NULL"
+    own = f"change_run = {rows.text_sql(run)} AND recorded_until IS NULL"
     return (
         f"SELECT {COLUMNS}, recorded_from FROM main.items WHERE id NOT IN (SELECT id FROM main.versions WHERE {own}) "
         f"UNION ALL SELECT {COLUMNS}, recorded_from FROM main.versions WHERE {own} "
@@ -89,6 +88,9 @@ class RunRecorder:
     def count(self) -> int:
         """Return the number of items."""
         return int(self.connection.execute("SELECT count(*) FROM items").fetchone()[0])
+
+    def purge(self) -> None:
+        """Do nothing: what others see is not the run's to remove."""
 
     def _take_back(self, condition: str, value: object) -> int | None:
         """Remove a version of the run, if it has that; return the row of the item that it replaces."""

@@ -49,6 +49,10 @@ class Recorder(Protocol):
         """Return the number of items, expired ones that are still there included."""
         ...
 
+    def purge(self) -> None:
+        """Remove some of what retention removes, where that is due."""
+        ...
+
 
 class CurrentRecorder:
     """Changes the items that everybody sees; see `Recorder`."""

@@ -17,7 +17,7 @@ from devmem.embedding import PassageEmbeddings
 from devmem.embedding.tokens import code_bytes
 from devmem.indexes.postings import EncodedTerms
 from devmem.model.items import MemoryItem, dump_item_json, load_item_json
-from devmem.text.utf8 import encodable
+from devmem.text.utf8 import encodable, original
 
 ITEM_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"
 """Columns that items and versions have in common."""
@@ -171,6 +171,16 @@ def read_embeddings_of_row(connection: sqlite3.Connection, row: int, content_has
 def sql_text(text: str | None) -> str | None:
     """Return a text as its column holds it; different texts have different columns."""
     return None if text is None else encodable(text)
+
+
+def read_text(text: str | None) -> str | None:
+    """Return the text of which `sql_text` made this."""
+    return None if text is None else original(text)
+
+
+def text_sql(text: str) -> str:
+    """Return a text as an SQL expression that needs no parameter."""
+    return f"CAST(X'{encodable(text).encode().hex()}' AS TEXT)"
 
 
 def item_from_row(

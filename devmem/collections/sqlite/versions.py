@@ -8,38 +8,34 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from devmem.collections.recorded import recorded
-from devmem.collections.reverting import undoing
-from devmem.collections.sqlite import differences, history, pending, reverting, runs, view
+from devmem.collections.recorded import HistoryLimit, recorded
+from devmem.collections.sqlite import history, pending, view
+from devmem.collections.sqlite.differences import SqliteDifferences
 from devmem.collections.sqlite.erasing import SqliteEraser
+from devmem.collections.sqlite.putting_back import SqliteCommitter
 from devmem.collections.sqlite.recorder import CurrentRecorder
+from devmem.collections.sqlite.reverting import SqliteRunChanges
 from devmem.collections.sqlite.run_view import SqliteRunView
+from devmem.collections.sqlite.runs import SqliteRuns
 from devmem.collections.sqlite.view import ShownItems, SqliteView
-from devmem.errors import RunStateError
-from devmem.model.versions import ItemDifference, ItemVersion, RunInfo, RunState
+from devmem.collections.versioning import VersioningCollection
+from devmem.model.versions import ItemVersion
 
 T = TypeVar("T")
 
 
-class SqliteVersions(SqliteEraser):
+class SqliteVersions(SqliteEraser, VersioningCollection[sqlite3.Connection]):
     """A collection with the versions of its items; a subclass opens the database."""
+
+    _history: HistoryLimit
 
     @abstractmethod
     def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a write transaction."""
 
     @abstractmethod
-    def _recorder(self, connection: sqlite3.Connection, run: str | None = None) -> CurrentRecorder:
-        """Return the recorder of a write transaction, in which a run is committed or reverted."""
-
-    @abstractmethod
     def _shown_items(self, items: str) -> ShownItems:
         """Return a reader of the database in which `items` means the rows of a query."""
-
-    def history(self, item_id: str) -> list[ItemVersion]:
-        """Return the versions of an item, oldest first."""
-        found = self._read(lambda connection: history.read_history(connection, item_id, self._damaged))
-        return [replace(version, item=self._resolved(version.item)) for version in found]
 
     def as_of(self, time: float) -> SqliteView:
         """Return the collection as it was at a time, read only."""
@@ -50,9 +46,7 @@ class SqliteVersions(SqliteEraser):
 
     def run(self, run: str, *, actor: str | None = None) -> SqliteRunView:
         """Return the collection as a pending run sees and changes it."""
-        state = self._read(lambda connection: runs.state_of(connection, run))
-        if state not in (None, RunState.PENDING):
-            raise RunStateError(self.location, run, state.value, "nothing can be written in it; use another id")
+        self._read(lambda connection: self._runs(connection).check_open(run))
         return SqliteRunView(
             self._opened,
             self._shown_items(pending.items_of_run(run)),
@@ -62,69 +56,18 @@ class SqliteVersions(SqliteEraser):
             actor=actor,
         )
 
-    def runs(self, limit: int = 100) -> list[RunInfo]:
-        """Return the runs that began last, newest first."""
-        return self._read(lambda connection: runs.read_runs(connection, max(limit, 0)))
+    def _read_history(self, connection: sqlite3.Connection, item_id: str) -> list[ItemVersion]:
+        return history.read_history(connection, item_id, self._damaged)
 
-    def find_run(self, run: str) -> RunInfo | None:
-        """Return what is known of a run; None when it has written nothing."""
-        return self._read(lambda connection: runs.find_run(connection, run))
+    def _runs(self, connection: sqlite3.Connection) -> SqliteRuns:
+        return SqliteRuns(connection, self._attachments, self.location)
 
-    def conflicts(self, run: str) -> list[str]:
-        """Return the ids of the items that keep a run from being committed, or reverted."""
+    def _changes(self, connection: sqlite3.Connection) -> SqliteRunChanges:
+        return SqliteRunChanges(self._runs(connection))
 
-        def conflicts(connection: sqlite3.Connection) -> list[str]:
-            info = runs.find_run(connection, run)
-            if info is None or info.state is RunState.PENDING:
-                return runs.conflicts(connection, run)
-            return reverting.conflicts(connection, self.location, info)
+    def _differences(self, connection: sqlite3.Connection) -> SqliteDifferences:
+        return SqliteDifferences(self._runs(connection), self._damaged)
 
-        return self._read(conflicts)
-
-    def commit(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
-        """Make what a pending run wrote the current items."""
-
-        def commit(connection: sqlite3.Connection) -> RunInfo:
-            runs.commit(self._recorder(connection, run), self.location, run, self._damaged)
-            info = runs.read_run(connection, self.location, run)
-            if then is not None:
-                then()
-            return info
-
-        return self._write(commit)
-
-    def discard(self, run: str) -> RunInfo:
-        """Drop what a pending run wrote."""
-
-        def discard(connection: sqlite3.Connection) -> RunInfo:
-            runs.discard(connection, self._attachments, self.location, run, self._clock())
-            return runs.read_run(connection, self.location, run)
-
-        return self._write(discard)
-
-    def revert(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
-        """Undo a committed run by changes that follow it."""
-
-        def revert(connection: sqlite3.Connection) -> RunInfo:
-            inverse = undoing(run)
-            reverting.revert(self._recorder(connection, inverse), self.location, run, self._damaged)
-            info = runs.read_run(connection, self.location, inverse)
-            if then is not None:
-                then()
-            return info
-
-        return self._write(revert)
-
-    def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
-        """Return the items that differ between two states, or that a run changed."""
-
-        def read(connection: sqlite3.Connection) -> list[ItemDifference]:
-            return differences.read_differences(connection, self.location, before, after, self._damaged)
-
-        return [
-            ItemDifference(
-                before=None if each.before is None else self._resolved(each.before),
-                after=None if each.after is None else self._resolved(each.after),
-            )
-            for each in self._read(read)
-        ]
+    def _committer(self, connection: sqlite3.Connection, run: str) -> SqliteCommitter:
+        recorder = CurrentRecorder(connection, self._attachments, limit=self._history, now=self._clock(), run=run)
+        return SqliteCommitter(recorder, self.location, self._damaged)

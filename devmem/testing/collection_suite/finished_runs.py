@@ -165,6 +165,21 @@ class FinishedRuns(Running):
         assert second.ended is not None
         assert [first.ended.actor, second.began.actor, second.ended.actor] == ["editor", "editor", "planner"]
 
+    def test_any_name_of_a_run(self, versioned: VersionedCollection) -> None:
+        """Half a surrogate pair too: a run is listed by its own name, whether it was pending or not."""
+        name = "\\escaped:half a pair \ud83d \\ud83d"
+        run = versioned.run(f"{name} pending", actor=name)
+        run.add([item("tea", id="1"), item("rain", id=name)])
+        run.close()
+        versioned.add([item("snow", id="2", scope=Scope(run=name))])
+        versioned.commit(f"{name} pending")
+        assert {info.run for info in versioned.runs()} == {name, f"{name} pending"}
+        assert {info.actor for info in versioned.runs()} == {name, None}
+        assert [versioned.find_run(info.run) for info in versioned.runs()] == versioned.runs()
+        assert versioned.revert(name).run == f"revert of {name}"
+        versioned.add([item("hail", id=name)])
+        assert versioned.conflicts(f"{name} pending") == [name]
+
 
 def _do(collection: Collection, text: str, changes: list[tuple[str, str]]) -> None:
     for kind, name in changes:
