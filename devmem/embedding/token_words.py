@@ -1,14 +1,28 @@
-"""The word that a token is a piece of, by the token's place in the text."""
+"""The word that a token is a piece of, by the token's place in the text, and whether the model knows it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from devmem.text.analysis import mostly_unspaced
 
 _RUN: Final = re.compile(r"\w+")
+_FEW_PIECES: Final = 2
+"""Number of pieces up to which a word is known, however short it is."""
+_SPELLED_OUT: Final = 0.6
+"""A word with more pieces than this share of its letters is spelled out: the model has not learned it."""
+
+Span = tuple[int, int]
+"""Where a piece starts and ends in the text."""
+
+
+def is_spelled_out(pieces: int, letters: int) -> bool:
+    """Whether a word of some letters has as many pieces as one of an alphabet that the model has not learned."""
+    return pieces > _FEW_PIECES and pieces > _SPELLED_OUT * letters
 
 
 class WordFinder:
@@ -30,6 +44,25 @@ class WordFinder:
                     return run
         return piece
 
-    def words(self, spans: Iterable[tuple[int, int]]) -> tuple[str, ...]:
+    def words(self, spans: Iterable[Span]) -> tuple[str, ...]:
         """Return the word of each piece, given by where it starts and ends."""
         return tuple(self.word(start, end) for start, end in spans)
+
+    def known_share(self, spans: Sequence[Span], unknown: Sequence[bool]) -> float:
+        """Return the share of the pieces that are of words which the model knows, 1 for a text without words.
+
+        Args:
+            spans: where each piece stands.
+            unknown: whether each is the model's token for what it does not know.
+        """
+        starts = [low for low, _, _ in self._runs]
+        places = [bisect_right(starts, max(start, end - 1)) - 1 for start, end in spans]
+        pieces = Counter(places)
+        strange = {at for at, is_unknown in zip(places, unknown, strict=True) if is_unknown}
+        strange |= {at for at, count in pieces.items() if at >= 0 and self._is_spelled_out(at, count)}
+        return 1 - sum(pieces[at] for at in strange) / max(len(spans), 1)
+
+    def _is_spelled_out(self, at: int, pieces: int) -> bool:
+        _, _, run = self._runs[at]
+        # In a script without spaces a run is many words, and a character of its own is usual.
+        return is_spelled_out(pieces, len(run)) and not mostly_unspaced(run)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem.config import RetrievalConfig, StoreTypes, parse_workflow
-from devmem.errors import ConfigError
+from devmem.config import RetrievalConfig, StoreTypes, check_workflow, parse_workflow
+from devmem.errors import ConfigError, Level
 from devmem.reranking import Reranker, register_reranker
 from devmem.stores import CollectionConfig
 
@@ -112,3 +112,12 @@ def test_devalls_ranking_takes_no_reranker(own_types: StoreTypes) -> None:
     told = refuse(own_types, "reranker: {type: llm, model: m}", ranking="devall")
     assert told.startswith("w.yaml:4: memory[0].config: `ranking: devall` is DevAll's own order, which no reranker")
     assert read(own_types, "reranker: {type: none}", ranking="devall").reranker.type == "none"
+
+
+def test_a_token_model_without_token_vectors_is_a_finding(own_types: StoreTypes, tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text(text_of("tokens: {provider: openai, api_key: x}", embedding="{provider: minilm}") + "nodes: []\n")
+    found = [one for one in check_workflow(file, own_types, environ={}).findings if one.level is Level.WARNING]
+    assert [(one.path, one.message) for one in found] == [
+        ("memory[0].config.retrieval.tokens.provider", "'openai' has no token vectors, so the store cannot be opened")
+    ]

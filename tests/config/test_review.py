@@ -92,8 +92,41 @@ def test_models_that_are_not_there(tmp_path: Path, embedding: str, rule: str, wo
     assert words in found[0][3]
 
 
+@pytest.mark.parametrize(
+    ("key", "embedding", "words"),
+    [
+        ("params.pooling", "{provider: minilm, params: {pooling: cls}}", "does not read `pooling`; it is for onnx"),
+        ("params.dimensions", "{provider: minilm, params: {dimensions: 128}}", "it is for openai"),
+        ("params.settings", "{provider: minilm, params: {settings: {a: 1}}}", "it is for providers of plugins"),
+        ("api_key", "{provider: minilm, api_key: secret-key}", "does not read `api_key`"),
+        ("params.query_prefix", "{provider: minilm, params: {query_prefix: 'q: '}}", "it is for onnx"),
+    ],
+)
+def test_keys_that_the_provider_ignores(tmp_path: Path, key: str, embedding: str, words: str) -> None:
+    text = agent("").replace("type: notes}", f"type: notes, config: {{embedding: {embedding}}}}}")
+    found = [one for one in checked(tmp_path, text) if one[1] != Rule.MISSING_EXTRA]
+    assert [(each, path) for _, each, path, _ in found] == [("no-effect", f"memory[0].config.embedding.{key}")]
+    assert words in found[0][3]
+    assert "secret-key" not in found[0][3]
+
+
+def test_defaults_that_a_form_writes_are_no_finding(tmp_path: Path) -> None:
+    usual = "{provider: minilm, api_key: null, params: {device: cpu, timeout: 30, pooling: auto, settings: {}}}"
+    text = agent("").replace("type: notes}", f"type: notes, config: {{embedding: {usual}}}}}")
+    assert [*checked(tmp_path, text)] == []
+
+
+def test_a_file_where_the_models_folder_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"")
+    block = "{provider: local, params: {model_path: model.onnx}}"
+    text = agent("").replace("type: notes}", f"type: notes, config: {{embedding: {block}}}}}")
+    ((_, rule, _, message),) = [one for one in checked(tmp_path, text) if one[1] != Rule.MISSING_EXTRA]
+    assert rule == "missing-file"
+    assert "name the folder" in message
+
+
 def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.config.review.find_spec", lambda name: None)
+    monkeypatch.setattr("devmem.config.embedding_review.find_spec", lambda name: None)
     ((level, rule, _, message),) = checked(tmp_path, agent("provider: openai, name: m,"))
     assert (level, rule) == (Level.WARNING, Rule.MISSING_EXTRA)
     assert "pip install 'devmem-framework[openai]'" in message

@@ -105,3 +105,19 @@ def test_a_folder_that_holds_something_else_is_named(tmp_path: Path) -> None:
     embedder = open_embedder(EmbeddingConfig(provider="local", params=params), shared=False)
     with pytest.raises(EmbeddingError, match=str(tmp_path)):
         embedder.embed(["tea"])
+
+
+def test_loading_draws_nothing(model_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    params = EmbeddingParams(model_path=model_folder)
+    open_embedder(EmbeddingConfig(provider="local", params=params), shared=False).embed(["tea"])
+    assert "Loading" not in capfd.readouterr().err
+
+
+def test_a_model_that_cannot_read_a_text_reports_it(local: Embedder) -> None:
+    assert isinstance(local, TokenEmbedder)
+    english, russian, chinese = local.embed_tokens(
+        ["The unbelievable launch moved to June.", "Моя сестра переехала в Лиссабон.", "发布会改到六月。"]
+    )
+    assert english.known == 1
+    assert russian.known < 0.5
+    assert chinese.known < 0.5

@@ -138,6 +138,13 @@ def test_unknown_words_are_not_known(tmp_path: Path) -> None:
     assert tokens_of(opened(write_model(tmp_path)), "open 发布会 决定").known < 0.5
 
 
+def test_the_token_for_what_is_unknown_may_be_sentencepieces(tmp_path: Path) -> None:
+    file = write_model(tmp_path) / "tokenizer.json"
+    file.write_text(file.read_text("utf-8").replace("[UNK]", "<unk>"), "utf-8")
+    assert tokens_of(opened(tmp_path), "open 发布会 决定").known < 0.5
+    assert tokens_of(opened(tmp_path), "open settings").known == 1
+
+
 def test_without_a_folder_the_parameter_is_named() -> None:
     with pytest.raises(EmbeddingError, match="model_path: FOLDER"):
         open_embedder(EmbeddingConfig(provider="onnx"))

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
+from devmem.embedding.token_words import is_spelled_out
+
 _CJK = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
@@ -29,11 +31,6 @@ _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs"})
 
 _LONGEST_WORD = 100
 """Characters; a longer word is unknown."""
-
-_FEW_PIECES = 2
-"""Number of pieces up to which a word is known, however short it is."""
-_SPELLED_OUT = 0.6
-"""A word with more pieces than this share of its letters is spelled out: the model has not learned it."""
 
 _MEMO_WORDS = 50_000
 """Maximum number of words whose ids are kept; beyond it the memo is cleared."""
@@ -109,7 +106,7 @@ class WordPiece:
     def is_known(self, word: str) -> bool:
         """Whether the vocabulary has pieces for a word, and not only its letters, as for most alphabets."""
         pieces = self._known(word)
-        return pieces != [self._unknown] and (len(pieces) <= _FEW_PIECES or len(pieces) <= _SPELLED_OUT * len(word))
+        return pieces != [self._unknown] and not is_spelled_out(len(pieces), len(word))
 
     def _words(self, text: str) -> Iterator[str]:
         for part in _SPECIAL.split(text):

@@ -23,6 +23,8 @@ from devmem.model.items import Vector
 
 _INPUTS: Final = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _OUTPUTS: Final = ("last_hidden_state", "token_embeddings")
+_UNKNOWN: Final = ("[UNK]", "<unk>")
+"""Names of the token for what a vocabulary does not have, in BERT's and in SentencePiece's."""
 _RANK: Final = 3
 _ERRORS_ONLY: Final = 3
 
@@ -43,6 +45,7 @@ class _Model:
             raise EmbeddingError(f"{layout.graph.parent}: the model cannot be loaded: {error}") from error
         self.tokenizer.enable_truncation(layout.max_tokens)
         self.tokenizer.no_padding()
+        self.unknown = {self.tokenizer.token_to_id(name) for name in _UNKNOWN} - {None}
         self._inputs = [one.name for one in self._session.get_inputs()]
         self._output = self._token_output()
         self._common: CommonDirections | None = None
@@ -196,14 +199,13 @@ def _with_tokens(
     """Return the tokens of the text itself, without those of the prefix and the model's own."""
     special, spans = encoding.special_tokens_mask, encoding.offsets
     kept = [at for at, (_, end) in enumerate(spans) if not special[at] and end > start]
-    unknown = model.tokenizer.token_to_id("[UNK]")
-    known = 1 - sum(encoding.ids[at] == unknown for at in kept) / max(len(kept), 1)
     tokens = hidden[kept]
     if model.common is not None:
         tokens = model.common.removed_from(tokens)
     tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
-    words = WordFinder(text).words(spans[at] for at in kept)
-    return TokenEmbedding(vector=vector, tokens=tokens, words=words, known=known)
+    finder, places = WordFinder(text), [spans[at] for at in kept]
+    known = finder.known_share(places, [encoding.ids[at] in model.unknown for at in kept])
+    return TokenEmbedding(vector=vector, tokens=tokens, words=finder.words(places), known=known)
 
 
 def _package(name: str) -> Any:  # noqa: ANN401 - neither package has types
