@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Final
 
+from devmem.config.document import Path
 from devmem.config.embedding import EmbeddingConfig
-from devmem.config.report import Path, Report
+from devmem.config.report import Report
 from devmem.config.rules import Rule
 from devmem.config.wording import choices
 from devmem.distribution import install_command

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.tools.retrieval_data import LOCOMO
 from tools.bench.__main__ import app
 from tools.bench.speed.processes import ROOT
 
@@ -101,3 +102,36 @@ def test_adapters_are_measured_in_their_environments(tmp_path: Path) -> None:
 
 def test_an_unknown_adapter_is_refused() -> None:
     assert CliRunner().invoke(app, ["adapters", "nowhere"]).exit_code == 2
+
+
+def measured_providers(folder: Path, *options: str) -> dict[tuple[str, str], float]:
+    dataset, file = folder / "talks.json", folder / "rows.json"
+    dataset.write_text(json.dumps(LOCOMO), "utf-8")
+    done = CliRunner().invoke(app, ["providers", str(dataset), "--size", "12", *options, "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    assert "| minilm |" in done.output
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    return {(row["case"], row["metric"]): row["value"] for row in rows if row.get("level") in ("turn", None)}
+
+
+def test_providers_are_measured_side_by_side(tmp_path: Path) -> None:
+    found = measured_providers(tmp_path, "--only", "minilm, no tokens")
+    assert found["minilm", "search_to_minilm"] == 1
+    assert found["minilm, no tokens", "recall@10"] == 1
+    assert found["minilm, no tokens", "disk_bytes_per_item"] > 0
+
+
+@pytest.mark.kit
+def test_every_installed_provider_is_measured(tmp_path: Path) -> None:
+    """An exported all-MiniLM-L6-v2 ranks as the original does."""
+    found = measured_providers(tmp_path)
+    names = {case for case, _ in found}
+    assert names >= {"minilm", "e5", "service", "service, tokens of minilm", "onnx", "onnx, no tokens"}
+    assert all(found[name, "recall@10"] == 1 for name in names)
+
+
+def test_an_unknown_provider_case_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "talks.json").write_text(json.dumps(LOCOMO), "utf-8")
+    done = CliRunner().invoke(app, ["providers", str(tmp_path / "talks.json"), "--only", "minlm"])
+    assert done.exit_code == 2
+    assert "no such case" in done.output

@@ -6,6 +6,7 @@ import typer
 
 from tools.bench import file_store, forgetting, messages, places, recording, role_zero, store
 from tools.bench.adapters.command import adapters
+from tools.bench.providers.command import providers
 from tools.bench.retrieval.command import retrieval
 from tools.bench.speed.command import speed
 
@@ -18,6 +19,7 @@ app.command("collections")(places.command)
 app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
 app.command("messages")(messages.command)
+app.command("providers")(providers)
 app.command("recording")(recording.command)
 app.command("role_zero")(role_zero.command)
 app.command("retrieval")(retrieval)
