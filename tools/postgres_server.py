@@ -53,8 +53,13 @@ class PostgresServer:
         if os.geteuid() == 0:
             shutil.chown(self.folder, _NOBODY)
             self._as_server |= {"user": _NOBODY, "extra_groups": []}
-        self._run("initdb", "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync", "-D", str(self.data))
+        self.initialize()
         self.start()
+
+    def initialize(self) -> None:
+        """Make an empty database cluster, in the place of the one that is there; the server must be stopped."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        self.run("initdb", "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync", "-D", str(self.data))
 
     def url(self, database: str = "postgres", **parameters: str) -> str:
         """Return the URL of a database, over the unix socket."""
@@ -65,7 +70,7 @@ class PostgresServer:
         """Start the server, and wait until it answers."""
         settings = [argument for name, value in self._settings.items() for argument in ("-c", f"{name}={value}")]
         options = " ".join(f"'{one}'" for one in settings)
-        self._run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "-o", options, "start")
+        self.run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "-o", options, "start")
 
     def restart(self) -> None:
         """Stop the server as an administrator would, and start it again."""
@@ -74,7 +79,7 @@ class PostgresServer:
 
     def stop(self, mode: str = "fast") -> None:
         """Stop the server: `fast` ends its connections, `immediate` is a crash."""
-        self._run("pg_ctl", "-D", str(self.data), "-w", "-m", mode, "stop")
+        self.run("pg_ctl", "-D", str(self.data), "-w", "-m", mode, "stop")
 
     def kill(self) -> None:
         """Crash the server: every one of its processes is killed."""
@@ -96,7 +101,16 @@ class PostgresServer:
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def connecting(self) -> list[str]:
+        """Return the arguments by which PostgreSQL's own programs connect to the server."""
+        return ["-h", str(self.folder), "-p", str(self.port), "-U", USER]
+
+    def run(self, program: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's programs, as the server's user and in the server's folder.
+
+        Raises:
+            RuntimeError: it failed; its output is in the message.
+        """
         command = [str(self._programs / program), *arguments]
         environment = {**os.environ, "LC_ALL": "C"}
         log = self.folder / f"{program}.log"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -163,21 +163,21 @@ class TokenCache:
 class TokenCaches:
     """The cache of one generation of a database after the other: with the model the codes of every passage change.
 
-    Thread-safe; a search goes on with the cache that it was given.
+    What tells generations apart is up to the caller. Thread-safe; a search goes on with the cache that it was given.
     """
 
     def __init__(self, ahead: int = _AHEAD) -> None:
         """Start with an empty cache; `ahead` is as in `TokenCache`."""
         self._lock = threading.Lock()
         self._ahead = ahead
-        self._generation = 0
+        self._generation: Hashable = 0
         self._cache = TokenCache(ahead=ahead)
 
-    def of(self, generation: int) -> TokenCache:
+    def of(self, generation: Hashable) -> TokenCache:
         """Return the cache of a generation: a new one where the last was of another."""
         return locked(self._lock, lambda: self._of(generation))
 
-    def _of(self, generation: int) -> TokenCache:
+    def _of(self, generation: Hashable) -> TokenCache:
         if generation != self._generation:
             self._generation, self._cache = generation, TokenCache(ahead=self._ahead)
         return self._cache

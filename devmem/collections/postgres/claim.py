@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from devmem.collections.model_check import check_length, check_model, check_name, check_store_type
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.existence import require_store
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock, lock_shared
 from devmem.collections.postgres.row_security import is_secured, secure
@@ -46,7 +47,7 @@ def claim_store(
     if found is None or not _is_recorded(found, model, store_type):
         connection.execute("BEGIN")
         connection.execute("SET LOCAL statement_timeout = 0")
-        lock(connection, "stores", location.schema)
+        lock(connection, "stores")
         found = _find(connection, location) or _insert(connection, location)
         _check(location, found, model, store_type)
         _record(connection, found, model, store_type)
@@ -117,10 +118,7 @@ def check_store(connection: Connection, location: str, store: int) -> tuple[str 
         CollectionError: the store was dropped.
     """
     lock_shared(connection, "store", store)
-    found = connection.execute("SELECT model, dimension FROM stores WHERE store = %s", (store,)).fetchone()
-    if found is None:
-        raise CollectionError(location, "the store was dropped; open it again to begin with an empty one.")
-    return found[0], found[1]
+    return require_store(connection, location, store)
 
 
 def check_embeddings(

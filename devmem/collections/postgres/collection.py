@@ -13,11 +13,12 @@ from typing import TypeVar
 
 from devmem.collections.postgres import claim, writes
 from devmem.collections.postgres.claim import StoreRecord, check_embeddings
-from devmem.collections.postgres.database import Access, Connection, Database, run_alone
+from devmem.collections.postgres.database import Access, Connection, run_alone
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.searcher import open_searcher
 from devmem.collections.postgres.states import PostgresStates
+from devmem.collections.postgres.transactions import Database
 from devmem.collections.postgres.versions import PostgresVersions
 from devmem.collections.protocol import DEFAULT_HISTORY_DAYS, Durability
 from devmem.collections.recorded import HistoryLimit
@@ -89,7 +90,7 @@ class PostgresCollection(PostgresVersions):
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""
         waiting = self._database.write(
-            lambda connection: writes.replace_model(connection, self._store, model, dimension)
+            lambda connection: writes.replace_model(connection, self.location, self._store, model, dimension)
         )
         self._model = model
         return waiting

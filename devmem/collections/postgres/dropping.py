@@ -7,13 +7,14 @@ from functools import partial
 
 from psycopg import sql
 
-from devmem.collections.postgres.database import Access, Connection, composed, connect, without_conflict
+from devmem.collections.postgres.database import Access, Connection, composed, connect
 from devmem.collections.postgres.failures import translate_errors
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.row_security import owns_tables
 from devmem.collections.postgres.schema import PARTITIONED, drop_statements, table_of
 from devmem.collections.postgres.server.hnsw import drop_hnsw
+from devmem.collections.postgres.transactions import without_conflict
 from devmem.errors import CollectionUnwritableError
 
 

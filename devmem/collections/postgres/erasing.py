@@ -46,7 +46,7 @@ class PostgresEraser(PostgresReader):
     def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
         """Return the selected items, expired ones included, and one version of those that are no longer there."""
         chosen: dict[UUID, MemoryItem] = {}
-        for found in self._database.read(lambda connection: self._find(connection, erasing)):
+        for found in self._read(lambda connection: self._find(connection, erasing)):
             if found.is_current or found.key not in chosen:
                 chosen[found.key] = found.item
         return self._with_attachments(list(chosen.values()))
@@ -54,7 +54,7 @@ class PostgresEraser(PostgresReader):
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that were derived from some items, or from such items."""
         clause: Sql = ("strpos(body, %s) > 0", [PARENTS])
-        found = self._database.read(lambda connection: list(self._versions(connection, clause)))
+        found = self._read(lambda connection: list(self._versions(connection, clause)))
         return self._with_attachments(descendants([each.item for each in found], ids))
 
     def begin_erasure(self, erasing: Erasing, derived: Sequence[str] = ()) -> list[str]:

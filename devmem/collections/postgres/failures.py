@@ -25,7 +25,9 @@ CONFLICTS: Final = (
     errors.ForeignKeyViolation,
 )
 """The transaction was rolled back, since another one came first."""
-_UNREACHABLE: Final = ("08", "57P01", "57P02", "57P03", "53300")
+_UNREACHABLE: Final = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
+"""Codes, or how they begin: the last three are a session that was idle, one idle in a transaction, and too many."""
+NOT_KNOWN: Final = "Try again; a write is stored whole or not at all, and which of the two is not known."
 _REFUSED: Final = ("28", "3D", "3F", "42501")
 
 
@@ -73,11 +75,7 @@ def translated(location: str, error: psycopg.Error) -> CollectionError:
     if state.startswith(_REFUSED):
         return CollectionUnwritableError(location, f"the server refused ({text}); check user, database and rights.")
     if is_lost(error):
-        return CollectionBusyError(
-            location,
-            f"the server cannot be reached ({text}). Try again; a write is stored whole or not at all, and which of "
-            "the two is not known.",
-        )
+        return CollectionBusyError(location, f"the server cannot be reached ({text}). {NOT_KNOWN}")
     if isinstance(error, psycopg.OperationalError) and not state:
         return CollectionUnwritableError(location, f"the server refused ({text}); check user and password.")
     return CollectionError(location, f"PostgreSQL says: {text}")

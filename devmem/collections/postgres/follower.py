@@ -7,7 +7,7 @@ snapshot did not see, as PostgreSQL itself decides it (its documentation, "Snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
@@ -16,12 +16,12 @@ import numpy as np
 import psycopg
 
 from devmem.collections.following import Follower
-from devmem.collections.postgres.database import Connection, Server, composed
+from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.existence import check_tables, dropped
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.texts import read_text
 from devmem.collections.unit_vectors import are_unit
 from devmem.config import IndexConfig
-from devmem.errors import CollectionError
 from devmem.indexes.doc_values import STRING_COLUMNS, DocEntry
 from devmem.indexes.index_set import IndexSet
 from devmem.indexes.locking import locked
@@ -32,7 +32,7 @@ _BATCH: Final = 5000
 _NEW: Final = "xact >= %(xmin)s::xid8 AND (xact >= %(xmax)s::xid8 OR xact = ANY(%(running)s::text[]::xid8[]))"
 """Condition that a snapshot did not see a row; the first comparison is what an index finds."""
 _POLL: Final = f"""
-SELECT pg_current_snapshot()::text, generation, changes_floor::text::bigint, model,
+SELECT pg_current_snapshot()::text, tableoid::bigint, generation, changes_floor::text::bigint, model,
     EXISTS (SELECT FROM items WHERE store = %(store)s AND {_NEW})
     OR EXISTS (SELECT FROM changes WHERE store = %(store)s AND {_NEW})
 FROM stores WHERE store = %(store)s
@@ -58,7 +58,8 @@ _OF_ROWS: Final = (
 class Snapshot:
     """Which transactions one moment of the database shows."""
 
-    server: Server | None
+    contents: Hashable
+    """Of the connection: numbers of other contents mean something else."""
     xmin: int
     """All with lower numbers are shown, as far as they were committed."""
     xmax: int
@@ -67,10 +68,10 @@ class Snapshot:
     """Those between that are not shown."""
 
     @classmethod
-    def parse(cls, text: str, server: Server) -> Snapshot:
+    def parse(cls, text: str, contents: Hashable) -> Snapshot:
         """Read the textual form of a `pg_snapshot`: `xmin:xmax:running,...`."""
         xmin, xmax, running = text.split(":")
-        return cls(server, int(xmin), int(xmax), tuple(int(each) for each in running.split(",") if each))
+        return cls(contents, int(xmin), int(xmax), tuple(int(each) for each in running.split(",") if each))
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of `_NEW`."""
@@ -124,9 +125,10 @@ class PostgresFollower(Follower[Connection]):
             self._seen = _NOTHING
         row = connection.execute(_POLL, self._parameters()).fetchone()
         if row is None:
-            raise CollectionError(self._location, "the store was dropped; open it again to begin with an empty one.")
-        text, *rest = row
-        found = _Poll(Snapshot.parse(text, connection.server), *rest)
+            raise dropped(self._location)
+        text, tables, *rest = row
+        check_tables(connection, tables)
+        found = _Poll(Snapshot.parse(text, connection.contents), *rest)
         self._found = found
         if self._moment is not None and self._must_start_again(found):
             self._moment = None
@@ -139,7 +141,7 @@ class PostgresFollower(Follower[Connection]):
         """Whether what the indexes show is not a past of this database, or more changed than was recorded."""
         seen = self._seen
         return (
-            seen.server != found.snapshot.server
+            seen.contents != found.snapshot.contents
             or found.snapshot.xmax < seen.xmax
             or found.generation != self._generation
             or seen.xmin <= found.changes_floor

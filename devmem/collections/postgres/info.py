@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.existence import dropped
 from devmem.collections.postgres.schema import PARTITIONED, table_of
 from devmem.collections.protocol import CollectionInfo
 
@@ -31,8 +32,14 @@ def read_info(connection: Connection, location: str, store: int, mode: str) -> C
         location: of the store, without a password.
         store: number of the store.
         mode: how it is searched.
+
+    Raises:
+        CollectionError: the store was dropped.
     """
-    model, dimension, items, waiting = connection.execute(_COUNTS, (store,)).fetchone() or (None, None, 0, 0)
+    found = connection.execute(_COUNTS, (store,)).fetchone()
+    if found is None:
+        raise dropped(location)
+    model, dimension, items, waiting = found
     return CollectionInfo(
         location=location,
         items=items,

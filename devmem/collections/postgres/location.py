@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -64,10 +64,10 @@ class Location:
             CollectionError: a parameter is wrong; no part of the URL that may be secret is in the message.
         """
         base, _, query = url.partition("?")
-        given = parse_qsl(query, keep_blank_values=True)
-        own = {name: value for name, value in given if name in _OWN}
-        rest = [(name, value) for name, value in given if name not in _OWN]
-        uri = f"{base}?{urlencode(rest)}" if rest else base
+        own = {name: value for name, value in parse_qsl(query, keep_blank_values=True) if name in _OWN}
+        # As they are: libpq takes a plus sign for itself, not for a space.
+        rest = [each for each in query.split("&") if each and unquote(each.partition("=")[0]) not in _OWN]
+        uri = f"{base}?{'&'.join(rest)}" if rest else base
         where = _host_and_database(base)
         name = own.get("store") or store or DEFAULT_STORE
         shown = f"{where}?{urlencode({'store': name} | ({'tenant': own['tenant']} if own.get('tenant') else {}))}"

@@ -61,7 +61,7 @@ def prepare_database(connection: Connection, location: Location) -> None:
     if _is_prepared(connection, location):
         return
     connection.execute("BEGIN")
-    lock(connection, "schema", location.schema)
+    lock(connection, "schema")
     # Building indexes, or numbering every row, takes as long as it takes.
     connection.execute("SET LOCAL statement_timeout = 0")
     # Another process may have been faster.
@@ -132,6 +132,8 @@ def _number_transactions_again(connection: Connection) -> None:
     secured = is_secured(connection)
     if secured:
         see_all_rows(connection)
+    # Every other transaction reads this table first.
+    connection.execute("LOCK TABLE stores IN ACCESS EXCLUSIVE MODE")
     for table in ("items", "versions"):
         connection.execute(composed(f"UPDATE {table} SET xact = pg_current_xact_id()"))
     connection.execute("DELETE FROM changes")

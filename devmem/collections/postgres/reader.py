@@ -9,11 +9,12 @@ from uuid import UUID
 
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import inlined, read_attachments
-from devmem.collections.postgres.database import Access, Connection, Database, composed
+from devmem.collections.postgres.database import Access, Connection, composed
 from devmem.collections.postgres.distinct import distinct_values
 from devmem.collections.postgres.info import read_info
 from devmem.collections.postgres.predicates import order_sql, where_sql
 from devmem.collections.postgres.searcher import Searcher
+from devmem.collections.postgres.transactions import Database, read_store
 from devmem.collections.protocol import CollectionInfo
 from devmem.collections.searching import SearchingCollection
 from devmem.embedding import PassageEmbeddings
@@ -54,6 +55,14 @@ class PostgresReader(SearchingCollection):
     def _now(self) -> float:
         return self._clock()
 
+    def _read(self, operation: Callable[[Connection], T]) -> T:
+        """Run an operation that reads the store; finding nothing, it makes sure that the store is there.
+
+        Raises:
+            CollectionError: the store was dropped.
+        """
+        return read_store(self._database, self.location, self._store, operation)
+
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
         def search(connection: Connection) -> T:
             now = self._clock()
@@ -75,9 +84,7 @@ class PostgresReader(SearchingCollection):
         return [(row, item) for (row, *_), item in zip(found, items, strict=True)]
 
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        return self._database.read(
-            lambda connection: connection.execute(composed(query), values, binary=True).fetchall()
-        )
+        return self._read(lambda connection: connection.execute(composed(query), values, binary=True).fetchall())
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
@@ -122,7 +129,7 @@ class PostgresReader(SearchingCollection):
     ) -> list[Scalar]:
         """Return the distinct values that items have."""
         condition = where_sql(where or Filter(), self._clock())
-        return self._database.read(
+        return self._read(
             lambda connection: distinct_values(
                 connection, self._store, key, condition, prefix=prefix, limit=limit, offset=max(offset, 0)
             )
@@ -131,9 +138,10 @@ class PostgresReader(SearchingCollection):
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
         condition, values = where_sql(where or Filter(), self._clock())
-        query = f"SELECT count(*) FROM items WHERE store = %s AND {condition}"
-        ((count,),) = self._fetch(query, [self._store, *values])
-        return int(count)
+        query = composed(f"SELECT count(*) FROM items WHERE store = %s AND {condition}")
+        return self._read(
+            lambda connection: int((connection.execute(query, (self._store, *values)).fetchone() or (0,))[0])
+        )
 
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is still to be made, oldest first."""
@@ -142,9 +150,9 @@ class PostgresReader(SearchingCollection):
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
-        return self._database.read(lambda connection: rows.read_embeddings(connection, self._store, ids))
+        return self._read(lambda connection: rows.read_embeddings(connection, self._store, ids))
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds; the size is an estimate."""
         mode = self._searcher.mode
-        return self._database.read(lambda connection: read_info(connection, self.location, self._store, mode))
+        return self._read(lambda connection: read_info(connection, self.location, self._store, mode))

@@ -7,11 +7,12 @@ from typing import Final, Literal, Protocol
 
 from devmem.collections.model_check import check_length, check_name
 from devmem.collections.postgres.claim import check_store
-from devmem.collections.postgres.database import Access, Connection, Database
+from devmem.collections.postgres.database import Access, Connection
 from devmem.collections.postgres.follower import PostgresFollower
 from devmem.collections.postgres.server.maintenance import IndexMaintenance
 from devmem.collections.postgres.server.searching import ServerSearches
 from devmem.collections.postgres.source import PostgresSource
+from devmem.collections.postgres.transactions import Database
 from devmem.config import IndexConfig
 from devmem.indexes.token_codes import TokenCaches
 from devmem.search.query import SearchQuery
@@ -75,7 +76,8 @@ class FollowingSearcher:
             check_name(self._location, made=moment.model, given=model)
             if moment.indexes.vectors is not None:
                 check_length(self._location, made=moment.indexes.vectors.dimension, given=len(query.vector))
-        return PostgresSource(connection, self._store, moment.indexes, self._tokens.of(moment.generation))
+        tokens = self._tokens.of((connection.contents, moment.generation))
+        return PostgresSource(connection, self._store, moment.indexes, tokens)
 
     def note(self, *, written: int = 0, deleted: int = 0) -> None:
         """Do nothing: followers see for themselves."""

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Collection as Several
-from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import psycopg
 
 from devmem.collections.postgres.claim import check_store
-from devmem.collections.postgres.database import Access, Connection, Database, connect
+from devmem.collections.postgres.database import Access, Connection, connect
+from devmem.collections.postgres.existence import require_store
 from devmem.collections.postgres.failures import translate_errors
 from devmem.collections.postgres.locks import key_of_lock, lock, lock_each, lock_shared
 from devmem.collections.postgres.rows import key_of
 from devmem.collections.postgres.texts import read_text, stored_text
+from devmem.collections.postgres.transactions import Database, read_store
 from devmem.collections.states import StateKey
+
+T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 _SELECT: Final = (
@@ -39,22 +43,23 @@ class PostgresStates:
         self._database, self._access, self._store = database, access, store
         self._location = str(access.location)
 
+    def _read(self, operation: Callable[[Connection], T]) -> T:
+        return read_store(self._database, self._location, self._store, operation)
+
     def get(self, keys: Several[StateKey]) -> dict[StateKey, bytes]:
         """Return the values that are there."""
-        return self._database.read(lambda connection: _read(connection, self._store, keys))
+        return self._read(lambda connection: _read(connection, self._store, keys))
 
     def names(self, kind: str) -> list[str]:
         """Return the names of all values of a kind."""
         query = "SELECT name FROM states WHERE store = %s AND kind = %s ORDER BY name"
-        found = self._database.read(lambda connection: connection.execute(query, (self._store, kind)).fetchall())
+        found = self._read(lambda connection: connection.execute(query, (self._store, kind)).fetchall())
         return [read_text(name) or "" for (name,) in found]
 
     def scan(self, kind: str) -> Iterator[tuple[str, bytes]]:
         """Return all values of a kind."""
         query = "SELECT name, value FROM states WHERE store = %s AND kind = %s ORDER BY name"
-        found = self._database.read(
-            lambda connection: connection.execute(query, (self._store, kind), binary=True).fetchall()
-        )
+        found = self._read(lambda connection: connection.execute(query, (self._store, kind), binary=True).fetchall())
         return ((read_text(name) or "", value) for name, value in found)
 
     def write(
@@ -78,14 +83,15 @@ class PostgresStates:
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
         """Hold an advisory lock on a connection of its own."""
-        lock = (key_of_lock("exclusive", self._store, purpose),)
         with translate_errors(self._location):
             connection = connect(self._access)
+        lock = (key_of_lock(connection, "exclusive", self._store, purpose),)
         with closing(connection):
             with translate_errors(self._location):
                 connection.execute("SET lock_timeout = 0")
                 connection.execute("SET statement_timeout = 0")
                 connection.execute("SELECT pg_advisory_lock(%s)", lock)
+                require_store(connection, self._location, self._store)
             yield
             try:
                 connection.execute("SELECT pg_advisory_unlock(%s)", lock)

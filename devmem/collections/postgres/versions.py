@@ -81,11 +81,12 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
             actor=actor,
         )
 
-    def _read(self, operation: Callable[[Connection], T]) -> T:
-        return self._database.read(operation)
-
     def _write(self, operation: Callable[[Connection], T]) -> T:
-        return self._database.write(operation)
+        def write(connection: Connection) -> T:
+            check_store(connection, self.location, self._store)
+            return operation(connection)
+
+        return self._database.write(write)
 
     def _note(self, *, written: int = 0, deleted: int = 0) -> None:
         self._searcher.note(written=written, deleted=deleted)

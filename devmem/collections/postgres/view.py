@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from devmem.collections.postgres.database import Access, Connection, Database
+from devmem.collections.postgres.database import Access, Connection
 from devmem.collections.postgres.follower import PostgresFollower, Rows
 from devmem.collections.postgres.reader import PostgresReader
 from devmem.collections.postgres.searcher import FollowingSearcher
+from devmem.collections.postgres.transactions import Database
 from devmem.collections.read_only import ReadOnly
 from devmem.config import IndexConfig
 

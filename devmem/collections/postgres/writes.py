@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from devmem.collections.filter_sql import Sql
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.existence import require_store
 from devmem.collections.postgres.inserting import NewEmbeddings, insert_embeddings
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.rows import CURRENT, Tables
@@ -61,9 +62,14 @@ def set_embeddings(
     return len(done)
 
 
-def replace_model(connection: Connection, store: int, model: str, dimension: int | None) -> int:
-    """Delete every embedding and record the new model; return the number of items that wait for it."""
+def replace_model(connection: Connection, location: str, store: int, model: str, dimension: int | None) -> int:
+    """Delete every embedding and record the new model; return the number of items that wait for it.
+
+    Raises:
+        CollectionError: the store was dropped; `location` is named.
+    """
     lock(connection, "store", store)
+    require_store(connection, location, store)
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute(
         composed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from devmem.collections import open_collection
 from devmem.collections.postgres.location import Location
@@ -71,3 +72,10 @@ def test_the_workflow_names_the_store_where_the_url_does_not() -> None:
 def test_a_wrong_parameter_is_named(parameter: str, message: str) -> None:
     with pytest.raises(CollectionError, match=message):
         Location.parse(f"postgresql://db.test/team?{parameter}")
+
+
+def test_what_is_for_libpq_reaches_it_as_it_was_written() -> None:
+    """A plus sign is a space in devmem's own parameters, as in any URL, but not in those of libpq."""
+    location = Location.parse("postgresql://db.test/team?options=-c%20work_mem%3D1MB&password=a+b&store=my+notes")
+    given = conninfo_to_dict(location.conninfo)
+    assert (given["options"], given["password"], location.store) == ("-c work_mem=1MB", "a+b", "my notes")

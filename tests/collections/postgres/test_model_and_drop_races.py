@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import psycopg
@@ -12,12 +13,13 @@ import pytest
 from devmem.collections import SearchQuery
 from devmem.collections.postgres import searcher, states
 from devmem.collections.postgres.collection import PostgresCollection
-from devmem.collections.postgres.database import Access, Connection, Database, _SharedPool
+from devmem.collections.postgres.database import Access, Connection, composed
 from devmem.collections.postgres.dropping import drop_store
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.schema import PARTITIONED
 from devmem.collections.postgres.server import maintenance
 from devmem.collections.postgres.server.hnsw import build_hnsw
+from devmem.collections.postgres.transactions import Database, _SharedPool
 from devmem.config import IndexConfig
 from devmem.config.index import LEAST_FOR_APPROXIMATE
 from devmem.embedding import PassageEmbeddings
@@ -45,6 +47,10 @@ def many(store_url: str) -> Iterator[tuple[PostgresCollection, np.ndarray]]:
     with closing(PostgresCollection(store_url, model=model, index=APPROXIMATE)) as store:
         store.add(items)
         yield store, corpus.vectors
+
+
+def fetched(query: str, connection: Connection) -> list[tuple[object, ...]]:
+    return connection.execute(composed(query)).fetchall()
 
 
 def _hnsw(store: PostgresCollection) -> list[tuple[object, ...]]:
@@ -129,7 +135,8 @@ def test_nothing_of_a_dropped_store_comes_back(store_url: str, step: str, monkey
             steps[step]()
         upkeep.close()
         for table in PARTITIONED:
-            assert store._fetch(f"SELECT 1 FROM {table} WHERE store = %s", [store._store]) == []
+            query = f"SELECT 1 FROM {table} WHERE store = {store._store}"
+            assert database.read(partial(fetched, query)) == []
 
 
 def test_a_schema_without_tables_is_not_that_of_other_stores(postgres_server: PostgresServer) -> None:

@@ -9,12 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from devmem.collections.postgres.claim import check_store
-from devmem.collections.postgres.database import Access, Connection, Database, composed, connect
+from devmem.collections.postgres.database import Access, Connection, composed, connect
 from devmem.collections.postgres.failures import translate_errors
+from devmem.collections.postgres.locks import key_of_lock
 from devmem.collections.postgres.row_security import owns_tables
 from devmem.collections.postgres.server.hnsw import MOST_COMPONENTS, build_hnsw, drop_hnsw, has_hnsw
 from devmem.collections.postgres.server.merging import TAIL, join_segments, merge_tail, rewrite_sparse
 from devmem.collections.postgres.server.segments import UNMERGED
+from devmem.collections.postgres.transactions import Database
 from devmem.errors import CollectionClosedError, CollectionError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -139,8 +141,8 @@ class IndexMaintenance:
                 connection.close()
 
     def _build_hnsw_on(self, connection: Connection) -> None:
-        query = "SELECT pg_try_advisory_lock(hashtextextended('devmem hnsw', %s))"
-        ((locked,),) = connection.execute(query, (self._store,)).fetchall()
+        key = key_of_lock(connection, "hnsw", self._store)
+        ((locked,),) = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchall()
         dimension = self._dimension(connection)
         if not locked or dimension is None or self._closed:
             return

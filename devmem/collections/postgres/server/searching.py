@@ -7,17 +7,17 @@ from typing import Final
 
 from devmem.collections.model_check import check_length, check_name
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.existence import check_tables, dropped
 from devmem.collections.postgres.schema import table_of
 from devmem.collections.postgres.server.hnsw import index_name
 from devmem.collections.postgres.server.planning import prepare_transaction
 from devmem.collections.postgres.server.segments import UNMERGED, SegmentCache
 from devmem.collections.postgres.server.source import ServerSource, StoreState
-from devmem.errors import CollectionError
 from devmem.indexes.token_codes import TokenCaches
 from devmem.search.query import SearchQuery
 
 _STATE: Final = f"""
-SELECT generation, model, dimension,
+SELECT stores.tableoid::bigint, generation, model, dimension,
     COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}), false),
     EXISTS (SELECT FROM items WHERE store = %(store)s AND conversation IS NOT NULL)
     OR EXISTS (SELECT FROM items WHERE store = %(store)s AND session IS NOT NULL),
@@ -60,8 +60,10 @@ class ServerSearches:
         parameters = {"store": self._store, "index": index_name(self._store)}
         found = connection.execute(composed(_STATE), parameters, binary=True).fetchone()
         if found is None:
-            raise CollectionError(self._location, "the store was dropped; open it again to begin with an empty one.")
-        generation, recorded, dimension, hnsw, conversations, segments, tail = found
+            raise dropped(self._location)
+        tables, store_generation, recorded, dimension, hnsw, conversations, segments, tail = found
+        check_tables(connection, tables)
+        generation = connection.contents, store_generation
         if query.vector is not None:
             check_name(self._location, made=recorded, given=model)
             if dimension is not None:

@@ -7,7 +7,7 @@ has yet is the tail: the items that the snapshot did not show in which segments 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -129,23 +129,27 @@ class SegmentCache:
     def __init__(self, store: int) -> None:
         self._lock = threading.Lock()
         self._store = store
-        self._generation = -1
+        self._generation: Hashable = None
         self._columns: dict[int, tuple[Rows, NDArray[np.float32]]] = {}
         self._map = NO_SEGMENTS
         self._tail: tuple[bytes, TermTexts] = (b"", NO_TEXTS)
 
-    def read(self, connection: Connection, generation: int, segments: tuple[int, ...], tail: bytes) -> IndexedTexts:
+    def read(
+        self, connection: Connection, generation: Hashable, segments: tuple[int, ...], tail: bytes
+    ) -> IndexedTexts:
         """Return the passages as of the connection's transaction.
 
         Args:
             connection: in a read transaction.
-            generation: of the store; another one than before has other terms.
+            generation: of the contents and the store; another one than before has other terms, or numbers.
             segments: numbers of the segments, ascending.
             tail: rows of the tail, ascending, as big-endian int64.
         """
         return locked(self._lock, lambda: self._read(connection, generation, segments, tail))
 
-    def _read(self, connection: Connection, generation: int, segments: tuple[int, ...], tail: bytes) -> IndexedTexts:
+    def _read(
+        self, connection: Connection, generation: Hashable, segments: tuple[int, ...], tail: bytes
+    ) -> IndexedTexts:
         if generation != self._generation:
             self._columns, self._map, self._tail = {}, NO_SEGMENTS, (b"", NO_TEXTS)
         if segments != self._map.segments:
