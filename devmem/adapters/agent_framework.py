@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from devmem import Filter, Memory, MemoryItem, Scope
 from devmem.adapters.hosts import require as _require
+from devmem.adapters.hosts import writing
 from devmem.collections import Condition, Unique, one_of, starts_with
 from devmem.errors import DevmemError
 from devmem.messages import Message as Remembered
@@ -28,6 +29,7 @@ from agent_framework import ContextProvider, HistoryProvider, Message  # noqa: E
 if TYPE_CHECKING:
     from agent_framework import AgentSession, SessionContext, SupportsAgentRun
 
+_HOST: Final = "agent_framework"
 _FORM: Final = "agent_framework.message"
 """Metadata key of a message of a history as it came, as JSON text."""
 _ID: Final = "agent_framework.id"
@@ -93,7 +95,8 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
             return
         try:
             messages = [_remembered(message) for message in said]
-            await asyncio.to_thread(self._memory.add, messages, session=context.session_id)
+            with writing(getattr(agent, "name", None) or _HOST, self._memory):
+                await asyncio.to_thread(self._memory.add, messages, session=context.session_id)
         except DevmemError as error:
             _LOG.error("what was said is not remembered: %s", error)
 
@@ -146,7 +149,8 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
         if session_id is None:
             raise ValueError("a message without a session cannot be kept: run the agent with a session")
         if messages:
-            await asyncio.to_thread(self._add, session_id, messages)
+            with writing(_HOST, self._memory):
+                await asyncio.to_thread(self._add, session_id, messages)
 
     def _kept(self, session_id: str, metadata: Mapping[str, Condition] = _ANY_MESSAGE) -> list[MemoryItem]:
         where = self._memory.scoped(session=session_id).matching(Filter(metadata=metadata))

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from devmem.adapters.files import FileCommands, FileLimits
 from devmem.adapters.hosts import require as _require
+from devmem.adapters.hosts import writing
 from devmem.errors import DevmemError, MemoryFileError
 from devmem.memory import Memory
 
@@ -44,6 +45,7 @@ Command: TypeAlias = (
     | BetaMemoryTool20250818DeleteCommand
     | BetaMemoryTool20250818RenameCommand
 )
+_HOST: Final = "anthropic"
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -55,7 +57,9 @@ def _carry_out(commands: FileCommands, command: Command) -> str:
     """
     try:
         # The SDK makes commands of whatever Claude wrote, without checking it.
-        return _run(commands, type(command).model_validate(command.model_dump(warnings=False)))
+        checked = type(command).model_validate(command.model_dump(warnings=False))
+        with writing(_HOST, commands.files.memory):
+            return _run(commands, checked)
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise ToolError(f"Invalid arguments of `{command.command}`: {'; '.join(problems)}") from error
@@ -64,6 +68,11 @@ def _carry_out(commands: FileCommands, command: Command) -> str:
     except DevmemError as error:
         _LOG.error("Claude's memory command %r failed: %s", command.command, error)
         raise ToolError(f"The memory cannot do this now: {error}") from error
+
+
+def _clear(commands: FileCommands) -> str:
+    with writing(_HOST, commands.files.memory):
+        return commands.clear()
 
 
 def _run(commands: FileCommands, command: Command) -> str:
@@ -129,7 +138,7 @@ class DevmemMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc] # the SDK 
 
     def clear_all_memory(self) -> str:
         """Delete all files of the scope; what else is in the memory stays."""
-        return self._commands.clear()
+        return _clear(self._commands)
 
 
 class AsyncDevmemMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc] # see above
@@ -172,4 +181,4 @@ class AsyncDevmemMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc] 
 
     async def clear_all_memory(self) -> str:
         """Delete all files of the scope; what else is in the memory stays."""
-        return await run_sync(self._commands.clear)
+        return await run_sync(_clear, self._commands)

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from devmem import Filter, Memory, MemoryItem
 from devmem.adapters.hosts import require as _require
+from devmem.adapters.hosts import writing
 from devmem.errors import NotStoredError
 from devmem.memory import MemoryRecord
 from devmem.messages import Message, Role
@@ -88,7 +89,8 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         """
         custom = _json_of(custom_metadata)
         messages = [_message_of_event(event, custom) for event in events if _text(event.content).strip()]
-        await asyncio.to_thread(self._add_new, messages, app_name, user_id, session_id)
+        with writing(app_name, self._memory):
+            await asyncio.to_thread(self._add_new, messages, app_name, user_id, session_id)
 
     async def add_memory(
         self,
@@ -108,7 +110,8 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
             if not _text(entry.content).strip():
                 raise NotStoredError([f"the memory {entry.id or '(without id)'} has no text"])
         messages = [_message_of_entry(entry, _json_of(custom_metadata)) for entry in memories]
-        await asyncio.to_thread(self._add_again, messages, app_name, user_id)
+        with writing(app_name, self._memory):
+            await asyncio.to_thread(self._add_again, messages, app_name, user_id)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return what answers a query of what the application knows of the user, best first."""
@@ -125,7 +128,8 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
             CollectionError: the deletion cannot be written.
         """
         if memory_id:
-            await asyncio.to_thread(self._delete, app_name, user_id, memory_id)
+            with writing(app_name, self._memory):
+                await asyncio.to_thread(self._delete, app_name, user_id, memory_id)
 
     def _add_new(self, messages: Sequence[Message], app_name: str, user_id: str, session_id: str | None) -> None:
         deleted = self._deleted(app_name, user_id)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 
+from devmem import Memory, acting_as
 from devmem.errors import MissingExtraError
 
 
@@ -25,3 +27,11 @@ def require(module: str, *, package: str, extra: str) -> None:
         found = None
     if found is None:
         raise MissingExtraError(feature=f"devmem's adapter for {package}", package=package, extra=extra)
+
+
+def writing(host: str, memory: Memory) -> AbstractContextManager[None]:
+    """Have changes in the block recorded as those of the agent whose handle it is, or else of the host.
+
+    Whoever is named around the block goes before: a workflow's node, a command, `devmem.acting_as`.
+    """
+    return acting_as(memory.new_scope().agent or host, by_default=True)

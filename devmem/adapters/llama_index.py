@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from devmem import Memory
 from devmem.adapters.hosts import require as _require
+from devmem.adapters.hosts import writing
 from devmem.messages import Message, Role
 from devmem.stores import estimate_tokens
 
@@ -71,7 +72,8 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
         sessions = dict.fromkeys(message.additional_kwargs.get(_SESSION) for message in said)
         for session in sessions:
             of_session = [each for each in said if each.additional_kwargs.get(_SESSION) == session]
-            self._memory.add([_message_of(each) for each in of_session], session=session)
+            with writing("llama_index", self._memory):
+                self._memory.add([_message_of(each) for each in of_session], session=session)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Leave out the last memories of a block, as many as are needed; None when none is left."""

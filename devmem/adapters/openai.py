@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from devmem.adapters.hosts import require as _require
+from devmem.adapters.hosts import writing
 from devmem.errors import DevmemError
 from devmem.memory import Memory
 
@@ -94,7 +95,8 @@ class _Memories:
             return
         asked = {"role": "user", "content": _text(message)}
         try:
-            self._memory.add([asked, {"role": "assistant", "content": answer}])
+            with writing("openai", self._memory):
+                self._memory.add([asked, {"role": "assistant", "content": answer}])
         except DevmemError as error:
             _LOG.error("what was said is not remembered: %s", error)
 

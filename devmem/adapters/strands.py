@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from devmem import Memory
 from devmem.adapters.hosts import require as _require
+from devmem.adapters.hosts import writing
 from devmem.memory import SearchHit
 from devmem.messages import Message, Role
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from strands.memory.types import AddMessagesContext, SearchOptions
     from strands.types.content import Message as StrandsMessage
 
+_HOST: Final = "strands"
 _RESULTS: Final = 5
 """Number of results of a search that names none."""
 _DESCRIPTION: Final = "Long-term memory: what was said and noted earlier, searched by meaning and by words."
@@ -89,7 +91,8 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
         digest = sha256(repr((content, sorted((metadata or {}).items(), key=str))).encode()).hexdigest()
         scope = self._memory.new_scope()
         item_id = sha256(f"{scope} {digest}".encode()).hexdigest()[:32]
-        return await self._memory.aadd(content, id=item_id, metadata=metadata)
+        with writing(_HOST, self._memory):
+            return await self._memory.aadd(content, id=item_id, metadata=metadata)
 
     async def add_messages(
         self, messages: list[StrandsMessage], context: AddMessagesContext | None = None
@@ -105,7 +108,10 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
             for message, number in zip(messages, numbers or [uuid4().hex for _ in messages], strict=True)
         ]
         said = [message for message in made if message.content.strip()]
-        return await asyncio.to_thread(self._memory.add, said) if said else []
+        if not said:
+            return []
+        with writing(_HOST, self._memory):
+            return await asyncio.to_thread(self._memory.add, said)
 
 
 def _message_of(message: StrandsMessage, place: str) -> Message:

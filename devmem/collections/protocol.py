@@ -69,6 +69,7 @@ class Collection(Protocol):
         *,
         unique: Unique = Unique.ID,
         expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
         """Store the items, all or none of them; they are durable when it returns.
 
@@ -81,12 +82,15 @@ class Collection(Protocol):
             unique: rule by which an item is the same as one that is stored already.
             expected: by an item's id, the `version_hash` of the version that it replaces, None for none: the items are
                 stored only if that is what is stored now (compare-and-set).
+            absent: the items are stored only if no stored item matches this filter. Writers exclude each other by ids:
+                whoever may store what it matches has to expect the absence of an id that the other one expects, too.
 
         Returns:
             One outcome for each item, in their order.
 
         Raises:
-            VersionConflictError: another version than the expected one is stored; nothing was changed.
+            VersionConflictError: another version than the expected one, or what has to be absent, is stored; nothing
+                was changed.
         """
         ...
 

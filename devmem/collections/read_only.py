@@ -30,6 +30,7 @@ class ReadOnly:
         *,
         unique: Unique = Unique.ID,  # noqa: ARG002
         expected: Mapping[str, str | None] | None = None,  # noqa: ARG002
+        absent: Filter | None = None,  # noqa: ARG002
     ) -> list[WriteOutcome]:
         """Refuse to write."""
         self._refuse()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from devmem.model.items import MemoryItem, SourceKind
 from devmem.model.versions import Operation
 
 MICROSECONDS: Final = 1_000_000
@@ -45,6 +46,12 @@ class Ending:
     run: str | None = None
     actor: str | None = None
     """Who makes it, as far as it is known."""
+
+
+def author_of(item: MemoryItem) -> str | None:
+    """Return who wrote an item, as far as it says so itself; the name of a file or an import is nobody's."""
+    is_place = item.provenance.kind in (SourceKind.FILE, SourceKind.IMPORT)
+    return (None if is_place else item.provenance.name) or item.scope.agent
 
 
 def recorded(seconds: float) -> int:

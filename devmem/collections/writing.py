@@ -20,7 +20,11 @@ class ItemChanges(Protocol):
     """Changes the items within one write transaction: the current ones, or those that a pending run sees."""
 
     def add(
-        self, batch: Sequence[PreparedItem], unique: Unique, expected: Mapping[str, str | None]
+        self,
+        batch: Sequence[PreparedItem],
+        unique: Unique,
+        expected: Mapping[str, str | None],
+        absent: Filter | None,
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already; see `Collection.add`."""
         ...
@@ -61,13 +65,14 @@ class WritingCollection(ABC):
         *,
         unique: Unique = Unique.ID,
         expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
         if not items:
             return []
         # Analysed before the transaction begins, as that takes longer than to insert them.
         prepared = [PreparedItem.of(item) for item in items]
-        outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}))
+        outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}, absent))
         self._note(written=len(prepared))
         return outcomes
 

@@ -23,10 +23,17 @@ _CURRENT: Final = ContextVar("devmem_actor", default=Actor())  # noqa: B039 - it
 
 
 @contextmanager
-def acting_as(name: str | None = None, *, run: str | None = None) -> Iterator[None]:
-    """Have changes in the block recorded as those of an actor; what is None stays as it is around the block."""
+def acting_as(name: str | None = None, *, run: str | None = None, by_default: bool = False) -> Iterator[None]:
+    """Have changes in the block recorded as those of an actor; what is None stays as it is around the block.
+
+    Args:
+        name: the agent, node, tool or command.
+        run: id of the run that the changes belong to.
+        by_default: whether the name counts only where none is known around the block.
+    """
     outer = _CURRENT.get()
-    token = _CURRENT.set(Actor(name=name or outer.name, run=run or outer.run))
+    chosen = outer.name or name if by_default else name or outer.name
+    token = _CURRENT.set(Actor(name=chosen, run=run or outer.run))
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from devmem.collections import (
     Collection,
+    Filter,
     SearchQuery,
     Unique,
     Weights,
@@ -199,6 +200,7 @@ class CollectionMemory(CollectionItems):
         unique: Unique | None = None,
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
         expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
         """Embed and store items, and trim the store to its capacity.
 
@@ -207,6 +209,7 @@ class CollectionMemory(CollectionItems):
             unique: what makes an item a duplicate; None takes the store type's.
             embeddings: embeddings that are known, by the items' ids; the others are made.
             expected: versions that are to be replaced, by the items' ids; see `Collection.add`.
+            absent: filter that no stored item may match; see `Collection.add`.
 
         Raises:
             CollectionError, VersionConflictError: nothing was stored.
@@ -219,8 +222,9 @@ class CollectionMemory(CollectionItems):
         now = self.setup.clock()
         too_old = [self._expiry.has_passed(item, now) for item in items]
         current = [item for item, is_too_old in zip(items, too_old, strict=True) if not is_too_old]
+        rule = unique or self.unique
         written = self._writer.write(
-            self.collection, current, unique=unique or self.unique, embeddings=embeddings, expected=expected
+            self.collection, current, unique=rule, embeddings=embeddings, expected=expected, absent=absent
         )
         keep, stored_before = self.capacity(), self._expiry.oldest(now)
         if keep is not None or stored_before is not None:

@@ -12,6 +12,7 @@ from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
+from devmem.search.filters import Filter
 from devmem.stores.embedding_queue import EmbeddingQueue
 from devmem.stores.memory import Progress
 
@@ -38,13 +39,14 @@ class CollectionWriter:
         unique: Unique,
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
         expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
         """Store items; those that `embeddings` does not have, by id, are embedded, and what waited before them."""
         prepared = [_prepared(item, (embeddings or {}).get(item.id)) for item in items]
         if self._queue is not None:
             self._queue.catch_up(collection)
             prepared = self._queue.embed(prepared)
-        return collection.add(prepared, unique=unique, expected=expected)
+        return collection.add(prepared, unique=unique, expected=expected, absent=absent)
 
     def trim(self, collection: Collection, *, keep: int | None, stored_before: float | None) -> None:
         """Delete what is too much or too old; a failure is logged, as the items before it are stored.

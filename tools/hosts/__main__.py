@@ -111,44 +111,55 @@ def hosts(
 ) -> None:
     """Run the adapters' tests, the hosts' own tests and their suites, each host in an environment of its own.
 
-    It ends with an error when a test fails that is not on the host's list of expected failures, or when one on the
-    list passes.
+    It ends with an error when a test fails that is not on the host's list of expected failures, when one on the list
+    passes or is not there, and when an environment cannot be made; the other hosts are run all the same.
     """
-    console = Console(highlight=False)
     if unknown := set(names or ()) - HOSTS.keys():
         raise typer.BadParameter(f"{sorted(unknown)[0]!r} is no host; there are {', '.join(HOSTS)}")
-    agree = True
-    for name in names or HOSTS:
-        host = HOSTS[name]
-        console.print(f"{name} (usually {host.duration})", soft_wrap=True)
-        start = time.perf_counter()
-        try:
-            outcomes = _run(name, host, envs.resolve(), tests.resolve() if tests else None)
-        except (CommandFailedError, TestsDidNotRunError) as error:
-            console.print(f"{name}: {error}", markup=False, soft_wrap=True)
-            raise typer.Exit(2) from error
-        for line in (line for outcome in outcomes for line in outcome.lines()):
-            console.print(line, markup=False, soft_wrap=True)
-        if host.source and not tests:
+    results = [_tried(name, envs.resolve(), tests.resolve() if tests else None) for name in names or HOSTS]
+    raise typer.Exit(max(results))
+
+
+def _tried(name: str, envs: Path, tests: Path | None) -> int:
+    """Run a host's tests and print the results; return the exit code: 2 is that they could not be run."""
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    host = HOSTS[name]
+    console.print(f"{name} (usually {host.duration})")
+    start = time.perf_counter()
+    try:
+        environment = _environment(name, host, envs, tests)
+        if environment is None:
             console.print("  nothing was run: it is not a package; name the folder with its code with --tests")
-        elif host.test_files and not tests:
-            console.print("  its own tests were not run: name their folder with --tests")
-        console.print(f"  {time.perf_counter() - start:.0f} s")
-        agree &= all(outcome.comparison.agrees for outcome in outcomes)
-    raise typer.Exit(0 if agree else 1)
+            return 0
+        if environment.make():
+            console.print(f"  environment: {time.perf_counter() - start:.0f} s")
+            start = time.perf_counter()
+        outcomes = _outcomes(name, host, environment, tests)
+    except (CommandFailedError, TestsDidNotRunError) as error:
+        console.print(f"  {error}")
+        return 2
+    for line in (line for outcome in outcomes for line in outcome.lines()):
+        console.print(line)
+    if host.test_files and not tests:
+        console.print("  its own tests were not run: name their folder with --tests")
+    console.print(f"  tests: {time.perf_counter() - start:.0f} s")
+    return 0 if all(outcome.comparison.agrees for outcome in outcomes) else 1
 
 
-def _run(name: str, host: Host, envs: Path, tests: Path | None) -> list[Outcome]:
+def _environment(name: str, host: Host, envs: Path, tests: Path | None) -> Environment | None:
+    """Return a host's environment; None where the host is a folder, and none is named."""
     if host.source and not tests:
-        return []
-    environment = Environment(
+        return None
+    return Environment(
         folder=envs / name,
         requirements=[*_TEST_PACKAGES, *host.packages],
         extra=host.extra or name.replace("_", "-"),
         npm=host.npm,
         source=tests / host.source if tests and host.source else None,
     )
-    environment.make()
+
+
+def _outcomes(name: str, host: Host, environment: Environment, tests: Path | None) -> list[Outcome]:
     outcomes = [run_contracts(environment, f"tests/adapters/{name}")]
     if tests and host.test_files:
         baseline = read_baseline(ROOT / "tests/adapters" / name / "host_failures.yaml")

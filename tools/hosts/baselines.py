@@ -16,11 +16,13 @@ class Comparison:
     unexpected: tuple[str, ...]
     fixed: tuple[str, ...]
     """Expected to fail, and passed."""
+    absent: tuple[str, ...]
+    """Expected to fail, and did not run: renamed, removed or skipped."""
 
     @property
     def agrees(self) -> bool:
         """Whether exactly what is expected failed."""
-        return not self.unexpected and not self.fixed
+        return not (self.unexpected or self.fixed or self.absent)
 
 
 def read_baseline(file: Path) -> Mapping[str, str]:
@@ -39,9 +41,10 @@ def read_baseline(file: Path) -> Mapping[str, str]:
 
 
 def compare(failed: Iterable[str], passed: Iterable[str], expected: Iterable[str]) -> Comparison:
-    """Compare a run with its baseline; a test that did not run is neither fixed nor unexpected."""
-    known = set(expected)
+    """Compare a whole run with its baseline."""
+    known, bad, good = set(expected), set(failed), set(passed)
     return Comparison(
-        unexpected=tuple(sorted(set(failed) - known)),
-        fixed=tuple(sorted(set(passed) & known)),
+        unexpected=tuple(sorted(bad - known)),
+        fixed=tuple(sorted((good & known) - bad)),
+        absent=tuple(sorted(known - bad - good)),
     )

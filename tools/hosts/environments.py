@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +57,8 @@ class Environment:
             **_QUIET,
         }
 
-    def make(self) -> None:
-        """Install everything, unless it is there.
+    def make(self) -> bool:
+        """Install everything, unless it is there; return whether something was installed.
 
         Raises:
             CommandFailedError: pip or npm did not work; the text is what it said.
@@ -65,7 +66,8 @@ class Environment:
         mark = self.folder / _MARK
         wanted = self._digest()
         if mark.is_file() and mark.read_text() == wanted:
-            return
+            return False
+        mark.unlink(missing_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         run([sys.executable, "-m", "venv", "--clear", str(self.folder / "venv")])
         install = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -75,15 +77,14 @@ class Environment:
             folder.mkdir(exist_ok=True)
             run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), package])
         mark.write_text(wanted)
+        return True
 
     def _digest(self) -> str:
-        facts = [
-            str(ROOT),
-            self.extra,
-            list(self.requirements),
-            dict(self.npm),
-            (ROOT / "pyproject.toml").read_text(encoding="utf-8"),
-        ]
+        # The tables of linters and type checkers change nothing that is installed.
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        own = [project["optional-dependencies"][extra] for extra in self.extra.split(",")]
+        installed = [project["dependencies"], own, project["scripts"], project["entry-points"]]
+        facts = [str(ROOT), self.extra, list(self.requirements), dict(self.npm), installed]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 

@@ -25,13 +25,18 @@ class Outcome:
     passed: int
     failed: int
     comparison: Comparison
+    skipped: Sequence[str] = ()
+    """Tests that pytest skipped, with their reasons."""
 
     def lines(self) -> list[str]:
         """Return what is printed of it."""
         return [
-            f"  {self.name}: {self.passed} passed, {self.failed} failed",
+            f"  {self.name}: {self.passed} passed, {self.failed} failed"
+            + (f", {len(self.skipped)} skipped" if self.skipped else ""),
+            *(f"    skipped: {test}" for test in self.skipped),
             *(f"    unexpected failure: {test}" for test in self.comparison.unexpected),
             *(f"    passes now, take it off the list: {test}" for test in self.comparison.fixed),
+            *(f"    did not run, take it off the list: {test}" for test in self.comparison.absent),
         ]
 
 
@@ -39,8 +44,7 @@ def run_contracts(environment: Environment, folder: str) -> Outcome:
     """Run our own tests of an adapter; none of them may fail. What a host warns of is no failure."""
     # Without folders on the import path: below `tests` there are packages of the same names as a host's.
     options = ["--override-ini=addopts=", "--import-mode=importlib", "-p", "no:asyncio", "-W", "default"]
-    passed, failed = _run(environment, [folder, *options])
-    return Outcome(name=folder, passed=len(passed), failed=len(failed), comparison=compare(failed, passed, expected=()))
+    return _run(environment, [folder, *options], name=folder, expected=())
 
 
 def run_host_tests(
@@ -56,14 +60,13 @@ def run_host_tests(
         expected: expected failures as `FILE::TEST`, with their reasons.
     """
     options = ["-p", plugin, "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={folder}", "--asyncio-mode=auto"]
-    passed, failed = _run(environment, [*options, str(folder / file)])
     prefix = f"{file}::"
     own = [test.removeprefix(prefix) for test in expected if test.startswith(prefix)]
-    return Outcome(name=file, passed=len(passed), failed=len(failed), comparison=compare(failed, passed, own))
+    return _run(environment, [*options, str(folder / file)], name=file, expected=own)
 
 
-def _run(environment: Environment, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the tests that passed and those that failed."""
+def _run(environment: Environment, arguments: Sequence[str], *, name: str, expected: Sequence[str]) -> Outcome:
+    """Run pytest in the environment, and compare what failed with what is expected to."""
     report = environment.folder / "results.xml"
     report.unlink(missing_ok=True)
     command = [str(environment.python), "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
@@ -73,9 +76,13 @@ def _run(environment: Environment, arguments: Sequence[str]) -> tuple[list[str],
         raise TestsDidNotRunError(f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
     passed: list[str] = []
     failed: list[str] = []
+    skipped: list[str] = []
     for case in ET.parse(report).iter("testcase"):
-        name = str(case.get("name"))
-        if case.find("skipped") is None:
+        test = str(case.get("name"))
+        if (skip := case.find("skipped")) is not None:
+            skipped.append(f"{test}: {skip.get('message')}")
+        else:
             is_failed = case.find("failure") is not None or case.find("error") is not None
-            (failed if is_failed else passed).append(name)
-    return passed, failed
+            (failed if is_failed else passed).append(test)
+    comparison = compare(failed, passed, expected)
+    return Outcome(name=name, passed=len(passed), failed=len(failed), comparison=comparison, skipped=skipped)

@@ -37,7 +37,7 @@ def config_class(store_type: str, base: type[BaseConfig] = BaseConfig) -> type[B
         bases=(base,),
         namespace={
             "from_dict": classmethod(from_dict),
-            "field_specs": classmethod(lambda _cls: _specs(registry.config_model(store_type))),
+            "field_specs": classmethod(lambda _cls: specs(registry.config_model(store_type))),
         },
     )
 
@@ -52,7 +52,8 @@ def _check(store_type: str, given: dict[str, Any], path: str) -> None:
         raise ConfigError("; ".join(f"{place}: {text}" if place else text for place, text in found), path) from error
 
 
-def _specs(model: type[ConfigModel]) -> dict[str, ConfigFieldSpec]:
+def specs(model: type[ConfigModel]) -> dict[str, ConfigFieldSpec]:
+    """Return the fields of a form, by name."""
     return {spec.name: _spec(spec) for spec in field_specs(model, registry)}
 
 
@@ -75,5 +76,5 @@ def _spec(spec: FieldSpec) -> ConfigFieldSpec:
 @cache
 def _block_class(model: type[ConfigModel]) -> type[BaseConfig]:
     """Return the class that describes a block within a store's block; nothing is read with it."""
-    described = {"field_specs": classmethod(lambda _cls: _specs(model))}
+    described = {"field_specs": classmethod(lambda _cls: specs(model))}
     return make_dataclass(model.__name__, [], bases=(BaseConfig,), namespace=described)

@@ -12,10 +12,12 @@ import runtime.node.agent.memory as memory_package
 import schema_registry.registry as schemas
 import workflow.graph as graph
 from entity.configs.base import BaseConfig
+from entity.configs.node.memory import MemoryAttachmentConfig
 from runtime.node.agent.memory import memory_base
 from runtime.node.agent.memory.registry import memory_store_registry, register_memory_store
 from workflow.graph import GraphExecutor
 
+from devmem.adapters.chatdev.attachments import reading_keys, with_keys
 from devmem.adapters.chatdev.forms import config_class
 from devmem.adapters.chatdev.manager import DevmemMemoryManager
 from devmem.adapters.chatdev.settings import REPLACED
@@ -28,12 +30,14 @@ _installed = ExitStack()
 
 
 def apply(installation: Installation) -> None:
-    """Replace ChatDev's store types, its manager, and the two steps in which a run makes them."""
+    """Replace ChatDev's store types, its manager, the reading of attachments, and the steps that make both in a run."""
     revert()
     for name in registry.names():
         _register(name, installation)
     for module in (memory_base, memory_package, graph):
         _replace(module, "MemoryManager", DevmemMemoryManager)
+    _replace(MemoryAttachmentConfig, "from_dict", reading_keys(MemoryAttachmentConfig.from_dict))
+    _replace(MemoryAttachmentConfig, "FIELD_SPECS", with_keys(MemoryAttachmentConfig.FIELD_SPECS))
     _replace(GraphExecutor, "_build_global_memories", _in_run_folder(GraphExecutor._build_global_memories))  # noqa: SLF001
     _replace(GraphExecutor, "_build_agent_memories", _naming_nodes(GraphExecutor._build_agent_memories))  # noqa: SLF001
 

@@ -14,6 +14,8 @@ Settings = Mapping[str, Any]
 """A store's `config:` block as it stands in YAML."""
 
 _MAX_TOP_K: Final = 10_000
+ATTACHMENT_KEYS: Final = "devmem_keys"
+"""Attribute of ChatDev's attachments that holds the keys of devmem."""
 
 
 def declared(name: str, store_type: str, settings: Settings, base_dir: Path) -> StoreDeclaration:
@@ -88,12 +90,15 @@ REPLACED: Final = tuple(_READERS)
 
 def attachment_of(config: Any) -> Attachment:  # noqa: ANN401 - ChatDev's MemoryAttachmentConfig
     """Return what a node does with a store."""
-    return Attachment(
-        name=config.name,
-        retrieve_stage=tuple(stage.value for stage in config.retrieve_stage or ()) or None,
-        **limits(config.top_k, config.similarity_threshold),
-        read=config.read,
-        write=config.write,
+    return Attachment.model_validate(
+        {
+            **getattr(config, ATTACHMENT_KEYS, {}),
+            "name": config.name,
+            "retrieve_stage": tuple(stage.value for stage in config.retrieve_stage or ()) or None,
+            **limits(config.top_k, config.similarity_threshold),
+            "read": config.read,
+            "write": config.write,
+        }
     )
 
 

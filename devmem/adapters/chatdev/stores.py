@@ -119,7 +119,8 @@ class DevmemMemory(MemoryBase):  # type: ignore[misc] # ChatDev is not in the en
 
     def update(self, payload: MemoryWritePayload) -> None:
         """Store what a node said; a write that fails is logged, kept, and tried again with the next one."""
-        self._writer.update(payload_of(payload, node="", user=self.installation.user))
+        with devmem.acting_as("chatdev", by_default=True):
+            self._writer.update(payload_of(payload, node="", user=self.installation.user))
 
 
 def _close(writer: devmem.MemoryManager, kept: devmem.MemoryBase) -> None:

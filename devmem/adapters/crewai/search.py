@@ -34,16 +34,18 @@ class Searcher:
 
         A vector of a known text is searched for with the text: by meaning and by words. CrewAI computes with cosines,
         so the order is devmem's and the scores are the hits' cosines in descending order. A hit whose own cosine is
-        below `min_score` is left out.
+        below `min_score` is left out. Without a model a hit's score is that of its rank.
 
         Raises:
             EmbeddingDimensionMismatchError: the vector is of another length than the memory's.
+            ValueError: the memory has no model, and `texts` did not make the vector.
         """
         self.check_dimension(vector)
         if limit < 1 or not len(vector):
             return []
-        hits = [hit for hit in self._passing(vector, meant, limit) if _cosine(hit) >= min_score]
-        scores = sorted(map(_cosine, hits), reverse=True)
+        score_of = _cosine if self._store.embedder is not None else _by_words
+        hits = [hit for hit in self._passing(vector, meant, limit) if score_of(hit) >= min_score]
+        scores = sorted(map(score_of, hits), reverse=True)
         return [(record_from(hit.item), score) for hit, score in zip(hits, scores, strict=True)]
 
     def check_dimension(self, vector: Sequence[float]) -> None:
@@ -60,6 +62,8 @@ class Searcher:
     def _passing(self, vector: Sequence[float], meant: Selection, limit: int) -> list[Hit]:
         where = self._memory.matching(meant.where)
         text, asked = self._texts.text_of(vector), limit if meant.rest is None else _WIDEN * limit
+        if text is None and self._store.embedder is None:
+            raise ValueError("without a model texts are searched: make CrewAI's Memory with embedder=storage.embedder")
         while True:
             hits = self._ranked(text, vector, asked, where)
             passing = [hit for hit in hits if meant.admits(record_from(hit.item))]
@@ -87,3 +91,8 @@ class Searcher:
 def _cosine(hit: Hit) -> float:
     """Return the cosine of a hit, at least 0; one whose text is not embedded yet has none."""
     return max(hit.similarity or 0.0, 0.0)
+
+
+def _by_words(hit: Hit) -> float:
+    """Return the score of a hit that was found by words alone, from 0 to 1."""
+    return min(max(hit.score, 0.0), 1.0)

@@ -29,7 +29,9 @@ from devmem.adapters.crewai.records import (
 )
 from devmem.adapters.crewai.search import Searcher
 from devmem.adapters.crewai.selection import below, selected
+from devmem.adapters.crewai.text_names import TextNames
 from devmem.adapters.embedded_texts import EmbeddedTexts
+from devmem.adapters.hosts import writing
 from devmem.collections import Order, PreparedItem, Unique, differs_from, version_hash
 from devmem.errors import VersionConflictError
 from devmem.memory import User
@@ -54,22 +56,19 @@ class DevmemStorage:
         """Wrap an opened memory; the caller closes it.
 
         Args:
-            memory: a memory with an embedding model, or a scoped handle, which the storage never leaves.
+            memory: a memory, or a scoped handle, which the storage never leaves. Without an embedding model records
+                are found by their words, and `storage.embedder` has to be CrewAI's.
             track_access: whether `last_accessed` is written each time that a record is recalled; without it, reading
                 writes nothing.
 
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
-            ValueError: the memory has no embedding model.
         """
         if not isinstance(memory.store, CollectionMemory):
             raise TypeError(f"CrewAI's storage needs a collection, which {memory.store.setup.store_type!r} has not")
-        if memory.store.embedder is None:
-            raise ValueError("CrewAI's memory compares vectors: open the memory with an embedding model")
         self._memory, self._store = memory.settled(), memory.store
         self._track_access = track_access
-        self._model = memory.store.embedder
-        self.embedder = EmbeddedTexts(self._model)
+        self.embedder = EmbeddedTexts(memory.store.embedder or TextNames())
         """Embeds texts for CrewAI's `Memory(embedder=...)`."""
         self._searcher = Searcher(self._memory, self._store, self.embedder)
 
@@ -87,7 +86,7 @@ class DevmemStorage:
 
         Args:
             place: path of a file, or `:memory:`.
-            embedding: the model, as `devmem.open` takes it.
+            embedding: the model, as `devmem.open` takes it; None searches by words alone.
             user: whose items are meant; None is what belongs to nobody.
             track_access: see the constructor.
         """
@@ -112,11 +111,12 @@ class DevmemStorage:
             for item, record in zip(items, records, strict=True)
             if (found := self._given(item, record.embedding)) is not None
         }
-        self._store.store_items(items, unique=Unique.ID, embeddings={**known, **given})
+        with writing(SOURCE, self._memory):
+            self._store.store_items(items, unique=Unique.ID, embeddings={**known, **given})
 
     def _given(self, item: MemoryItem, vector: Sequence[float] | None) -> PassageEmbeddings | None:
         """Return a record's own vector as that of each of its passages, where devmem did not make it."""
-        if not vector:
+        if not vector or self._store.embedder is None:
             return None
         self._searcher.check_dimension(vector)
         length = float(np.linalg.norm(vector))
@@ -141,7 +141,7 @@ class DevmemStorage:
         now = datetime.now(UTC)
         for item in filter(is_own, self._items(record_ids, Filter())):
             # Each by itself: a conflict costs only its own note.
-            with suppress(VersionConflictError):
+            with suppress(VersionConflictError), writing(SOURCE, self._memory):
                 self._store.add([touched(item, now)], expected={item.id: version_hash(item)})
 
     def search(
@@ -157,6 +157,7 @@ class DevmemStorage:
 
         Raises:
             EmbeddingDimensionMismatchError: the vector is of another length than the memory's.
+            ValueError: the memory has no model, and `embedder` did not make the vector.
         """
         meant = selected(below(scope_prefix), categories, metadata_filter)
         return self._searcher.search(query_embedding, meant, limit=limit, min_score=min_score)

@@ -78,15 +78,13 @@ class MemoryFiles:
 
     def where(self, prefix: str = ROOT) -> Filter:
         """Return the filter of the files of this scope whose path begins with a prefix."""
+        return replace(self._sources(prefix), metadata={VERSION: starts_with("")})
+
+    def _sources(self, prefix: str) -> Filter:
+        """Return the filter of what has such a path as its source; what others imported may be among it."""
         unbound = [part for part in PARTS if getattr(self.scope, part) is None]
-        mine = self.memory.matching(
-            Filter(
-                source_kind=SourceKind.FILE.value,
-                source_name=starts_with(prefix),
-                metadata={VERSION: starts_with("")},
-            )
-        )
-        return replace(mine, unbound=tuple(sorted({*mine.unbound, *unbound})))
+        found = self.memory.matching(Filter(source_kind=SourceKind.FILE.value, source_name=starts_with(prefix)))
+        return replace(found, unbound=tuple(sorted({*found.unbound, *unbound})))
 
     def write(
         self,
@@ -114,13 +112,21 @@ class MemoryFiles:
         old = self.read(path)
         self._check(path, old, expected)
         if old is None:
-            self.limits.check_count(path, len(self._check_place(path)))
+            self._check_place(path)
+            self._check_count(path)
             new = new_file(path, text, self.scope, self.now())
         else:
             new = with_text(old.item, text, self.now())
         made = MemoryFile(with_metadata(new, metadata or {}))
         others = [beside(made)] if beside else []
-        self._put([made.item, *others], {**self._no_file(parents(path)), new.id: expected, **_none(others)})
+        versions = {**self._no_file(parents(path)), new.id: expected, **_none(others)}
+        try:
+            self._put([made.item, *others], versions, directory=path if old is None else None)
+        except VersionConflictError:
+            if old is None:
+                # A directory, or a file in the place of one, was faster: the error names it.
+                self._check_place(path)
+            raise
         return made
 
     def edit(self, path: str, change: Callable[[str], str]) -> MemoryFile:
@@ -179,8 +185,9 @@ class MemoryFiles:
         """
 
         def move(files: Sequence[MemoryFile]) -> None:
-            if new in self._check_place(new):
+            if self.read(new) is not None:
                 raise MemoryFileError(f"The destination {new} already exists")
+            self._check_place(new)
             targets = [new + file.path.removeprefix(old) for file in files]
             made = [moved(file.item, to, self.scope, self.now()) for file, to in zip(files, targets, strict=True)]
             known = self._store.collection.embeddings([file.item.id for file in files])
@@ -188,7 +195,8 @@ class MemoryFiles:
                 item.id: known[file.item.id] for item, file in zip(made, files, strict=True) if file.item.id in known
             }
             above = self._no_file([parent for target in targets for parent in parents(target)])
-            self._put([*made, *self._ended(files)], {**above, **_none(made), **_versions(files)}, vectors)
+            versions = {**above, **_none(made), **_versions(files)}
+            self._put([*made, *self._ended(files)], versions, vectors, directory=new)
 
         return self._retried(move, old)
 
@@ -213,22 +221,22 @@ class MemoryFiles:
         if version != expected:
             raise VersionConflictError(file_id(path, self.scope), expected=expected, found=version)
 
-    def _check_place(self, path: str) -> list[str]:
-        """Make sure that there may be a new file or directory, and return the paths of all files.
-
-        That no file is made where a directory has to be, the write expects as well. Who makes a file below the path
-        meanwhile is not noticed; deleting or moving the path takes both.
+    def _check_place(self, path: str) -> None:
+        """Make sure that there may be a new file or directory; the write compares this again, in its transaction.
 
         Raises:
             MemoryFileError: a file is where a directory would have to be, or the path is one of a directory.
         """
-        # One pass over the scope: a database has no index of sources.
-        taken = self.paths()
-        for parent in set(parents(path)).intersection(taken):
-            raise MemoryFileError(f"{parent} is a file, not a directory that {path} could be in")
-        if any(other.startswith(below(path)) for other in taken):
+        for parent in parents(path):
+            if self.read(parent) is not None:
+                raise MemoryFileError(f"{parent} is a file, not a directory that {path} could be in")
+        if self.is_directory(path):
             raise MemoryFileError(f"The path {path} is a directory")
-        return taken
+
+    def _check_count(self, path: str) -> None:
+        """Make sure that there may be one file more; most often the count that reads no metadata shows it."""
+        if self._store.count_memories(self._sources(ROOT)) >= self.limits.max_files:
+            self.limits.check_count(path, self._store.count_memories(self.where()))
 
     def _no_file(self, paths: Sequence[str]) -> dict[str, str | None]:
         """Return, by the items' ids, that there is no file at any of these paths."""
@@ -242,11 +250,19 @@ class MemoryFiles:
         items: Sequence[MemoryItem],
         expected: Mapping[str, str | None],
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        *,
+        directory: str | None = None,
     ) -> None:
-        """Store items in one transaction, if the expected versions are those stored."""
+        """Store items in one transaction, if the expected versions are those stored.
+
+        Nothing may be below the path `directory`: whoever makes a file there expects that there is no file of this
+        path, so that of both only one succeeds.
+        """
+        if not items:
+            return
         known = {**self._store.stored_embeddings(items), **(embeddings or {})}
-        if items:
-            self._store.store_items(items, unique=Unique.ID, embeddings=known, expected=expected)
+        absent = self.where(below(directory)) if directory is not None else None
+        self._store.store_items(items, unique=Unique.ID, embeddings=known, expected=expected, absent=absent)
 
     def now(self) -> float:
         """Return the time by the clock of the memory, in seconds since the epoch."""

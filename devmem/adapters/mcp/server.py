@@ -11,14 +11,19 @@ from mcp import MCPError, types
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from devmem import acting_as
 from devmem.adapters.mcp.prompts import get_prompt, list_prompts
 from devmem.adapters.mcp.resources import list_resources, list_templates, read_resource
 from devmem.adapters.mcp.tools import TOOLS, failed
 from devmem.errors import DevmemError
 from devmem.memory import Memory
+from devmem.stores import one_line, shorten
 
 DEFAULT_BUDGET: Final = 2_000
 """Tokens of an answer, so that a few of them fit into any context."""
+
+_NAME: Final = 100
+"""Maximum number of characters of a client's name."""
 
 _Context: TypeAlias = ServerRequestContext[Any]
 T = TypeVar("T")
@@ -76,10 +81,11 @@ class _Handlers:
     async def _list_tools(self, _ctx: _Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[tool.declaration() for tool in self._tools.values()])
 
-    async def _call_tool(self, _ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is not None:
-            return await asyncio.to_thread(tool.call, self._memory, params.arguments or {}, self._options.budget)
+            with acting_as(self._memory.new_scope().agent or _client_name(ctx) or "mcp"):
+                return await asyncio.to_thread(tool.call, self._memory, params.arguments or {}, self._options.budget)
         if any(tool.name == params.name for tool in TOOLS):
             return failed(f"this memory is served read-only: {params.name!r} is not possible")
         raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}; there are {', '.join(self._tools)}")
@@ -129,6 +135,13 @@ async def _answer(work: Callable[..., T], *arguments: object) -> T:
         return await asyncio.to_thread(work, *arguments)
     except DevmemError as error:
         raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+
+
+def _client_name(ctx: _Context) -> str | None:
+    """Return the name that a client gave itself, of printable characters; None where it told none."""
+    client = ctx.session.client_params
+    name = one_line(client.client_info.name) if client is not None else ""
+    return shorten(name, _NAME) or None
 
 
 def _instructions(*, read_only: bool) -> str:

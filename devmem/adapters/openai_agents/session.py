@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from agents.memory import SessionSettings
 
 from devmem import Filter, Memory, MemoryItem
+from devmem.adapters.hosts import writing
 from devmem.adapters.openai_agents.items import ITEM, InputItem, given_of, item_of
 from devmem.adapters.openai_agents.recalling import Recall
 from devmem.collections import Unique, starts_with
 from devmem.stores import CollectionMemory
 
 T = TypeVar("T")
+_HOST: Final = "openai_agents"
 
 
 class DevmemSession:
@@ -82,16 +84,19 @@ class DevmemSession:
             CollectionError: they cannot be written.
         """
         if items:
-            await _to_its_end(lambda: self._add(items))
+            with writing(_HOST, self._whole):
+                await _to_its_end(lambda: self._add(items))
 
     async def pop_item(self) -> InputItem | None:
         """Take the last item out of the history and return it; None where there is none."""
-        popped = await _to_its_end(lambda: self._store.pop(1, self._where()))
+        with writing(_HOST, self._whole):
+            popped = await _to_its_end(lambda: self._store.pop(1, self._where()))
         return given_of(popped[0]) if popped else None
 
     async def clear_session(self) -> None:
         """Delete the history, with its earlier versions."""
-        await _to_its_end(lambda: self._store.erase(where=self._where()))
+        with writing(_HOST, self._whole):
+            await _to_its_end(lambda: self._store.erase(where=self._where()))
 
     def recall(self, *, limit: int = 5, token_budget: int = 2000, this_session: bool = False) -> Recall:
         """Return what puts older turns that answer the user before them: a `call_model_input_filter` of a run.

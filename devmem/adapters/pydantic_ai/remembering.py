@@ -16,6 +16,7 @@ from pydantic_ai.messages import (
 )
 
 from devmem import Memory
+from devmem.adapters.hosts import writing
 from devmem.messages import Message, Role
 
 MARK: Final = {"origin": "devmem"}
@@ -32,7 +33,8 @@ def remember(memory: Memory, messages: Sequence[ModelMessage]) -> list[str]:
         NotStoredError: the store does not take it.
         CollectionError: it cannot be written.
     """
-    return memory.add(list(_said(messages)))
+    with writing("pydantic_ai", memory):
+        return memory.add(list(_said(messages)))
 
 
 def text_of_prompt(request: ModelRequest) -> str:

@@ -21,11 +21,13 @@ from pydantic_ai_harness.memory import (
 from devmem import Memory, MemoryItem
 from devmem.adapters.files import ROOT, Beside, FileLimits, MemoryFiles
 from devmem.adapters.files import MemoryFile as KeptFile
+from devmem.adapters.hosts import writing
 from devmem.adapters.pydantic_ai.receipts import receipt_id, receipt_of, result_of
 from devmem.errors import VersionConflictError
 from devmem.memory import SearchHit
 from devmem.stores import shorten
 
+_HOST: Final = "pydantic_ai"
 OPERATION: Final = "pydantic_ai.operation"
 """Metadata key of the id of the operation that wrote a version."""
 METADATA: Final = "pydantic_ai.metadata"
@@ -112,7 +114,8 @@ class DevmemMemoryStore:
             ValueError: the path is none, or the metadata is too long.
         """
         place, facts = _place(path), _checked(metadata)
-        return await run_sync(self._write, place, content, expected_version, facts, operation)
+        with writing(_HOST, self._files.memory):
+            return await run_sync(self._write, place, content, expected_version, facts, operation)
 
     async def delete(
         self, path: str, *, expected_version: str | None, operation: MemoryOperation | None = None
@@ -124,7 +127,8 @@ class DevmemMemoryStore:
             MemoryOperationConflictError: another operation has the same id.
             ValueError: the path is none.
         """
-        return await run_sync(self._delete, _place(path), expected_version, operation)
+        with writing(_HOST, self._files.memory):
+            return await run_sync(self._delete, _place(path), expected_version, operation)
 
     async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
         """Return the first paths that begin with a prefix, in order.

@@ -13,6 +13,7 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
+from devmem.adapters.hosts import writing
 from devmem.adapters.pydantic_ai.scopes import MemoryOf, memory_of
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import SearchHit
@@ -81,7 +82,8 @@ class _Tools:
             text: The fact, in words that make sense without this conversation.
         """
         memory = memory_of(self._memory, run)
-        new = await _carried_out(lambda: memory.add(text, trust=TRUST[SourceKind.NODE]))
+        with writing(_name(run), memory):
+            new = await _carried_out(lambda: memory.add(text, trust=TRUST[SourceKind.NODE]))
         return f"Remembered as {new}."
 
     async def forget(self, run: RunContext[Any], ids: list[str]) -> str:
@@ -101,7 +103,13 @@ class _Tools:
                 raise ItemNotFoundError(missing[0])
             return memory.forget(*ids)
 
-        return f"Forgot {await _carried_out(forget)} of {len(set(ids))}."
+        with writing(_name(run), memory):
+            return f"Forgot {await _carried_out(forget)} of {len(set(ids))}."
+
+
+def _name(run: RunContext[Any]) -> str:
+    """Return the name of the agent that a run is of, where it has one."""
+    return (run.agent.name if run.agent is not None else None) or "pydantic_ai"
 
 
 def _recalled(hit: SearchHit) -> Recalled:

@@ -193,10 +193,13 @@ class JsonCollection:
         *,
         unique: Unique = Unique.ID,
         expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
         """Store the items, all or none of them."""
         prepared = [PreparedItem.of(item) for item in items]
-        return self._write(lambda memory: memory.add(prepared, unique=unique, expected=expected)) if items else []
+        if not items:
+            return []
+        return self._write(lambda memory: memory.add(prepared, unique=unique, expected=expected, absent=absent))
 
     def find(self, query: SearchQuery) -> SearchReport:
         """Return the best items, best first, and how they were found."""

@@ -8,8 +8,10 @@ from typing import Final, TypeAlias
 
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import externalized, insert_attachments
+from devmem.collections.postgres.database import composed
 from devmem.collections.postgres.inserting import NewItem
 from devmem.collections.postgres.locks import lock, lock_each, lock_shared
+from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.recorder import Recorder
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.collections.prepared import PreparedItem
@@ -22,6 +24,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
 from devmem.model.versions import Operation
+from devmem.search.filters import Filter
 
 _LOCKS_EACH: Final = 64
 """Number of contents, or ids, up to which each is locked by itself; locks are scarce."""
@@ -60,7 +63,11 @@ class BatchWriter:
         """Rows of versions that are replaced, by the run that does so."""
 
     def add(
-        self, batch: Sequence[PreparedItem], unique: Unique, expected: Mapping[str, str | None]
+        self,
+        batch: Sequence[PreparedItem],
+        unique: Unique,
+        expected: Mapping[str, str | None],
+        absent: Filter | None,
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already; see `Collection.add`."""
         for prepared in batch:
@@ -70,6 +77,8 @@ class BatchWriter:
         self._stored = self._read_stored(ids)
         self._recorder.tick([rows.key_of(each) for each in ids])
         self._check_versions(expected)
+        if absent is not None:
+            self._check_absent(absent)
         self._read_embeddings(batch)
         if unique is Unique.CONTENT:
             self._read_holders(batch)
@@ -113,6 +122,14 @@ class BatchWriter:
                 self._stored |= self._read_stored([item_id])
                 found = self._version(item_id)
             raise VersionConflictError(item_id, expected=wanted, found=found)
+
+    def _check_absent(self, where: Filter) -> None:
+        # A statement of its own behind the locks of ids: it is shown what their holders committed.
+        condition, values = where_sql(where, self._now)
+        query = composed(f"SELECT id FROM items WHERE store = %s AND {condition} LIMIT 1")
+        found = self._connection.execute(query, (self._store, *values)).fetchone()
+        if found is not None:
+            raise VersionConflictError(read_text(found[0]) or "", expected=None, found="")
 
     def _version(self, item_id: str) -> str | None:
         return version_hash(self._stored[item_id].item) if item_id in self._stored else None

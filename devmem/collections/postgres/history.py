@@ -9,8 +9,7 @@ from devmem.collections.postgres import rows
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.shown import RECORDED_FROM
 from devmem.collections.postgres.texts import read_text
-from devmem.collections.recorded import seconds
-from devmem.model.items import MemoryItem
+from devmem.collections.recorded import author_of, seconds
 from devmem.model.versions import Change, ItemVersion, Operation
 
 _HISTORY: Final = f"""
@@ -39,12 +38,8 @@ def _versions(found: Sequence[tuple[Any, ...]], actors: Mapping[str, str | None]
         ended = None if until is None else _change(ending[0], until, ending[1], last)
         by, actor = actors.get(run), read_text(stored_actor)
         # Who wrote a new item is known best from itself: a command, or an import, acts for somebody else.
-        known = by or _author(item) or actor if operation == Operation.ADD.value else actor or by or _author(item)
+        known = by or author_of(item) or actor if operation == Operation.ADD.value else actor or by or author_of(item)
         yield ItemVersion(item=item, began=_change(operation, at, run, known), ended=ended)
-
-
-def _author(item: MemoryItem) -> str | None:
-    return item.provenance.name or item.scope.agent
 
 
 def _change(operation: str, at: int, run: str | None, actor: str | None) -> Change:

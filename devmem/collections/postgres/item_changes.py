@@ -35,13 +35,17 @@ class PostgresItemChanges:
         self._connection, self._store = recorder.connection, recorder.store
 
     def add(
-        self, batch: Sequence[PreparedItem], unique: Unique, expected: Mapping[str, str | None]
+        self,
+        batch: Sequence[PreparedItem],
+        unique: Unique,
+        expected: Mapping[str, str | None],
+        absent: Filter | None,
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already."""
         made = [item.embeddings for item in batch]
         has_model = check_embeddings(self._connection, self._location, self._store, self._model, made)
         self._recorder.purge()
-        return BatchWriter(self._recorder, has_model=has_model, now=self._now).add(batch, unique, expected)
+        return BatchWriter(self._recorder, has_model=has_model, now=self._now).add(batch, unique, expected, absent)
 
     def pop(self, count: int, where: Filter) -> list[MemoryItem]:
         """Delete the items that match and were stored last; return them with attachments, newest first."""

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from devmem.collections.filter_sql import Sql
 from devmem.collections.item_columns import check_item
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
@@ -39,6 +40,18 @@ def check_versions(
         found = None if older is None else "" if older.item is None else version_hash(older.item)
         if found != wanted:
             raise VersionConflictError(item_id, expected=wanted, found=found)
+
+
+def check_absent(connection: sqlite3.Connection, where: Sql) -> None:
+    """Make sure that no item matches a condition.
+
+    Raises:
+        VersionConflictError: one does.
+    """
+    condition, values = where
+    found = connection.execute(f"SELECT id FROM items WHERE {condition} LIMIT 1", values).fetchone()
+    if found is not None:
+        raise VersionConflictError(found[0], expected=None, found="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

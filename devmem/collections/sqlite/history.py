@@ -6,10 +6,9 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from devmem.collections.recorded import MICROSECONDS, Ending, recorded, seconds
+from devmem.collections.recorded import MICROSECONDS, Ending, author_of, recorded, seconds
 from devmem.collections.sqlite import database, rows
 from devmem.collections.sqlite.integrity import CHANGE_CHECKSUMS, DamagedRows, ended_checksum
-from devmem.model.items import MemoryItem
 from devmem.model.versions import Change, ItemVersion, Operation
 
 SWEPT_AT_ONCE: Final = 200
@@ -82,12 +81,8 @@ def _versions(
         ended = None if until is None else _change(ending[0], until, ending[1], ending[2] or actors.get(ending[1]))
         by = actors.get(run)
         # Who wrote a new item is known best from itself: a command, or an import, acts for somebody else.
-        known = by or _author(item) or actor if operation == Operation.ADD.value else actor or by or _author(item)
+        known = by or author_of(item) or actor if operation == Operation.ADD.value else actor or by or author_of(item)
         yield ItemVersion(item=item, began=_change(operation, at, run, known), ended=ended)
-
-
-def _author(item: MemoryItem) -> str | None:
-    return item.provenance.name or item.scope.agent
 
 
 def _change(operation: str, at: int, run: str | None, actor: str | None) -> Change:

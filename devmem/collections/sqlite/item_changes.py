@@ -10,7 +10,7 @@ from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.collections.recorded import Ending
 from devmem.collections.sqlite import model_check, predicates, rows
-from devmem.collections.sqlite.adding import ItemWriter, check_versions
+from devmem.collections.sqlite.adding import ItemWriter, check_absent, check_versions
 from devmem.collections.sqlite.reader import Opened
 from devmem.collections.sqlite.recorder import Recorder, remove_versions
 from devmem.model.items import MemoryItem
@@ -37,7 +37,11 @@ class SqliteItemChanges:
         self._now = opened.clock()
 
     def add(
-        self, batch: Sequence[PreparedItem], unique: Unique, expected: Mapping[str, str | None]
+        self,
+        batch: Sequence[PreparedItem],
+        unique: Unique,
+        expected: Mapping[str, str | None],
+        absent: Filter | None,
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already."""
         connection, damaged = self._recorder.connection, self._opened.damaged
@@ -45,6 +49,8 @@ class SqliteItemChanges:
         made = (item.embeddings for item in batch)
         model_check.check_embeddings(connection, self._opened.location, self._model, made)
         check_versions(connection, damaged, expected, self._now)
+        if absent is not None:
+            check_absent(connection, self._condition(absent))
         writer = ItemWriter(self._recorder, damaged, has_model=self._has_model, now=self._now)
         return [writer.add(item, unique) for item in batch]
 

@@ -94,6 +94,15 @@ class Updating(Opening):
             collection.add([item("beside")], expected={"1": None})
         assert list(collection.scan()) == [_SAVED]
 
+    def test_what_must_not_match_a_filter(self, collection: Collection) -> None:
+        """Whatever is stored, and not expired, is compared in the transaction of the write."""
+        assert collection.add([_SAVED], absent=Filter(metadata={"room": 2}))[0].status is WriteStatus.STORED
+        collection.add([item("old", id="old", expires_at=1.0)])
+        kept = list(collection.scan())
+        with pytest.raises(VersionConflictError, match="'1' is stored already"):
+            collection.add([item("beside")], absent=Filter(metadata={"room": 1}))
+        assert list(collection.scan()) == kept
+
     def test_an_updated_item_is_filtered_by_its_new_fields(self, collection: Collection) -> None:
         """In listings as in searches."""
         collection.add([_SAVED])

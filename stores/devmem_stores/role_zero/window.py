@@ -81,21 +81,24 @@ class OutboxMemory(CollectionMemory):
         unique: Unique | None = None,
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
         expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
         """Store items, after those that wait in the outbox; where that fails, they wait there too.
 
-        Items with an expected version never wait: somebody else might change what they replace.
+        Items with conditions never wait: somebody else might change what they replace.
         """
         failure = self._deliver()
         if failure is None:
             try:
-                return super().store_items(items, unique=unique, embeddings=embeddings, expected=expected)
+                return super().store_items(
+                    items, unique=unique, embeddings=embeddings, expected=expected, absent=absent
+                )
             except CollectionError as error:
                 if not self._may_wait(error):
                     raise
                 self._backoff.failed()
                 failure = error
-        if expected:
+        if expected or absent is not None:
             raise failure
         return self._queue_up(items, failure)
 

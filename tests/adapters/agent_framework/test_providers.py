@@ -14,6 +14,7 @@ from agent_framework import Agent, AgentSession, ChatResponse, Content, Message,
 
 import devmem
 from devmem.adapters.agent_framework import DevmemContextProvider, DevmemHistoryProvider
+from tests.adapters.actors import actors
 from tests.adapters.pages import run_example
 
 
@@ -123,3 +124,11 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     history, recalled = run_example("agent_framework", tmp_path).split("\n", 1)
     assert history == "['Book the hall.']"
     assert "1. The launch is on May 5th." in recalled
+
+
+def test_the_history_names_the_agent_or_the_host(memory: devmem.Memory) -> None:
+    agent = Agent(client=ScriptedClient("Noted."), name="clerk", context_providers=[DevmemContextProvider(memory)])
+    run(agent.run("The ferry leaves at nine.", session=AgentSession(session_id="1")))
+    assert actors(memory) == {"clerk"}
+    run(DevmemHistoryProvider(memory).save_messages("2", [Message("user", ["Ann takes tea."])]))
+    assert actors(memory) == {"clerk", "agent_framework"}

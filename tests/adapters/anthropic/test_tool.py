@@ -19,6 +19,7 @@ from anthropic.types.beta import BetaMemoryTool20250818CreateCommand
 import devmem
 from devmem.adapters.anthropic import AsyncDevmemMemoryTool, DevmemMemoryTool
 from devmem.adapters.files import FileLimits
+from tests.adapters.actors import actors
 
 NOTES = "/memories/notes.md"
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/anthropic.md"
@@ -158,3 +159,9 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[]", "Ann takes her tea without milk."]
+
+
+def test_the_history_names_the_host(memory: devmem.Memory) -> None:
+    created = {"command": "create", "path": "/memories/a.md", "file_text": "Ann takes tea."}
+    DevmemMemoryTool(memory).call(created)
+    assert actors(memory) == {"anthropic"}

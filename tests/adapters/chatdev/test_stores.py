@@ -20,6 +20,7 @@ from runtime.node.agent.memory import MemoryFactory
 from runtime.node.agent.memory.memory_base import MemoryContentSnapshot, MemoryWritePayload
 from utils.schema_exporter import build_schema_response
 
+import devmem
 from devmem.adapters.chatdev import install, uninstall
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/chatdev.md"
@@ -109,6 +110,37 @@ def test_a_wrong_key_is_refused_at_its_place() -> None:
     with pytest.raises(ConfigError, match=r"memory\[0\]\.config: .*max_itemz.*max_items") as caught:
         made(max_itemz=3)
     assert caught.value.path == "memory[0].config"
+
+
+def test_devmems_keys_of_an_attachment_are_kept() -> None:
+    store = made()
+    given = {"name": "notes", "min_trust": 0.9, "ttl": "30d", "write_stage": ["finished"]}
+    manager = workflow.graph.MemoryManager([MemoryAttachmentConfig.from_dict(given, path="")], {"notes": store})
+    manager.update(payload("Where is the key?", "The key is under the mat."))
+    query = MemoryContentSnapshot(text="key mat")
+    assert manager.retrieve("", query, AgentExecFlowStage.GEN_STAGE) is None
+    [item] = store.kept.recent(1)
+    assert item.expires_at is not None
+    assert store.retrieve("", query, 3, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [("min_trsut", 0.5, "min_trust"), ("min_trust", 7, "less than or equal to 1"), ("write_stage", "gen", "finished")],
+)
+def test_a_key_of_an_attachment_that_cannot_be_kept_is_refused(key: str, value: object, text: str) -> None:
+    with pytest.raises(ConfigError, match=text) as caught:
+        MemoryAttachmentConfig.from_dict({"name": "notes", key: value}, path="memories[0]")
+    assert caught.value.path == f"memories[0].{key}"
+
+
+def test_a_write_names_chatdev_or_whoever_acts() -> None:
+    store = made()
+    store.update(payload("Where is the key?", "Under the mat."))
+    with devmem.acting_as("planner"):
+        store.update(payload("Where is the lamp?", "On the roof."))
+    actors = [store.kept.collection.history(item.id)[0].began.actor for item in store.contents]
+    assert actors == ["chatdev", "planner"]
 
 
 def test_objects_of_chatdevs_own_classes_are_understood() -> None:

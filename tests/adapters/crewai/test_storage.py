@@ -21,6 +21,7 @@ import devmem
 from devmem.adapters.crewai import DevmemStorage
 from devmem.adapters.crewai.search import Searcher
 from devmem.testing import HashEmbedder
+from tests.adapters.actors import actors
 
 LONG_AGO = datetime(2025, 1, 1)
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/crewai.md"
@@ -198,10 +199,30 @@ def test_users_do_not_see_each_other(memory: devmem.Memory) -> None:
 def test_what_cannot_be_kept_is_refused(storage: DevmemStorage) -> None:
     with pytest.raises(ValueError, match=r"'crewai\.id'"):
         storage.save([MemoryRecord(content="x", metadata={"crewai.id": "y"})])
-    with devmem.open(":memory:", embedding=None) as words, pytest.raises(ValueError, match="embedding model"):
-        DevmemStorage(words)
     storage.save([])
     assert storage.count() == 0
+
+
+def test_without_a_model_records_are_found_by_words() -> None:
+    with DevmemStorage.open(":memory:", embedding=None) as storage:
+        memory = Memory(storage=storage, embedder=storage.embedder, llm=MagicMock())
+        for number in range(16, 19):
+            memory.remember(f"Invoice INV-{number} was paid late.", scope="/invoices", categories=[], importance=0.5)
+        [best] = memory.recall("INV-17", scope="/invoices", limit=1, depth="shallow")
+        assert best.record.content == "Invoice INV-17 was paid late."
+        storage.save([MemoryRecord(content="Embedded by another model.", embedding=[0.5, 0.5])])
+        assert "Embedded by another model." in found(storage, "another model")
+        scores = [score for _, score in storage.search(storage.embedder(["paid late"])[0])]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 < score <= 1 for score in scores)
+        with pytest.raises(ValueError, match=r"embedder=storage\.embedder"):
+            storage.search([0.5, 0.5])
+        memory.close()
+
+
+def test_the_history_names_the_host(storage: DevmemStorage, memory: devmem.Memory) -> None:
+    storage.save([MemoryRecord(content="Ann takes tea.")])
+    assert actors(memory) == {"crewai"}
 
 
 def test_threads_and_async_calls_lose_nothing(storage: DevmemStorage) -> None:

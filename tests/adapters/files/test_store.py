@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +80,12 @@ class TestVersions:
     ) -> None:
         files.write(NOTES, "old", expected=None)
 
-        def interrupted() -> list[str]:
+        def interrupted(path: str) -> bool:
             monkeypatch.undo()
             files.edit(NOTES, lambda _: "new")
-            return files.paths()
+            return files.is_directory(path)
 
-        monkeypatch.setattr(files, "paths", interrupted)
+        monkeypatch.setattr(files, "is_directory", interrupted)
         assert files.rename(NOTES, "/memories/moved.md") == 1
         assert {file.path: file.text for file in files.within("/memories")} == {"/memories/moved.md": "new"}
 
@@ -94,38 +95,53 @@ class TestVersions:
     ) -> None:
         files.write(NOTES, "old", expected=None)
 
-        def interrupted() -> list[str]:
+        def interrupted(path: str) -> bool:
             monkeypatch.undo()
-            seen = files.paths()
+            seen = files.is_directory(path)
             files.write("/memories/q", "a file", expected=None)
             return seen
 
-        monkeypatch.setattr(files, "paths", interrupted)
-        if moves:
-            with pytest.raises(MemoryFileError, match="/memories/q is a file"):
-                files.rename(NOTES, "/memories/q/b")
-        else:
-            with pytest.raises(VersionConflictError):
-                files.write("/memories/q/b", "below a file", expected=None)
+        monkeypatch.setattr(files, "is_directory", interrupted)
+        with pytest.raises(MemoryFileError, match="/memories/q is a file"):
+            files.rename(NOTES, "/memories/q/b") if moves else files.write("/memories/q/b", "below", expected=None)
         assert files.paths() == [NOTES, "/memories/q"]
 
     @pytest.mark.parametrize("moves", [False, True])
-    def test_a_file_and_what_another_writer_put_below_it_go_together(
+    def test_no_file_is_made_where_another_writer_put_a_directory(
         self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch, moves: bool
     ) -> None:
-        def interrupted() -> list[str]:
-            monkeypatch.undo()
-            files.write("/memories/q/b", "below", expected=None)
-            return []
+        files.write(NOTES, "old", expected=None)
 
-        monkeypatch.setattr(files, "paths", interrupted)
-        files.write("/memories/q", "a file", expected=None)
-        assert files.paths() == ["/memories/q", "/memories/q/b"]
-        if moves:
-            assert files.rename("/memories/q", "/memories/r") == 2
-        else:
-            assert files.delete_all("/memories/q") == 2
-        assert files.paths() == (["/memories/r", "/memories/r/b"] if moves else [])
+        def interrupted(path: str) -> bool:
+            monkeypatch.undo()
+            seen = files.is_directory(path)
+            files.write("/memories/q/b", "below", expected=None)
+            return seen
+
+        monkeypatch.setattr(files, "is_directory", interrupted)
+        with pytest.raises(MemoryFileError, match="/memories/q is a directory"):
+            files.rename(NOTES, "/memories/q") if moves else files.write("/memories/q", "a file", expected=None)
+        assert files.paths() == [NOTES, "/memories/q/b"]
+
+    def test_of_a_file_and_a_directory_of_one_name_one_is_made(self, tmp_path: Path) -> None:
+        start = threading.Barrier(2, timeout=30)
+
+        def write(part: str) -> None:
+            with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+                mine = MemoryFiles(memory)
+                for number in range(10):
+                    start.wait()
+                    with suppress(MemoryFileError):
+                        mine.write(f"/memories/{number}{part}", "text", expected=None)
+
+        writers = [threading.Thread(target=write, args=(part,)) for part in ("", "/below")]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+            paths = MemoryFiles(memory).paths()
+        assert [path.removesuffix("/below") for path in paths] == [f"/memories/{number}" for number in range(10)]
 
     def test_writers_of_one_file_lose_nothing(self, tmp_path: Path) -> None:
         def write(name: str) -> None:

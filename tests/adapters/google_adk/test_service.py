@@ -18,6 +18,7 @@ import devmem
 from devmem.adapters.google_adk import DevmemMemoryService
 from devmem.errors import NotStoredError, ScopeError
 from devmem.testing import HashEmbedder
+from tests.adapters.actors import actors
 from tests.adapters.pages import run_example
 
 ANN: dict[str, Any] = {"app_name": "shop", "user_id": "ann"}
@@ -189,3 +190,11 @@ def test_chinese(service: DevmemMemoryService) -> None:
 
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     assert run_example("google_adk", tmp_path) == "The launch is on May 5th.\n"
+
+
+def test_the_history_names_the_author_or_the_application(service: DevmemMemoryService, memory: devmem.Memory) -> None:
+    entry = MemoryEntry(content=types.Content(role="user", parts=[types.Part(text="Ann takes tea.")]))
+    run(service.add_memory(app_name="shop", user_id="ann", memories=[entry]))
+    assert actors(memory) == {"shop"}
+    run(service.add_session_to_memory(session(event("1", "Bob takes coffee."))))
+    assert actors(memory) == {"shop", "user"}

@@ -13,6 +13,7 @@ from llama_index.core.memory import BaseMemoryBlock, Memory
 import devmem
 from devmem.adapters.llama_index import DevmemMemoryBlock
 from devmem.stores import estimate_tokens
+from tests.adapters.actors import actors
 from tests.adapters.pages import run_example
 
 
@@ -97,3 +98,8 @@ def test_a_whole_memory_hands_over_what_leaves_the_window(memory: devmem.Memory)
 
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     assert "1. The launch is on May 5th." in run_example("llama_index", tmp_path)
+
+
+def test_the_history_names_the_host(memory: devmem.Memory) -> None:
+    run(DevmemMemoryBlock(memory).aput([said("Ann takes tea.")]))
+    assert actors(memory) == {"llama_index"}

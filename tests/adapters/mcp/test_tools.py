@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from mcp import MCPError
+from mcp import Client, MCPError
 
 import devmem
 from devmem.adapters.mcp import ServerOptions
+from tests.adapters.actors import actors
 
 from .conftest import Tools, ask
 
@@ -138,3 +139,11 @@ def test_answers_stay_within_the_budget(memory: devmem.Memory) -> None:
     text = Tools(memory, options).text("recall", query="launch venue", limit=20)
     assert len(text) < 500 * 6
     assert "more did not fit" in text
+
+
+def test_the_history_names_the_client(memory: devmem.Memory) -> None:
+    async def remember(client: Client) -> None:
+        await client.call_tool("remember", {"text": "Ann takes tea."})
+
+    ask(memory, remember)
+    assert actors(memory) == {"mcp"}

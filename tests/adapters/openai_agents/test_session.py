@@ -17,6 +17,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 
 import devmem
 from devmem.adapters.openai_agents import DevmemSession
+from tests.adapters.actors import actors
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/openai_agents.md"
 TALK: list[Any] = [
@@ -306,3 +307,10 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["On June 2nd.", "When is the launch?"]
+
+
+def test_the_history_names_the_host_or_the_agent_of_the_handle(memory: devmem.Memory) -> None:
+    asyncio.run(DevmemSession("1", memory).add_items(said("Ann takes tea.")))
+    assert actors(memory) == {"openai_agents"}
+    asyncio.run(DevmemSession("1", memory.scoped(agent="clerk")).add_items(said("Bob takes coffee.")))
+    assert actors(memory) == {"openai_agents", "clerk"}

@@ -26,6 +26,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import devmem
 from devmem.adapters.pydantic_ai import memory_toolset, recalling, remember
+from tests.adapters.actors import actors
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/pydantic_ai.md"
 LAUNCH = "Ann moved the launch to June 2nd."
@@ -71,10 +72,10 @@ class TestToolset:
         return model
 
     def test_a_model_remembers_recalls_and_forgets_what_is_its_users(self, memory: devmem.Memory) -> None:
-        memory.add("The launch of Ben is in May.", user="ben")
         model = self.run(
             memory, {"tool": "remember", "text": LAUNCH}, {"tool": "recall", "query": "When is the launch?"}
         )
+        memory.add("The launch of Ben is in May.", user="ben")
         (found,) = model.told()[1]
         assert found.text == LAUNCH
         assert memory.get(found.id) is not None
@@ -157,6 +158,7 @@ def test_what_was_said_is_remembered_once_and_without_what_was_recalled(memory: 
         assert len(remember(memory, result.all_messages())) == 2
     said = [(record.role, record.text) for record in memory]
     assert said == [(None, LAUNCH), ("user", "When is the launch?"), ("assistant", "Done.")]
+    assert actors(memory) == {None, "pydantic_ai"}
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from strands.memory.types import AddMessagesContext
 
 import devmem
 from devmem.adapters.strands import DevmemMemoryStore
+from tests.adapters.actors import actors
 from tests.adapters.pages import run_example
 
 
@@ -97,3 +98,9 @@ def test_a_store_that_is_not_writable_is_not_written(memory: devmem.Memory) -> N
 
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     assert run_example("strands", tmp_path) == "The launch is on May 5th.\n"
+
+
+def test_the_history_names_the_host(store: DevmemMemoryStore, memory: devmem.Memory) -> None:
+    run(store.add("Ann takes tea."))
+    run(store.add_messages([said("user", "The kettle is on.")]))
+    assert actors(memory) == {"strands"}

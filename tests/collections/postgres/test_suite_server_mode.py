@@ -15,6 +15,7 @@ from devmem.collections.protocol import Unique
 from devmem.config import IndexConfig
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
+from devmem.search.filters import Filter
 from devmem.testing import CollectionSuite, OpenCollection
 
 pytestmark = pytest.mark.postgres
@@ -29,8 +30,9 @@ class Merging(PostgresCollection):
         *,
         unique: Unique = Unique.ID,
         expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
-        outcomes = super().add(items, unique=unique, expected=expected)
+        outcomes = super().add(items, unique=unique, expected=expected, absent=absent)
         self._database.write(lambda connection: merge_tail(connection, self._store))
         self._database.write(lambda connection: join_segments(connection, self._store))
         return outcomes

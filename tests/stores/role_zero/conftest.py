@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from devmem import MemoryItem, WriteOutcome
+from devmem import Filter, MemoryItem, WriteOutcome
 from devmem.collections import Collection, PreparedItem, SqliteCollection, Unique
 from devmem.errors import CollectionBusyError
 from devmem.messages import AIMessage, Message, UserMessage
@@ -107,11 +107,12 @@ class Flaky(SqliteCollection):
         *,
         unique: Unique = Unique.ID,
         expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
         if self.down:
             self.refused += 1
             raise CollectionBusyError(self.location, "another process held the write lock for too long.")
-        return super().add(items, unique=unique, expected=expected)
+        return super().add(items, unique=unique, expected=expected, absent=absent)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         if self.unreadable:
