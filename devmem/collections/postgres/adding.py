@@ -67,7 +67,7 @@ class BatchWriter:
         batch: Sequence[PreparedItem],
         unique: Unique,
         expected: Mapping[str, str | None],
-        absent: Filter | None,
+        absent: Filter | None = None,
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already; see `Collection.add`."""
         for prepared in batch:
