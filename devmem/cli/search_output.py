@@ -39,7 +39,7 @@ def show_hits(
         for line in hit.item.content_summary.splitlines():
             terminal.print(_INDENT + line)
         if hit.passage is not None:
-            terminal.print(f"{_INDENT}… {' '.join(hit.passage.split())}", style="dim")
+            terminal.print(f"{_INDENT}… {' '.join(hit.found().split())}", style="dim")
 
 
 def _explained(hit: Hit, *, waiting: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ from devmem.lazy_names import lazy_names as _lazy_names
 if TYPE_CHECKING:
     from devmem.collections.deletion import check_deletion
     from devmem.collections.erasure import ErasableCollection, Erasing, Erasure, Unreached, descendants
+    from devmem.collections.fielded import FieldedCollection
     from devmem.collections.json_file.collection import JsonCollection
     from devmem.collections.locations import file_of
     from devmem.collections.opening import (
@@ -57,6 +58,7 @@ __all__ = [
     "ErasableCollection",
     "Erasing",
     "Erasure",
+    "FieldedCollection",
     "Filter",
     "JsonCollection",
     "Operator",

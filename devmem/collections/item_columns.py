@@ -10,7 +10,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from devmem.collections.prepared import PreparedItem
-from devmem.model.items import MemoryItem, Scope, Vector
+from devmem.model.indexed_fields import embedded_hash
+from devmem.model.items import MemoryItem, Scope, Vector, load_item_json
 from devmem.text.cues import cues_of
 
 COLUMNS: Final = (
@@ -18,6 +19,8 @@ COLUMNS: Final = (
     *("agent", "user", "session", "conversation", "trace", "run"),
     *("source_kind", "source_name", "speaker", "cues", "length"),
 )
+_FIELDS: Final = '"indexed_fields":'
+"""Part of the body of every item with fields."""
 TextForm: TypeAlias = Callable[[str | None], str | None]
 """Returns the form in which a database's columns can hold a text; different texts have different ones."""
 
@@ -46,6 +49,12 @@ def item_columns(prepared: PreparedItem, text: TextForm) -> tuple[str | float | 
         int(cues_of(item.content_summary)),
         prepared.length(),
     )
+
+
+def stored_hash(content_hash: str, body: str | bytes) -> str:
+    """Return the `embedded_hash` of a stored item, given the hash of its content; only one with fields is read."""
+    named = _FIELDS in body if isinstance(body, str) else _FIELDS.encode() in body
+    return embedded_hash(load_item_json(body)) if named else content_hash
 
 
 def _speaker(item: MemoryItem, text: TextForm) -> str | None:

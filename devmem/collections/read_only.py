@@ -55,6 +55,10 @@ class ReadOnly:
         """Refuse to write."""
         self._refuse()
 
+    def index_fields(self, fields: Sequence[str]) -> int:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()
+
     def replace_model(self, model: str, dimension: int | None) -> int:  # noqa: ARG002
         """Refuse to write."""
         self._refuse()

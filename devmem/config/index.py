@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from devmem.config.base import ConfigModel
+from devmem.model.field_paths import is_path
 
 LEAST_FOR_APPROXIMATE: Final = 1000
 """Fewer vectors than this give nothing to learn codes from, and are searched exactly in no time."""
@@ -14,8 +15,17 @@ _KEY: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:/ -]*$"
 """Keys that every database can name in an expression."""
 
 
+def _checked_path(path: str) -> str:
+    if not is_path(path):
+        raise ValueError(
+            f"{path!r} is no path of a field: write keys with periods between them, as in author.name, and [*] or [0] "
+            "behind a list, as in chapters[*].content"
+        )
+    return path
+
+
 class IndexConfig(ConfigModel):
-    """Indexes of vectors and of metadata; the defaults suit every size that was measured, up to a million."""
+    """Indexes of vectors, metadata and fields; the defaults suit every size that was measured, up to a million."""
 
     search: Literal["auto", "exact", "approximate"] = "auto"
     """`exact` compares with every vector; `approximate` looks at short codes first and compares with the best of them;
@@ -26,6 +36,11 @@ class IndexConfig(ConfigModel):
     metadata: tuple[Annotated[str, Field(pattern=_KEY)], ...] = ()
     """Keys of the items' metadata that have an index of their own: filters on them and lists of their values read no
     other item."""
+
+    fields: tuple[Annotated[str, AfterValidator(_checked_path)], ...] | None = None
+    """Fields of the items' metadata that are searched beside their text, each by itself: `title`, `author.name`,
+    `chapters[*].content`. An item is as good as its best field. Absent keeps those that the store records; after a
+    change `devmem reindex` brings the items up to date that are there."""
 
     mode: Literal["auto", "follow", "server"] = "auto"
     """Where a PostgreSQL store is searched: `follow` keeps its indexes in the memory of each process, `server` reads

@@ -73,7 +73,7 @@ class PassageEmbeddings:
     tokens: tuple[TokenCodes, ...] | None = None
     """One a passage; None when the model gives none."""
     content_hash: str | None = None
-    """`MemoryItem.content_hash` of the embedded content; None when it is not known."""
+    """Hash of the embedded content, see `embedded_hash`; None when it is not known."""
 
     def is_of(self, content_hash: str) -> bool:
         """Whether the embeddings are of this content: the item of the same id may have changed meanwhile."""

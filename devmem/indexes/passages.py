@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from devmem.model.indexed_fields import field_texts
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.text.passages import split_passages
 from devmem.text.patterns import lazy_pattern
@@ -18,26 +21,67 @@ _MONTHS: Final = (
 )
 """Not `%B`, which depends on the locale that the application has set."""
 _PARAGRAPH: Final = lazy_pattern(r"\n\s*\n")
+_BLANK_LINE: Final = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of an item's text that is found by itself."""
+
+    text: str
+    field: str | None = None
+    """Path of the indexed field that it is of; None for the item's own text."""
 
 
 def passages_of(item: MemoryItem) -> list[str]:
-    """Split all text of an item into passages, in order; none when it has no text.
+    """Return the texts of the passages of an item, in order; none when it has no text."""
+    return [passage.text for passage in named_passages(item)]
 
-    Left out are paragraphs of a snapshot that the summary or an earlier snapshot has, a summary that is only the start
-    of a snapshot, and the name of the source.
+
+def named_passages(item: MemoryItem) -> list[Passage]:
+    """Split all text of an item into passages: its own text first, then that of each indexed field.
+
+    Left out of its own text is what a field has, paragraphs of a snapshot that the summary or an earlier snapshot has,
+    a summary that is only the start of a snapshot, and the name of the source.
     """
+    fields = field_texts(item)
+    parts = _own_parts(item)
+    if fields:
+        parts = _without(parts, [each.text for each in fields])
+    own = [Passage(text) for text in split_passages(_BLANK_LINE.join(parts))]
+    return own + [Passage(text, each.path) for each in fields for text in split_passages(each.text)]
+
+
+def _own_parts(item: MemoryItem) -> list[str]:
+    """Return the summary and the paragraphs of the snapshots, without repetitions."""
     summary = item.content_summary.strip()
     shots = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot]
     texts = [_ROLE.sub("", text).strip() for text in shots if text != item.provenance.name]
     if any(_starts_with(text, summary) for text in texts):
         summary = ""
     said = [summary]
-    own = frozenset(part.strip() for part in _PARAGRAPH.split(summary))
+    own = frozenset(_paragraphs(summary))
     for text in texts:
         known = own.union(said)
-        parts = (part.strip() for part in _PARAGRAPH.split(text))
-        said += [part for part in parts if part not in known and not _holds(summary, part)]
-    return split_passages("\n\n".join(part for part in said if part))
+        said += [part for part in _paragraphs(text) if part not in known and not _holds(summary, part)]
+    return [part for part in said if part]
+
+
+def _without(parts: Sequence[str], fields: Sequence[str]) -> list[str]:
+    """Return the paragraphs of texts that no field has, be it only that theirs was cut."""
+    known = {part for text in fields for part in _paragraphs(text)}
+    paragraphs = (part for text in parts for part in _paragraphs(text))
+    return [part for part in paragraphs if part not in known and not _is_cut_from(part, known)]
+
+
+def _is_cut_from(part: str, known: Iterable[str]) -> bool:
+    """Whether a paragraph is the start of another one, with the mark of `shorten`."""
+    start = part.removesuffix("…").rstrip()
+    return start != part and any(each.startswith(start) for each in known)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    return (part.strip() for part in _PARAGRAPH.split(text))
 
 
 def _holds(summary: str, part: str) -> bool:

@@ -214,6 +214,9 @@ class MemoryItem:
     """Seconds since the epoch; from then on no search returns it. None means never."""
     trust: float = 1.0
     """Reliability of the content, from 0 (hearsay) to 1 (the user's own words)."""
+    indexed_fields: tuple[str, ...] | None = None
+    """Paths of the metadata that are searched too, each text by itself, such as `title` or `chapters[*].content`; none
+    at all where it is empty. None leaves it to the store that the item is written to."""
     content_hash: str = ""
     """By default `content_hash` of the content."""
 

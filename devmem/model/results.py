@@ -68,6 +68,8 @@ class Hit:
     score replaces the sum."""
     passage: str | None = None
     """The passage of a long item that was found, where the summary does not have it."""
+    field: str | None = None
+    """Path of the indexed field that was found, such as `chapters[2].content`; None for the item's own text."""
     related: tuple[str, ...] = ()
     """Ids of the other hits that state the same of one subject with another value, earlier or later; see
     `devmem.text.statements`."""
@@ -80,7 +82,11 @@ class Hit:
         Lines of the passage are indented, so that none passes for a line of the summary.
         """
         shown = self.item.dated_summary()
-        return shown if self.passage is None else f"{shown}\n… " + "\n  ".join(self.passage.splitlines())
+        return shown if self.passage is None else f"{shown}\n… " + "\n  ".join(self.found().splitlines())
+
+    def found(self) -> str:
+        """Return the passage that was found, after the name of its field where it is of one; empty without any."""
+        return f"{self.field}: {self.passage}" if self.field and self.passage else self.passage or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,6 +129,7 @@ class HitSelector:
 
     def _hit(self, at: int, passage: int) -> Hit:
         breakdown, item = self._breakdown, self._item(at)
+        snippet, field = snippet_of(item, passage)
         return Hit(
             item=item,
             score=float(self._scores[at]),
@@ -137,7 +138,8 @@ class HitSelector:
             recency=float(breakdown.features.recency[at]) if breakdown else None,
             rerank=_known(breakdown.late_interaction[at]) if breakdown else None,
             parts=breakdown.parts(at) if breakdown else {},
-            passage=snippet_of(item, passage),
+            passage=snippet,
+            field=field,
         )
 
     def _cut(self, at: int, reason: CandidateCut, like: str | None = None) -> CutCandidate:

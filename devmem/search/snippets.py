@@ -1,10 +1,10 @@
-"""Snippets: the passage of a long item that was found, where the summary does not have it."""
+"""Snippets: the passage of an item that was found, where the summary does not have it, and the field that it is of."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from devmem.indexes.passages import passages_of
+from devmem.indexes.passages import named_passages
 from devmem.indexes.row_column import Rows
 from devmem.model.items import MemoryItem
 from devmem.ranking import Weights, fuse
@@ -35,13 +35,20 @@ def best_passages(context: QueryContext, rows: Rows, matches: MaxSimScorer | Non
     return found
 
 
-def snippet_of(item: MemoryItem, place: int) -> str | None:
-    """Return the text of a passage that the summary lacks; None when it has all of it, or there is no passage (-1)."""
-    texts = passages_of(item) if place >= 0 else []
-    if place not in range(len(texts)):
-        return None
-    passage, summary = " ".join(texts[place].split()), " ".join(item.content_summary.split())
+def snippet_of(item: MemoryItem, place: int) -> tuple[str | None, str | None]:
+    """Return the text of a passage that the summary lacks, and the indexed field that the passage is of.
+
+    The text is None when the summary has all of it, or the item has one passage (-1); the field when it is no field's.
+    """
+    if place < 0 and not item.indexed_fields:
+        return None, None
+    passages = named_passages(item)
+    place = max(place, 0)
+    if place not in range(len(passages)):
+        return None, None
+    found = passages[place]
+    passage, summary = " ".join(found.text.split()), " ".join(item.content_summary.split())
     if passage in summary:
-        return None
+        return None, found.field
     # A passage may continue a summary that was cut.
-    return passage.removeprefix(summary.removesuffix("…").rstrip()).lstrip()
+    return passage.removeprefix(summary.removesuffix("…").rstrip()).lstrip(), found.field

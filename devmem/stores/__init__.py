@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
     from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
     from devmem.model.derivation import derived
+    from devmem.model.field_paths import FieldText, is_path, texts_at
     from devmem.model.file_report import FileReport, damage, unfinished
     from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
     from devmem.model.keys import with_key
@@ -61,6 +62,7 @@ __all__ = [
     "EmbeddingConfig",
     "EmbeddingParams",
     "ExpiryConfig",
+    "FieldText",
     "FileReport",
     "History",
     "HitGroup",
@@ -99,6 +101,7 @@ __all__ = [
     "estimate_tokens",
     "extract_summary",
     "indented",
+    "is_path",
     "item_from",
     "last_sender",
     "load_item",
@@ -112,6 +115,7 @@ __all__ = [
     "skipped",
     "split_sentences",
     "strip_frames",
+    "texts_at",
     "turns_of",
     "unfinished",
     "versions_of",

@@ -31,6 +31,7 @@ from devmem.stores.collection_writer import CollectionWriter
 from devmem.stores.conversation_groups import best_conversations, deepened
 from devmem.stores.embedding_queue import EmbeddingQueue
 from devmem.stores.expiry import Expiry
+from devmem.stores.item_fields import ItemFields
 from devmem.stores.lazy_collection import LazyCollection
 from devmem.stores.memory import Progress
 from devmem.stores.payload_items import skipped
@@ -71,6 +72,7 @@ class CollectionMemory(CollectionItems):
         self._rerank_stage = open_rerank_stage(
             self._options.retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
+        self._fields = ItemFields(setup.name, self._options.index.fields)
         self._collection = LazyCollection(setup.name)
         self._use_model(self._configured_model())
 
@@ -139,14 +141,14 @@ class CollectionMemory(CollectionItems):
         """Open the place that the configuration names.
 
         Args:
-            claim: record the embedding model as the collection's, and refuse a collection of another model; without it
-                any collection opens, and is searched by words.
+            claim: record the embedding model and the indexed fields as the collection's, and refuse a collection of
+                another model; without it any collection opens, and is searched by words.
 
         Raises:
             EmbeddingMismatchError: another model made the collection's embeddings.
             CollectionError: it cannot be opened.
         """
-        return open_collection(
+        collection = open_collection(
             self.setup.location(self._place.memory_path),
             model=self._embedder.identity if self._embedder and claim else None,
             store_type=self.setup.store_type,
@@ -157,6 +159,7 @@ class CollectionMemory(CollectionItems):
             busy_timeout=self.busy_timeout,
             history_days=self._place.history_days,
         )
+        return self._fields.claimed(collection) if claim else collection
 
     def show(self, view: Collection) -> None:
         """Take a view in the place of the collection; called once, on a new instance of the store.
@@ -215,6 +218,7 @@ class CollectionMemory(CollectionItems):
             CollectionError, VersionConflictError: nothing was stored.
         """
         self._check.settle(self.collection)
+        items = self._with_fields(items)
         # What replaces a version that the caller knows keeps the expiry that the caller says.
         known = {item_id for item_id, version in (expected or {}).items() if version is not None}
         stamped = {item.id: item for item in self.stamped([item for item in items if item.id not in known])}
@@ -233,12 +237,15 @@ class CollectionMemory(CollectionItems):
         return [skipped("older than the store's `retention`") if is_too_old else next(left) for is_too_old in too_old]
 
     def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return items as `store_items` stores them, with the expiry of the store's `ttl` and `retention`."""
-        return self._expiry.stamped(items, self.setup.clock(), self.collection.get)
+        """Return items as `store_items` stores them, with the store's fields, and the expiry of its lifetimes."""
+        return self._expiry.stamped(self._with_fields(items), self.setup.clock(), self.collection.get)
 
     def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
         """Return the embeddings, by id, of those items that are stored with the same content already."""
-        return self._writer.stored_embeddings(self.collection, items)
+        return self._writer.stored_embeddings(self.collection, self._with_fields(items))
+
+    def _with_fields(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        return self._fields.stamped(items, lambda: self.collection)
 
     def search_by_words(self) -> None:
         """Go on without the embedding model, as where the collection's embeddings are another model's."""
@@ -309,7 +316,7 @@ class CollectionMemory(CollectionItems):
         return outcomes
 
     def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
-        """Embed every item with the configured model; return the number embedded.
+        """Embed every item with the configured model, by the configured fields; return the number embedded.
 
         Interrupted, it continues where it stopped: items without an embedding wait for it. Where this model made the
         embeddings already, only waiting items are embedded, unless `force` replaces all of them.
@@ -317,10 +324,10 @@ class CollectionMemory(CollectionItems):
         Raises:
             EmbeddingError: the provider does not answer; the items are found by their text meanwhile.
         """
+        collection = self._fields.reindexed(self._collection.get(lambda: self.open_collection(claim=False)))
         if self._embedder is None:
             return 0
         self._embedder.embed(["probe"])
-        collection = self._collection.get(lambda: self.open_collection(claim=False))
         identity = self._embedder.identity
         if force or collection.info().embedding != identity.name:
             collection.replace_model(identity.name, identity.dimension)

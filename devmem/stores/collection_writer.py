@@ -10,6 +10,7 @@ from typing import Final
 from devmem.collections import Collection, PreparedItem, Unique
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionError
+from devmem.model.indexed_fields import embedded_hash
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.search.filters import Filter
@@ -70,7 +71,7 @@ class CollectionWriter:
         """Return the embeddings, by id, of those items that are stored with the same content already."""
         if self._queue is None:
             return {}
-        contents = {item.id: item.content_hash for item in items}
+        contents = {item.id: embedded_hash(item) for item in items}
         stored = collection.embeddings(list(contents))
         return {item_id: found for item_id, found in stored.items() if found.content_hash == contents[item_id]}
 
@@ -78,4 +79,4 @@ class CollectionWriter:
 def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:
     """Return the item with its known embeddings, unless these are of another content."""
     prepared = PreparedItem.of(item)
-    return replace(prepared, embeddings=known) if known and known.is_of(item.content_hash) else prepared
+    return replace(prepared, embeddings=known) if known and known.is_of(embedded_hash(item)) else prepared

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from devmem.collections import Collection, PreparedItem
 from devmem.embedding import Embedder
 from devmem.errors import EmbeddingError
+from devmem.model.indexed_fields import has_text
 from devmem.model.items import MemoryItem
 from devmem.stores.item_embeddings import embed_items
 from devmem.stores.readability import Readability
@@ -49,7 +50,7 @@ class EmbeddingQueue:
         for some seconds, longer after each failure.
         """
         prepared = [PreparedItem.of(item) for item in items]
-        todo = [at for at, one in enumerate(prepared) if one.embeddings is None and one.item.content_summary.strip()]
+        todo = [at for at, one in enumerate(prepared) if one.embeddings is None and has_text(one.item)]
         if not todo:
             return prepared
         if self._backoff.left:

@@ -10,6 +10,7 @@ import numpy as np
 
 from devmem.collections import PreparedItem
 from devmem.embedding import Embedder, PassageEmbeddings, TokenCodes, TokenEmbedder, token_codes
+from devmem.model.indexed_fields import embedded_hash
 from devmem.model.items import MemoryItem, Vector
 
 
@@ -36,7 +37,7 @@ def embed_items(
     ends = list(itertools.accumulate(len(item.passages) for item in prepared))
     spans = zip([0, *ends], ends, strict=False)
     return [
-        replace(item, embeddings=_joined(made[start:end], item.item.content_hash))
+        replace(item, embeddings=_joined(made[start:end], embedded_hash(item.item)))
         for item, (start, end) in zip(prepared, spans, strict=True)
     ]
 

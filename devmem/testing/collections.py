@@ -10,6 +10,7 @@ from devmem.testing.collection_suite.deletion import Forgetting
 from devmem.testing.collection_suite.durability import Keeping
 from devmem.testing.collection_suite.embeddings import Embedding
 from devmem.testing.collection_suite.erasure import ErasureOfHistories
+from devmem.testing.collection_suite.fields import FieldsOfVersions, RecordingFields, SearchingFields
 from devmem.testing.collection_suite.filters import Filtering
 from devmem.testing.collection_suite.finished_runs import FinishedRuns
 from devmem.testing.collection_suite.fixtures import OpenCollection
@@ -35,12 +36,15 @@ class CollectionSuite(
     Listing,
     Updating,
     Content,
+    SearchingFields,
+    RecordingFields,
     Sharing,
 ):
     """The contract of every collection; inherit from it in a test file and supply the fixture `open_collection`.
 
     The fixture returns an `OpenCollection`: a function that opens the same place each time it is called. Set
-    `persists = False` where a place loses its items when it is closed.
+    `persists = False` where a place loses its items when it is closed, and `records_fields = False` for a collection
+    that is no `FieldedCollection`.
 
         class TestMyCollection(CollectionSuite):
             @pytest.fixture
@@ -49,7 +53,7 @@ class CollectionSuite(
     """
 
 
-class VersionSuite(FinishedRuns, ErasureOfHistories):
+class VersionSuite(FinishedRuns, ErasureOfHistories, FieldsOfVersions):
     """The contract of a collection that keeps versions and has runs, beside that of `CollectionSuite`.
 
     It is used in the same way.

@@ -26,7 +26,7 @@ def item_json(item: MemoryItem) -> JsonObject:
 
 
 def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> JsonObject:
-    """Return a hit: `store`, `id`, `text`, `passage` (of a long item), every signal, then the rest of the item.
+    """Return a hit: `store`, `id`, `text`, `passage` and `field` (what was found), every signal, the rest of the item.
 
     A signal that does not apply is null.
 
@@ -39,6 +39,8 @@ def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> J
     form: JsonObject = {"store": hit.store, "id": item.pop("id"), "text": item.pop("content_summary")}
     if hit.passage is not None:
         form["passage"] = hit.passage
+    if hit.field is not None:
+        form["field"] = hit.field
     if hit.related:
         form["related"] = list(hit.related)
     form |= {name: getattr(hit, name) for name in SIGNALS} | item

@@ -12,6 +12,8 @@ from devmem.testing import CollectionSuite, OpenCollection
 
 
 class TestJsonFile(CollectionSuite):
+    records_fields = False
+
     @pytest.fixture
     def open_collection(self, tmp_path: Path) -> OpenCollection:
         return partial(JsonCollection, tmp_path / "store.json")

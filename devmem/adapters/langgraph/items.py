@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from langgraph.store.base import InvalidNamespaceError, PutOp, get_text_at_path
+from langgraph.store.base import InvalidNamespaceError, PutOp
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
+from devmem.adapters.langgraph.fields import field_paths, field_texts
 from devmem.memory import record_of
 from devmem.stores import Provenance, SourceKind, shorten
 
@@ -75,12 +76,14 @@ def namespace_of(text: str) -> Namespace:
     return tuple(text.split(".")[:-1])
 
 
-def item_of(op: PutOp, fields: Sequence[str] | None, times: Times, scope: Scope) -> MemoryItem:
+def item_of(op: PutOp, name: str, fields: Sequence[str] | None, times: Times, scope: Scope) -> MemoryItem:
     """Return the item that keeps a value.
 
     Args:
         op: the value with its namespace and key.
-        fields: paths of the value that are searched; None is all of its text, none of them leaves it out of searches.
+        name: id of the item, see `item_id`.
+        fields: paths of the value that are searched, each by itself; None is all of its text as one, none leaves
+            it out of searches.
         times: when it was made, and when it ends.
         scope: whom it belongs to.
 
@@ -92,28 +95,24 @@ def item_of(op: PutOp, fields: Sequence[str] | None, times: Times, scope: Scope)
     value = dict(op.value or {})
     if taken := sorted(RESERVED & value.keys()):
         raise ValueError(f"the key {taken[0]!r} of a value is taken by the store itself; rename it")
-    text = _text_of(value, fields)
-    summary = text if len(text) <= _SUMMARY else shorten(text, _SUMMARY)
     own = {NAMESPACE: namespace_text(op.namespace), KEY: op.key, UPDATED: times.now}
     if times.ttl_minutes is not None:
         own[TTL] = times.ttl_minutes
+    indexed = field_paths(value, fields or ())
+    text = "\n".join(_lines(value)) if fields is None else _FIELD_END.join(field_texts(value, indexed))
+    summary = text if len(text) <= _SUMMARY else shorten(text, _SUMMARY)
     return MemoryItem(
-        id=item_id(op.namespace, op.key, scope),
+        id=name,
         content_summary=summary,
-        input_snapshot=MemoryContentSnapshot(text=text) if summary != text else None,
+        # The text of fields is in the metadata.
+        input_snapshot=MemoryContentSnapshot(text=text) if fields is None and summary != text else None,
         metadata={**value, **own},
+        indexed_fields=indexed,
         created_at=times.created_at,
         expires_at=times.expires_at,
         scope=scope,
         provenance=Provenance(kind=SourceKind.NODE, name=SOURCE),
     )
-
-
-def _text_of(value: Mapping[str, Any], fields: Sequence[str] | None) -> str:
-    if fields is None:
-        return "\n".join(_lines(value))
-    texts = [text for field in fields for text in get_text_at_path(value, field)]
-    return _FIELD_END.join(text for text in texts if text.strip())
 
 
 def _lines(value: Mapping[str, Any], path: str = "") -> list[str]:

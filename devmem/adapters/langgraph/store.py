@@ -155,19 +155,19 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
 
     def _write(self, puts: Sequence[PutOp]) -> None:
         scope, now = self._memory.new_scope(), self._store.setup.clock()
-        known = {item.id: item for item in self._store.get([item_id(op.namespace, op.key, scope) for op in puts])}
+        named = {item_id(op.namespace, op.key, scope): op for op in puts}
+        known = {item.id: item for item in self._store.get(list(named))}
         items = []
-        for op in puts:
+        for name, op in named.items():
             if op.value is None:
                 continue
-            old = known.get(item_id(op.namespace, op.key, scope))
+            old = known.get(name)
             times = Times(now=now, created_at=old.created_at if old else now, ttl_minutes=op.ttl)
-            items.append(item_of(op, self._fields(op), times, scope))
+            items.append(item_of(op, name, self._fields(op), times, scope))
         if items:
             self._store.store_items(items, unique=Unique.ID, embeddings=self._store.stored_embeddings(items))
-        deleted = [op for op in puts if op.value is None]
-        ids = [item_id(op.namespace, op.key, scope) for op in deleted]
-        ids += [op.key for op in deleted if op.namespace == OTHERS]
+        deleted = {name: op for name, op in named.items() if op.value is None}
+        ids = [*deleted, *(op.key for op in deleted.values() if op.namespace == OTHERS)]
         if ids:
             self._store.erase(ids=ids, where=self._memory.matching())
 

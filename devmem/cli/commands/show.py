@@ -15,6 +15,7 @@ from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, AsOf, Session, opened_if_written
 from devmem.collections import Order
+from devmem.model.indexed_fields import has_text
 from devmem.model.items import MemoryItem, Scope
 from devmem.runtime import DEFAULT_SESSION
 from devmem.views import item_json
@@ -109,7 +110,7 @@ def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
         date_text(item.expires_at),
         item.id,
         item.content_hash[:12],
-        "yes" if has_model and item.embedding is None and item.content_summary.strip() else "",
+        "yes" if has_model and item.embedding is None and has_text(item) else "",
         f"{item.trust:g}",
         item.provenance.kind.value,
         item.provenance.name,

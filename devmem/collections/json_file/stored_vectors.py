@@ -16,6 +16,7 @@ import numpy as np
 
 from devmem.collections.json_file.file_format import JsonEntry
 from devmem.embedding import ModelIdentity
+from devmem.model.indexed_fields import embedded_hash
 from devmem.model.items import MemoryItem, Vector
 
 _UNIT_ERROR: Final = 1e-5
@@ -52,7 +53,7 @@ class StoredVectors:
     def entry(self, item: MemoryItem, model: ModelIdentity | None) -> JsonEntry:
         """Return what is written of an item: its embedding with the model's name, or what the file held of it."""
         kept = self._entries.get(item.id)
-        if kept and kept.item.content_hash != item.content_hash:
+        if kept and embedded_hash(kept.item) != embedded_hash(item):
             kept = None
         if kept and (model is None or item.embedding is None):
             return JsonEntry(replace(item, embedding=kept.item.embedding), kept.model)

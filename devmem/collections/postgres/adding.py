@@ -20,6 +20,7 @@ from devmem.collections.recorded import Ending
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
 from devmem.errors import VersionConflictError
+from devmem.model.indexed_fields import embedded_hash, has_text
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
@@ -193,15 +194,15 @@ class BatchWriter:
             return usable_embeddings(item.id, prepared.embeddings)
         if item.id in self._new:
             older = self._new[item.id]
-            return older.embeddings if older.item.content_hash == item.content_hash else None
+            return older.embeddings if embedded_hash(older.item) == embedded_hash(item) else None
         found = self._embeddings.get(item.id)
-        return found if found is not None and found.content_hash == item.content_hash else None
+        return found if found is not None and found.content_hash == embedded_hash(item) else None
 
     def _append(self, prepared: PreparedItem, *, replaces: bool) -> bool:
         """Prepare an item for insertion; return whether it waits for its embeddings."""
         item, embeddings = prepared.item, self._embeddings_of(prepared)
         # Without a model the item is marked too: one may be added to the workflow later.
-        without_vector = embeddings is None and bool(item.content_summary.strip())
+        without_vector = embeddings is None and has_text(item)
         body, self._attachments[item.id] = externalized(item)
         self._new[item.id] = NewItem(prepared, body, embeddings, without_vector, replaces)
         self._stored[item.id] = _Stored(row=None, item=item)

@@ -8,12 +8,13 @@ database (`server/`), for stores that are too large for the memory of each proce
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from devmem.collections.postgres import claim, writes
 from devmem.collections.postgres.claim import StoreRecord, check_embeddings
 from devmem.collections.postgres.database import Access, Connection, run_alone
+from devmem.collections.postgres.indexed_fields import replace_fields
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.searcher import open_searcher
@@ -94,6 +95,10 @@ class PostgresCollection(PostgresVersions):
         )
         self._model = model
         return waiting
+
+    def index_fields(self, fields: Sequence[str]) -> int:
+        """Search the items by other fields of theirs."""
+        return self._database.write(lambda connection: replace_fields(connection, self._store, tuple(fields)))
 
     def maintain(self) -> None:
         """Bring the indexes in the database up to date, where searches use them; this may take minutes.

@@ -89,11 +89,19 @@ def insert_items(
         for row, one in zip(rows, new, strict=True)
         if one.embeddings is not None
     ]
+    passages = [(row, one.prepared) for row, one in zip(rows, new, strict=True)]
     insert_rows(
         connection,
-        [_of_items(tables, items), _of_terms(tables, store, rows, new), *_of_embeddings(tables, store, embedded)],
+        [_of_items(tables, items), _of_terms(tables, store, passages), *_of_embeddings(tables, store, embedded)],
     )
     return rows
+
+
+def insert_passages(
+    connection: Connection, store: int, items: Sequence[tuple[int, PreparedItem]], tables: Tables = CURRENT
+) -> None:
+    """Insert the terms of the passages of items that have none, each item with its row."""
+    insert_rows(connection, [_of_terms(tables, store, items)])
 
 
 def insert_embeddings(
@@ -132,15 +140,15 @@ def _metadata(metadata: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{json.dumps(key)}: {value}" for key, value in found.items()) + "}"
 
 
-def _of_terms(tables: Tables, store: int, rows: Sequence[int], new: Sequence[NewItem]) -> Insertion:
+def _of_terms(tables: Tables, store: int, items: Sequence[tuple[int, PreparedItem]]) -> Insertion:
     return Insertion(
         table=tables.passages,
         columns=("store", "passage", "term_hashes", "term_counts", "term_length"),
         types=("int4", "int8", "bytea", "bytea", "int4"),
         rows=[
             (store, passage, encoded.hashes, encoded.counts, encoded.length)
-            for row, one in zip(rows, new, strict=True)
-            for passage, encoded in enumerate(one.prepared.terms(), row << PASSAGE_BITS)
+            for row, prepared in items
+            for passage, encoded in enumerate(prepared.terms(), row << PASSAGE_BITS)
         ],
     )
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from devmem.collections.fielded import Fields
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import inlined, read_attachments
 from devmem.collections.postgres.database import Access, Connection, composed
 from devmem.collections.postgres.distinct import distinct_values
+from devmem.collections.postgres.indexed_fields import read_fields
 from devmem.collections.postgres.info import read_info
 from devmem.collections.postgres.predicates import order_sql, where_sql
 from devmem.collections.postgres.searcher import Searcher
@@ -151,6 +153,10 @@ class PostgresReader(SearchingCollection):
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
         return self._read(lambda connection: rows.read_embeddings(connection, self._store, ids))
+
+    def indexed_fields(self) -> Fields:
+        """Return the fields by which items are searched that were written without a choice of their own."""
+        return self._database.read(lambda connection: read_fields(connection, self._store))
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds; the size is an estimate."""

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import numpy as np
 
-from devmem.collections.item_columns import COLUMNS, check_item
+from devmem.collections.item_columns import COLUMNS, check_item, stored_hash
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.texts import stored_text
@@ -36,6 +36,8 @@ SELECT_WHOLE: Final = (
     f"LEFT JOIN vectors ON vectors.store = items.store AND vectors.passage = items.row << {PASSAGE_BITS}"
 )
 """Selects row numbers and the arguments of `item_from`."""
+HASHED: Final = "content_hash, CASE WHEN strpos(body, '\"indexed_fields\":') > 0 THEN body ELSE '' END"
+"""Columns that `stored_hash` takes; few bodies are read for it."""
 
 
 def key_of(text: str) -> UUID:
@@ -110,7 +112,7 @@ def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> d
     keys = {key_of(wanted): wanted for wanted in ids}
     found = connection.execute(
         composed(
-            "SELECT id_key, content_hash, vector_send(vector), codes FROM items "
+            f"SELECT id_key, {HASHED}, vector_send(vector), codes FROM items "
             f"JOIN vectors ON vectors.store = items.store AND vectors.passage >= items.row << {PASSAGE_BITS} "
             f"AND vectors.passage < (items.row + 1) << {PASSAGE_BITS} "
             "LEFT JOIN tokens ON tokens.store = vectors.store AND tokens.passage = vectors.passage "
@@ -125,11 +127,11 @@ def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> d
 
 
 def _embeddings_of(rows: Sequence[tuple[Any, ...]]) -> PassageEmbeddings:
-    vectors = np.stack([vector_from(vector) for _, vector, _ in rows])
+    vectors = np.stack([vector_from(vector) for *_, vector, _ in rows])
     width = code_bytes(vectors.shape[1])
     codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for *_, raw in rows if raw is not None)
     tokens = codes if len(codes) == len(rows) else None
-    return PassageEmbeddings(vectors=vectors, tokens=tokens, content_hash=str(rows[0][0]))
+    return PassageEmbeddings(vectors=vectors, tokens=tokens, content_hash=stored_hash(*rows[0][:2]))
 
 
 def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dict[int, MemoryItem]:

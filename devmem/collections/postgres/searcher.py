@@ -14,6 +14,7 @@ from devmem.collections.postgres.server.searching import ServerSearches
 from devmem.collections.postgres.source import PostgresSource
 from devmem.collections.postgres.transactions import Database
 from devmem.config import IndexConfig
+from devmem.indexes.condition_cache import ConditionCache
 from devmem.indexes.token_codes import TokenCaches
 from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
@@ -67,7 +68,7 @@ class FollowingSearcher:
         """Take the indexes, which follow the database from the first search on."""
         self._location, self._store = location, store
         self._follower = follower
-        self._tokens = TokenCaches()
+        self._tokens, self._conditions = TokenCaches(), ConditionCache()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
         """Bring the indexes up to date with the connection's transaction, and return them as of that moment."""
@@ -76,8 +77,9 @@ class FollowingSearcher:
             check_name(self._location, made=moment.model, given=model)
             if moment.indexes.vectors is not None:
                 check_length(self._location, made=moment.indexes.vectors.dimension, given=len(query.vector))
-        tokens = self._tokens.of((connection.contents, moment.generation))
-        return PostgresSource(connection, self._store, moment.indexes, tokens)
+        shown = connection.contents, moment.generation
+        tokens, conditions = self._tokens.of(shown), self._conditions.at(shown)
+        return PostgresSource(connection, self._store, moment.indexes, tokens, conditions)
 
     def note(self, *, written: int = 0, deleted: int = 0) -> None:
         """Do nothing: followers see for themselves."""

@@ -13,6 +13,7 @@ from devmem.collections.postgres.predicates import metadata_sql
 from devmem.collections.postgres.rows import fetch_bodies
 from devmem.collections.searching import MISSING
 from devmem.embedding import TokenCodes
+from devmem.indexes.condition_cache import ConditionLookup
 from devmem.indexes.index_set import IndexReader
 from devmem.indexes.row_column import Rows
 from devmem.indexes.token_codes import TokenCache
@@ -60,7 +61,14 @@ class PostgresTokenRows:
 class PostgresSource:
     """A store as of the connection's read transaction; see `SearchSource`."""
 
-    def __init__(self, connection: Connection, store: int, indexes: IndexReader, tokens: TokenCache) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        store: int,
+        indexes: IndexReader,
+        tokens: TokenCache,
+        conditions: ConditionLookup,
+    ) -> None:
         """Take what shows one moment.
 
         Args:
@@ -68,7 +76,9 @@ class PostgresSource:
             store: number of the store.
             indexes: of the same moment.
             tokens: the collection's token codes.
+            conditions: remembers which rows match.
         """
+        self._conditions = conditions
         self._connection, self._store, self._indexes, self._tokens = connection, store, indexes, tokens
 
     @property
@@ -83,6 +93,10 @@ class PostgresSource:
     def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
         """Return those of the rows whose metadata match."""
         condition, values = metadata_sql(metadata)
+        return self._conditions(repr(dict(metadata)), among, lambda rows: self._matching(condition, values, rows))
+
+    def _matching(self, condition: str, values: Sequence[object], among: Rows) -> Rows:
+        """Compare rows in the database."""
         query = f"SELECT row FROM items WHERE store = %s AND row = ANY(%s) AND {condition}"
         found = self._connection.execute(
             composed(query), (self._store, among.tolist(), *values), binary=True

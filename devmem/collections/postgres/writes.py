@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devmem.collections.filter_sql import Sql
+from devmem.collections.item_columns import stored_hash
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.existence import require_store
@@ -15,6 +16,7 @@ from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.hnsw import drop_hnsw
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
+from devmem.model.indexed_fields import has_text
 
 
 def set_embeddings(
@@ -37,7 +39,7 @@ def set_embeddings(
     keys = {rows.key_of(item_id): item_id for item_id in embeddings}
     waiting = connection.execute(
         composed(
-            "SELECT id_key, row, content_hash, "
+            f"SELECT id_key, row, {rows.HASHED}, "
             f"(SELECT count(*) FROM {tables.passages} AS passages WHERE passages.store = items.store "
             f"AND passage >= items.row << {PASSAGE_BITS} AND passage < (items.row + 1) << {PASSAGE_BITS}) "
             f"FROM {tables.items} AS items WHERE store = %s AND id_key = ANY(%s) AND waiting AND {condition} "
@@ -46,9 +48,9 @@ def set_embeddings(
         (store, list(keys), *values),
     ).fetchall()
     usable: list[NewEmbeddings] = []
-    for key, row, content_hash, passages in waiting:
+    for key, row, content_hash, body, passages in waiting:
         found = usable_embeddings(keys[key], embeddings[keys[key]])
-        if found is not None and found.is_of(content_hash):
+        if found is not None and found.is_of(stored_hash(content_hash, body)):
             usable.append(NewEmbeddings(row, passages, found))
     insert_embeddings(connection, store, usable, tables)
     done = [each.row for each in usable]
@@ -83,7 +85,7 @@ def replace_model(connection: Connection, location: str, store: int, model: str,
     connection.execute("DELETE FROM vectors WHERE store = %s", (store,))
     connection.execute("DELETE FROM tokens WHERE store = %s", (store,))
     drop_hnsw(connection, store)
-    with_text = [row for row, body in rows.each_body(connection, store) if rows.item_from(body).content_summary.strip()]
+    with_text = [row for row, body in rows.each_body(connection, store) if has_text(rows.item_from(body))]
     connection.execute(
         "UPDATE items SET waiting = true WHERE store = %s AND NOT waiting AND row = ANY(%s)", (store, with_text)
     )

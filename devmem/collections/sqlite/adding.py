@@ -16,6 +16,7 @@ from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.recorder import Recorder
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.errors import VersionConflictError
+from devmem.model.indexed_fields import embedded_hash, has_text
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
@@ -110,7 +111,8 @@ class ItemWriter:
 
     def _with_embeddings_of(self, older: _Stored, prepared: PreparedItem) -> PreparedItem:
         """Return an item with the embeddings of its older version, where it has none and the content is the same."""
-        if prepared.embeddings is not None or older.content_hash != prepared.item.content_hash:
+        before = older.content_hash if older.item is None else embedded_hash(older.item)
+        if prepared.embeddings is not None or before != embedded_hash(prepared.item):
             return prepared
         return replace(prepared, embeddings=rows.read_embeddings(self._connection, prepared.item.id))
 
@@ -120,7 +122,7 @@ class ItemWriter:
         body = self._attachments.externalize(item) if self._attachments else item
         # Without a model the item is marked too: one may be added to the workflow later.
         embeddings = usable_embeddings(item.id, prepared.embeddings)
-        without_vector = embeddings is None and bool(item.content_summary.strip())
+        without_vector = embeddings is None and has_text(item)
         passages = self._recorder.insert(prepared, body, waiting=without_vector, operation=operation)
         if embeddings is not None:
             rows.insert_embeddings(self._connection, passages, embeddings)

@@ -24,6 +24,7 @@ from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.exports import SqliteExports
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.full_disk import shorten_log, with_room
+from devmem.collections.sqlite.indexed_fields import replace_fields
 from devmem.collections.sqlite.item_changes import SqliteItemChanges
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.reader import Opened
@@ -202,6 +203,10 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension, self._damaged))
         self._model, self._has_model = model, True
         return waiting
+
+    def index_fields(self, fields: Sequence[str]) -> int:
+        """Search the items by other fields of theirs."""
+        return self._write(lambda connection: replace_fields(connection, tuple(fields), self._damaged))
 
     def _shown_items(self, items: str) -> ShownItems:
         """Return a reader of the database in which `items` means the rows of a query."""

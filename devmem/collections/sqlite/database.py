@@ -48,6 +48,7 @@ _OPTIONAL_META: Final[Mapping[str, tuple[type, ...]]] = {
     "model": _TEXT_OR_NONE,
     "dimension": (int, NoneType),
     "snapshot": _TEXT_OR_NONE,
+    "fields": _TEXT_OR_NONE,
 }
 
 

@@ -20,6 +20,7 @@ from devmem.collections.sqlite.integrity import (
 )
 from devmem.collections.sqlite.schema import create_tables
 from devmem.errors import CollectionDamagedError
+from devmem.model.indexed_fields import has_text
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.text.analysis import ANALYSIS_VERSION
 
@@ -58,7 +59,7 @@ def upgrade_from_1(connection: sqlite3.Connection, location: str) -> None:
     old = connection.cursor()
     for row, name, body in old.execute("SELECT row, id, body FROM items_of_format_1 ORDER BY row"):
         item = _read(location, name, body)
-        rows.insert_item(connection, PreparedItem.of(item), waiting=bool(item.content_summary.strip()), row=row)
+        rows.insert_item(connection, PreparedItem.of(item), waiting=has_text(item), row=row)
     connection.execute("DROP TABLE items_of_format_1")
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
     connection.execute("UPDATE meta SET value = ? WHERE key = 'analysis'", (ANALYSIS_VERSION,))

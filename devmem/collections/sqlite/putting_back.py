@@ -9,6 +9,7 @@ from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.pending import OF_RUN
 from devmem.collections.sqlite.recorder import CurrentRecorder
 from devmem.errors import CollectionDamagedError
+from devmem.model.indexed_fields import embedded_hash, has_text
 from devmem.model.versions import Operation
 
 
@@ -39,12 +40,12 @@ class SqliteCommitter:
         if item is None:
             reason = f"version {version} is damaged; nothing was changed: restore a backup."
             raise CollectionDamagedError(self._location, reason)
-        embeddings = rows.read_embeddings_of_row(connection, version, item.content_hash)
+        embeddings = rows.read_embeddings_of_row(connection, version, embedded_hash(item))
         prepared = PreparedItem.of(item)
         if embeddings is not None and len(embeddings.vectors) not in (1, len(prepared.passages)):
             # That of a passage is damaged: all are made again.
             embeddings = None
-        waiting = embeddings is None and bool(item.content_summary.strip())
+        waiting = embeddings is None and has_text(item)
         passages = self._recorder.insert(prepared, item, waiting=waiting, operation=operation, actor=actor)
         if embeddings is not None:
             rows.insert_embeddings(connection, passages, embeddings)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from devmem.collections.attachments import AttachmentFiles
+from devmem.collections.fielded import Fields
 from devmem.collections.following import Moment
 from devmem.collections.model_check import check_length, check_name
 from devmem.collections.protocol import CollectionInfo
@@ -19,11 +20,13 @@ from devmem.collections.sqlite import history, predicates, rows
 from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.distinct import distinct_values
 from devmem.collections.sqlite.follower import SqliteFollower
+from devmem.collections.sqlite.indexed_fields import read_fields
 from devmem.collections.sqlite.info import read_info
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.source import SqliteSource
 from devmem.config import IndexConfig
 from devmem.embedding import PassageEmbeddings
+from devmem.indexes.condition_cache import ConditionCache
 from devmem.indexes.locking import locked
 from devmem.indexes.token_codes import TokenCaches
 from devmem.model.items import MemoryItem, Vector
@@ -44,6 +47,7 @@ class Opened:
     location: str
     """Path of the file, for messages."""
     tokens: TokenCaches
+    conditions: ConditionCache
     attachments: AttachmentFiles | None
     """None in memory."""
     damaged: DamagedRows
@@ -58,6 +62,7 @@ class Opened:
         return cls(
             location=location,
             tokens=TokenCaches(),
+            conditions=ConditionCache(),
             attachments=None if location == MEMORY else AttachmentFiles(Path(location + ".files")),
             damaged=DamagedRows(location),
             index=index,
@@ -107,9 +112,12 @@ class SqliteReader(SearchingCollection):
             moment = locked(self._statement_lock, lambda: self._follower.follow(connection, now))
             if query.vector is not None:
                 self._check_query(query.vector, moment)
-            tokens = self._opened.tokens.of(moment.generation)
+            tokens, conditions = (
+                self._opened.tokens.of(moment.generation),
+                self._opened.conditions.at(moment.generation),
+            )
             source = SqliteSource(
-                connection, moment.indexes, tokens, self._statement_lock, self._damaged, self._indexed
+                connection, moment.indexes, tokens, conditions, self._statement_lock, self._damaged, self._indexed
             )
             return run(SearchPipeline(source, query, now))
 
@@ -232,6 +240,10 @@ class SqliteReader(SearchingCollection):
             return {wanted: rows.read_embeddings(connection, wanted) for wanted in ids}
 
         return {wanted: found for wanted, found in self._read(read).items() if found is not None}
+
+    def indexed_fields(self) -> Fields:
+        """Return the fields by which items are searched that were written without a choice of their own."""
+        return self._read(read_fields)
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds."""

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from devmem.collections.item_columns import COLUMNS, item_columns, vector_bytes, vector_from
+from devmem.collections.item_columns import COLUMNS, item_columns, stored_hash, vector_bytes, vector_from
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.searching import MISSING
 from devmem.collections.sqlite.integrity import CODES_CHECKSUM, VECTOR_CHECKSUM, DamagedRows, checksum, is_intact
@@ -36,6 +36,8 @@ SELECT_WHOLE: Final = (
     "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
 )
 """Selects the arguments of `item_from_row`."""
+HASHED: Final = "content_hash, CAST(body AS BLOB), body_checksum"
+"""Columns that `embedded_hash_of` takes."""
 Origin: TypeAlias = tuple[str | None, str | None, int | None, str | None]
 """Operation, run, recorded time (microseconds since the epoch) and actor of a change."""
 
@@ -68,8 +70,7 @@ def insert_item(
         origin: the change that begins this version.
     """
     values = (row, *_columns(prepared, body or prepared.item, waiting=waiting), *origin, checksum(*origin))
-    number = connection.execute(_INSERT_ITEM, values).lastrowid or 0
-    return [_insert_passage(connection, number, terms) for terms in prepared.terms()]
+    return insert_passages(connection, connection.execute(_INSERT_ITEM, values).lastrowid or 0, prepared)
 
 
 def insert_pending(
@@ -99,7 +100,7 @@ def insert_pending(
     """
     values = (row, *_columns(prepared, body, waiting=waiting), operation, run, actor, base)
     connection.execute(_INSERT_PENDING, values)
-    return [_insert_passage(connection, row, terms) for terms in prepared.terms()]
+    return insert_passages(connection, row, prepared)
 
 
 def _columns(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> tuple[str | float | int | None, ...]:
@@ -107,6 +108,11 @@ def _columns(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> tupl
     stored = dump_item_json(body)
     columns = item_columns(prepared, sql_text)
     return (*columns, int(waiting), stored.decode(), checksum(stored), checksum(*columns))
+
+
+def insert_passages(connection: sqlite3.Connection, row: int, prepared: PreparedItem) -> list[int]:
+    """Insert the terms of the passages of the item in a row; return the passages' numbers."""
+    return [_insert_passage(connection, row, terms) for terms in prepared.terms()]
 
 
 def _insert_passage(connection: sqlite3.Connection, row: int, terms: EncodedTerms) -> int:
@@ -145,13 +151,20 @@ def _insert_blobs(
 
 def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbeddings | None:
     """Return the embeddings of an item; None when it is not there or not embedded."""
-    query = "SELECT row, content_hash FROM items WHERE id = ?"
+    query = f"SELECT row, {HASHED} FROM items WHERE id = ?"
     found = connection.execute(query, (sql_text(item_id),)).fetchone()
-    return None if found is None else read_embeddings_of_row(connection, *found)
+    return None if found is None else read_embeddings_of_row(connection, found[0], embedded_hash_of(*found[1:]))
+
+
+def embedded_hash_of(content_hash: str, body: bytes | None, body_checksum: int) -> str:
+    """Return the hash of what is embedded of an item, of which `HASHED` was selected."""
+    if body is None or not is_intact(body, body_checksum):
+        return content_hash
+    return stored_hash(content_hash, body)
 
 
 def read_embeddings_of_row(connection: sqlite3.Connection, row: int, content_hash: str) -> PassageEmbeddings | None:
-    """Return the embeddings of an item or a version, given its row and the hash of its content; None without any."""
+    """Return the embeddings of an item or a version, given its row and its `embedded_hash`; None without any."""
     found = connection.execute(
         "SELECT vector, codes FROM passages JOIN vectors USING (passage) "
         f"LEFT JOIN tokens ON tokens.passage = passages.passage AND {CODES_CHECKSUM} = tokens.checksum "

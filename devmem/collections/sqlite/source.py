@@ -14,6 +14,7 @@ from devmem.collections.sqlite.integrity import CODES_CHECKSUM, DamagedRows
 from devmem.collections.sqlite.predicates import metadata_sql
 from devmem.collections.sqlite.rows import fetch_items
 from devmem.embedding import TokenCodes
+from devmem.indexes.condition_cache import ConditionLookup
 from devmem.indexes.index_set import IndexReader
 from devmem.indexes.locking import locked
 from devmem.indexes.row_column import Rows
@@ -70,6 +71,7 @@ class SqliteSource:
         connection: sqlite3.Connection,
         indexes: IndexReader,
         tokens: TokenCache,
+        conditions: ConditionLookup,
         lock: AbstractContextManager[object],
         damaged: DamagedRows,
         indexed: frozenset[str] = frozenset(),
@@ -80,13 +82,14 @@ class SqliteSource:
             connection: in a read transaction.
             indexes: of the same moment.
             tokens: the collection's token codes.
+            conditions: remembers which rows match.
             lock: held for each use of the connection, which other searches may share.
             damaged: records the rows that are left out.
             indexed: metadata keys that have an index.
         """
         self._indexed = indexed
         self._connection, self._indexes, self._tokens, self._lock = connection, indexes, tokens, lock
-        self._damaged = damaged
+        self._conditions, self._damaged = conditions, damaged
 
     @property
     def indexes(self) -> IndexReader:
@@ -100,6 +103,14 @@ class SqliteSource:
     def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
         """Return those of the rows whose metadata match."""
         condition, values = metadata_sql(metadata, self._indexed)
+        return self._conditions(
+            repr(dict(metadata)), among, lambda rows: self._matching(metadata, condition, values, rows)
+        )
+
+    def _matching(
+        self, metadata: Mapping[str, Scalar | Condition], condition: str, values: Sequence[object], among: Rows
+    ) -> Rows:
+        """Compare rows in the database."""
         if len(among) > (_SELECTED_BELOW if self._indexed.isdisjoint(metadata) else _BATCH):
             query = f"SELECT row FROM items WHERE {condition}"
             found = locked(self._lock, lambda: self._connection.execute(query, values).fetchall())

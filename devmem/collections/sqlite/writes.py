@@ -15,6 +15,7 @@ from devmem.collections.sqlite.sealing import sealed_transaction
 from devmem.collections.transactions import write_transaction
 from devmem.collections.unit_vectors import usable_embeddings
 from devmem.embedding import PassageEmbeddings
+from devmem.model.indexed_fields import has_text
 
 T = TypeVar("T")
 
@@ -60,10 +61,10 @@ def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, Pass
     done = 0
     for item_id, encoding in embeddings.items():
         found = connection.execute(
-            "SELECT row, content_hash FROM items WHERE id = ? AND waiting", (rows.sql_text(item_id),)
+            f"SELECT row, {rows.HASHED} FROM items WHERE id = ? AND waiting", (rows.sql_text(item_id),)
         ).fetchone()
         usable = usable_embeddings(item_id, encoding)
-        if found is None or usable is None or not usable.is_of(found[1]):
+        if found is None or usable is None or not usable.is_of(rows.embedded_hash_of(*found[1:])):
             continue
         row = found[:1]
         passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", row).fetchall()
@@ -92,7 +93,7 @@ def replace_model(connection: sqlite3.Connection, model: str, dimension: int | N
     connection.execute("DELETE FROM tokens")
     done = connection.execute(f"{_SELECT_BODIES} WHERE NOT waiting").fetchall()
     items = ((row, rows.item_from_row(damaged, row, *rest)) for row, *rest in done)
-    with_text = [(row,) for row, item in items if item is not None and item.content_summary.strip()]
+    with_text = [(row,) for row, item in items if item is not None and has_text(item)]
     connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
     database.set_meta(connection, "model", model)
     database.set_meta(connection, "dimension", dimension)

@@ -189,6 +189,18 @@ class Filtering(Opening):
         assert admitted(collection, Filter(metadata={"a.b": 1})) == ["flat"]
         assert admitted(collection, Filter(metadata={"b": 1})) == []
 
+    def test_a_filter_that_is_used_again_sees_what_changed(self, collection: Collection) -> None:
+        """Items that came, went or changed since the last search are compared too."""
+        where = Filter(metadata={"room": 1})
+        collection.add([note("stays", metadata={"room": 1}), note("moves in", metadata={"room": 2})])
+        collection.add([note("moves out", metadata={"room": 1}), note("goes", metadata={"room": 1})])
+        assert admitted(collection, where) == ["stays", "moves out", "goes"]
+        collection.add([note("moves in", metadata={"room": 1}), note("moves out", metadata={"room": 2})])
+        collection.delete(ids=["goes"])
+        collection.add([note("comes", metadata={"room": 1}), note("else", metadata={"room": True})])
+        assert admitted(collection, where) == ["stays", "moves in", "comes"]
+        assert admitted(collection, Filter(metadata={"room": True})) == ["else"]
+
     def test_several_keys_must_all_match(self, collection: Collection) -> None:
         """Every key restricts."""
         collection.add([note("both", metadata={"a": 1, "b": "x"}), note("one", metadata={"a": 1})])

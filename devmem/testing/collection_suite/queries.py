@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from devmem.collections import Collection, PreparedItem, SearchQuery
 from devmem.embedding import PassageEmbeddings, token_codes
+from devmem.model.indexed_fields import embedded_hash
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import SearchReport
 from devmem.ranking import Ranking
@@ -28,7 +29,7 @@ def encoded(items: list[MemoryItem]) -> list[PreparedItem]:
     for prepared in map(PreparedItem.of, items):
         tokens = tuple(map(token_codes, TOKENS.embed_tokens(prepared.passages)))
         made = PassageEmbeddings(
-            vectors=TOKENS.embed(prepared.passages), tokens=tokens, content_hash=prepared.item.content_hash
+            vectors=TOKENS.embed(prepared.passages), tokens=tokens, content_hash=embedded_hash(prepared.item)
         )
         found.append(replace(prepared, embeddings=made))
     return found

@@ -141,6 +141,30 @@ def test_only_the_named_fields_are_searched(store: DevmemStore) -> None:
     assert all(item.score is None for item in store.search(NOTES, query="ships"))
 
 
+def test_a_value_is_as_good_as_its_best_field(memory: devmem.Memory) -> None:
+    """One short field among long ones is found as if it stood alone, whatever path leads to it."""
+    store = DevmemStore(memory, index={"dims": 8, "embed": "none", "fields": ["chapters[*].{title,body}", "meta.*"]})
+    value = {"chapters": [{"title": "harbour", "body": "ships " * 40}], "meta": {"by": "Ann"}, "other": "storm"}
+    store.put(NOTES, "book", value)
+    store.put(NOTES, "whole", value, index=["$"])
+    store.put(NOTES, "any", {"langgraph": "kite", "b": {"c": "gale"}}, index=["*"])
+    (book,) = [hit for hit in memory.search("harbour") if hit.metadata["langgraph.key"] == "book"]
+    assert (book.hit.field, book.hit.passage) == ("chapters[0].title", None)
+    assert keys(store.search(NOTES, query="ann", limit=1)) == ["book"]
+    assert keys([each for each in store.search(NOTES, query="storm") if each.score]) == ["whole"]
+    assert keys([each for each in store.search(NOTES, query="gale") if each.score]) == ["any"]
+    assert not memory.search("notes")
+
+
+def test_a_long_field_is_stored_once(store: DevmemStore, memory: devmem.Memory) -> None:
+    """A summary of it is shown, but neither searched again nor kept whole beside the value."""
+    store.put(NOTES, "long", {"text": "A sentence about ships. " * 200}, index=["text"])
+    (found,) = memory.search("ships")
+    assert found.item.input_snapshot is None
+    assert len(found.item.content_summary) <= 1_000
+    assert found.hit.field == "text"
+
+
 def test_namespaces_are_listed(store: DevmemStore) -> None:
     for namespace in (("a", "b", "c"), ("a", "b", "d"), ("a", "x", "c"), ("z",)):
         store.put(namespace, "k", {"n": 1})

@@ -1,0 +1,127 @@
+"""A store's `index: {fields: [...]}` searches the items' metadata beside their text."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from devmem import MemoryItem
+from devmem.collections import FieldedCollection
+from devmem.stores import EmbeddingConfig, IndexConfig, MemoryQuery, StoreSetup
+from devmem.testing import HashEmbedder
+from devmem_stores.simple import SimpleConfig, SimpleMemory
+
+OPENED: list[SimpleMemory] = []
+BOOK = MemoryItem(id="book", content_summary="a book", metadata={"title": "the night train", "genre": "crime"})
+NOTE = MemoryItem(id="note", content_summary="tea at three", metadata={"genre": "note"})
+
+
+@pytest.fixture(autouse=True)
+def closing() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def opened(folder: Path, path: str = "store.db", embedder: Any = None, **config: Any) -> SimpleMemory:
+    block = {"memory_path": path, "embedding": {"provider": "minilm"}, **config}
+    model = embedder or HashEmbedder(dimension=32)
+
+    def embedder_of(_: EmbeddingConfig) -> Any:
+        return model
+
+    config_model = SimpleConfig.model_validate(block)
+    setup = StoreSetup(
+        name="notes", store_type="simple", config=config_model, base_dir=folder, open_embedder=embedder_of
+    )
+    store = SimpleMemory(setup)
+    OPENED.append(store)
+    store.load()
+    return store
+
+
+def by_title(store: SimpleMemory) -> list[tuple[str, str | None]]:
+    hits = store.search(MemoryQuery(text="the night train", top_k=1))
+    return [(hit.item.id, hit.field) for hit in hits if (hit.similarity or 0) > 0.99]
+
+
+def test_items_are_found_by_the_fields_of_their_store(tmp_path: Path) -> None:
+    """Whoever opens the store later, without its configuration, adds items that are found likewise."""
+    store = opened(tmp_path, index={"fields": ["title"]})
+    store.add([BOOK, NOTE])
+    assert by_title(store) == [("book", "title")]
+    store.delete(ids=["book"])
+    store.close()
+    other = opened(tmp_path)
+    other.add([BOOK])
+    assert by_title(other) == [("book", "title")]
+
+
+def test_an_item_may_choose_its_own(tmp_path: Path) -> None:
+    store = opened(tmp_path, index={"fields": ["title"]})
+    store.add([MemoryItem(id="own", content_summary="x", metadata=dict(BOOK.metadata), indexed_fields=())])
+    assert by_title(store) == []
+
+
+def test_items_that_are_there_are_searched_by_new_fields_after_a_reindex(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until then the store says so; embeddings of what is not affected stay."""
+    before = opened(tmp_path)
+    before.add([BOOK, NOTE])
+    before.close()
+    with caplog.at_level(logging.WARNING):
+        store = opened(tmp_path, index={"fields": ["title"]})
+    assert "'notes': its items are searched by the fields (), the configuration names (title)" in caplog.text
+    assert by_title(store) == []
+    assert store.reindex() == 1
+    assert by_title(store) == [("book", "title")]
+    store.close()
+    caplog.clear()
+    again = opened(tmp_path, index={"fields": ["title"]})
+    assert caplog.text == ""
+    assert again.reindex() == 0
+    again.close()
+    assert opened(tmp_path, index={"fields": []}).reindex() == 1
+
+
+def test_a_reindex_of_a_store_without_a_model(tmp_path: Path) -> None:
+    """Fields are words too."""
+    before = opened(tmp_path, embedding=None)
+    before.add([BOOK])
+    before.close()
+    store = opened(tmp_path, embedding=None, index={"fields": ["title"]})
+    assert store.retrieve("", "train", 3) == []
+    store.reindex()
+    assert [item.id for item in store.retrieve("", "train", 3)] == ["book"]
+
+
+def test_a_changed_field_is_embedded_again_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
+    model = HashEmbedder(dimension=32)
+    store = opened(tmp_path, embedder=model, index={"fields": ["title"]})
+    store.add([BOOK])
+    before = len(model.texts)
+    store.add([MemoryItem(id="book", content_summary="a book", metadata={**BOOK.metadata, "genre": "novel"})])
+    assert model.texts[before:] == []
+    store.add([MemoryItem(id="book", content_summary="a book", metadata={"title": "the day train"})])
+    assert model.texts[before:] == ["a book", "the day train"]
+
+
+def test_a_json_file_has_its_fields_in_its_items(tmp_path: Path) -> None:
+    """DevAll's form has no place for those of the store."""
+    store = opened(tmp_path, "store.json", index={"fields": ["title"]})
+    store.add([BOOK])
+    assert not isinstance(store.collection, FieldedCollection)
+    assert by_title(store) == [("book", "title")]
+    store.close()
+    assert opened(tmp_path, "store.json").get(["book"])[0].indexed_fields == ("title",)
+
+
+def test_what_is_no_path_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"'chapters\[' is no path of a field: write keys"):
+        IndexConfig.model_validate({"fields": ["title", "chapters["]})
