@@ -4,6 +4,7 @@
     ├── ConfigError                  the `Finding`s in a workflow file, at least one of them an error
     ├── FormPathError                breadcrumbs that lead to no block of a workflow
     ├── SessionNameError             a session whose name could leave its folder
+    ├── UnknownSessionError          a session that has no files
     ├── StoreTypeError
     │   ├── UnknownStoreTypeError
     │   ├── StoreTypeClashError
@@ -98,6 +99,14 @@ class SessionNameError(DevmemError, ValueError):
     def __init__(self, session: str) -> None:
         self.session = session
         super().__init__(f"a session's name is one plain word, not {session!r}")
+
+
+class UnknownSessionError(DevmemError, ValueError):
+    """A workflow has no files of a session of this name."""
+
+    def __init__(self, session: str, known: Sequence[str]) -> None:
+        self.session, self.known = session, tuple(known)
+        super().__init__(f"there are no files of a session {session!r}; the sessions are: {', '.join(known)}")
 
 
 class StoreTypeError(DevmemError):

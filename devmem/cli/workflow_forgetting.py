@@ -17,7 +17,7 @@ from devmem.collections import Erasing, Unreached
 from devmem.config import Workflow
 from devmem.forgetting.planning import ForgettingPlan
 from devmem.model.items import MemoryItem
-from devmem.runtime.forgetting import WorkflowForgetting, sessions_of
+from devmem.runtime.forgetting import WorkflowForgetting
 from devmem.text.display import one_line
 from devmem.text.sentences import shorten
 from devmem.views.receipts import workflow_receipt_json, workflow_receipt_lines
@@ -43,7 +43,7 @@ class ForgetOptions:
 def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: Erasing, options: ForgetOptions) -> None:
     """Forget items in every store of a workflow, after asking, and print the receipt."""
     if options.session is not None:
-        _check_session_there(workflow, options.session)
+        check_session(workflow, options.session)
     with WorkflowForgetting(workflow, session=options.session) as forgetting:
         plan = forgetting.plan(erasing, settle=not options.dry_run)
         _check_all_there(plan, erasing)
@@ -65,15 +65,6 @@ def end_partly(unreached: Iterable[Unreached]) -> None:
     """End the command with `EXIT_PARTLY` where something went wrong in a place."""
     if any(left.failed for left in unreached):
         raise typer.Exit(EXIT_PARTLY)
-
-
-def _check_session_there(workflow: Workflow, session: str) -> None:
-    """Raise `CommandError` when a session has no files: nothing would be forgotten, as if nothing were there."""
-    check_session(workflow, session)
-    if session not in (there := sessions_of(workflow)):
-        raise CommandError(
-            f"--session: there are no files of a session {session!r}; the sessions are: {', '.join(there)}."
-        )
 
 
 def _check_all_there(plan: ForgettingPlan, erasing: Erasing) -> None:

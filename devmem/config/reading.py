@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
+from devmem.config.agents_check import warn_about_agents
 from devmem.config.conversation import ConversationRecording, check_recording
 from devmem.config.document import Document
 from devmem.config.elements import elements_of
@@ -49,6 +50,8 @@ class Reader:
         graph = read_graph(self._context(base_dir), self._parts)
         conversation = self._read_conversation(graph.memory)
         transaction = self._read_transaction(graph.memory, graph.nodes)
+        recorded = self._parts.get("conversation")
+        warn_about_agents(self._report, graph.nodes, conversation, () if recorded is None else recorded.path)
         warn_about_graph(self._report, self._document.data.get("graph"), ("graph",))
         warn_about_paths(self._report, graph.memory, base_dir)
         unresolved = unresolved_in(self._report, self._placeholders)

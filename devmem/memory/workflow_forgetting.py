@@ -50,6 +50,7 @@ def forget(
     Raises:
         ValueError: nothing says what to forget; is a variable not set?
         ConfigError: the workflow cannot be used.
+        UnknownSessionError: there are no files of the session `in_session`.
         OSError: the decision cannot be written; nothing is forgotten.
     """
     declared = workflow if isinstance(workflow, Workflow) else load_workflow(Path(os.fsdecode(workflow)))

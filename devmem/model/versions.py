@@ -14,8 +14,6 @@ class Operation(StrEnum):
     ADD = "add"
     UPDATE = "update"
     """Another version of the same id took its place."""
-    SUPERSEDE = "supersede"
-    """An item of another id took its place."""
     FORGET = "forget"
     """It was deleted."""
     RESTORE = "restore"

@@ -43,8 +43,8 @@ class RecordedCall(Call):
             content: the question; None takes the arguments.
             params: arguments of the call.
             call_id: identifies the call where several see it.
-            input_field: argument of a decorated function that is the question.
-            output_field: key of a decorated function's result that is the answer.
+            input_field: argument that is the question, where `content` does not say it.
+            output_field: key of the result that is the answer.
 
         Raises:
             TypeError: the callee's name is no text, or the arguments are no mapping.
@@ -52,8 +52,13 @@ class RecordedCall(Call):
         name, arguments = cast("object", callee.name), cast("object", params or {})
         if not (isinstance(name, str) and isinstance(arguments, Mapping)):
             raise TypeError(f"a name is a text and `params` are a mapping, not {name!r} and {arguments!r}")
-        super().__init__(callee, ARGUMENTS if content is None else content, params=params, call_id=call_id)
         self._input_field, self._output_field = input_field, output_field
+        question = self._question(arguments) if content is None else content
+        super().__init__(callee, question, params=params, call_id=call_id)
+
+    def output(self, value: object) -> None:
+        """Set the answer, of any type: a result, of which `output_field` may be the answer."""
+        super().output(self._answer(value))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Record every call of a function: sync, async, a generator of either kind, or one that returns a stream."""
@@ -119,8 +124,10 @@ class RecordedCall(Call):
         return result
 
     def _call(self, params: dict[str, object]) -> Call:
-        content = params.get(self._input_field, ARGUMENTS) if self._input_field else ARGUMENTS
-        return Call(self._callee, content, params=params)
+        return Call(self._callee, self._question(params), params=params)
+
+    def _question(self, params: Mapping[str, object]) -> object:
+        return params.get(self._input_field, ARGUMENTS) if self._input_field else ARGUMENTS
 
     def _answer(self, result: object) -> object:
         if self._output_field and issubclass(type(result), Mapping):

@@ -10,6 +10,7 @@ from typing import Final
 
 from devmem.collections import Erasing, Unreached, file_of
 from devmem.config import Workflow
+from devmem.errors import UnknownSessionError
 from devmem.forgetting.carrying_out import carry_out, finish_decided, preview
 from devmem.forgetting.planning import ForgettingPlan, plan_forgetting
 from devmem.forgetting.receipts import WorkflowReceipt
@@ -50,13 +51,18 @@ class WorkflowForgetting:
 
         Raises:
             SessionNameError: the session's name cannot be used.
+            UnknownSessionError: there are no files of it, and none of its stores is open.
             ConfigError: a placeholder in the configuration of a store has no value.
             StoreTypeError: the type of a store cannot be used.
         """
         self._workflow, self._types = workflow, types
         self._given = stores
         self._usual = session or DEFAULT_SESSION
-        self._sessions = [self._usual] if session is not None else sessions_of(workflow)
+        there = sessions_of(workflow)
+        self._sessions = [self._usual] if session is not None else there
+        if self._usual not in there and not stores:
+            session_folder(workflow, self._usual)
+            raise UnknownSessionError(self._usual, there)
         self._decisions = decisions_folder(workflow.base_dir)
         self._opened = ExitStack()
         self._kept: dict[str, MemoryBase] = {}

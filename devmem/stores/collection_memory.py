@@ -7,15 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from devmem.collections import (
-    Collection,
-    Filter,
-    SearchQuery,
-    Unique,
-    Weights,
-    file_of,
-    open_collection,
-)
+from devmem.collections import Collection, Filter, SearchQuery, Unique, Weights, file_of, open_collection
 from devmem.collections.location_report import examine_location
 from devmem.config import ConfigModel
 from devmem.embedding import CombinedEmbedder, Embedder, PassageEmbeddings
@@ -230,15 +222,19 @@ class CollectionMemory(CollectionItems):
         written = self._writer.write(
             self.collection, current, unique=rule, embeddings=embeddings, expected=expected, absent=absent
         )
-        keep, stored_before = self.capacity(), self._expiry.oldest(now)
-        if keep is not None or stored_before is not None:
-            self._writer.trim(self.collection, keep=keep, stored_before=stored_before)
+        self._keep_within_limits()
         left = iter(written)
         return [skipped("older than the store's `retention`") if is_too_old else next(left) for is_too_old in too_old]
 
     def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """Return items as `store_items` stores them, with the store's fields, and the expiry of its lifetimes."""
         return self._expiry.stamped(self._with_fields(items), self.setup.clock(), self.collection.get)
+
+    def _keep_within_limits(self) -> None:
+        """Delete what is more than the store's capacity, and what is older than its retention."""
+        keep, stored_before = self.capacity(), self._expiry.oldest(self.setup.clock())
+        if keep is not None or stored_before is not None:
+            self._writer.trim(self.collection, keep=keep, stored_before=stored_before)
 
     def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
         """Return the embeddings, by id, of those items that are stored with the same content already."""
@@ -259,13 +255,14 @@ class CollectionMemory(CollectionItems):
         self.finish_erasure()
 
     def save(self) -> None:
-        """Embed the items that wait for it, if the provider answers again; everything else is durable already.
+        """Embed the items that wait for it, if the provider answers again, and delete those that are too old.
 
         Embeddings of another model that stand in a file are left to the next write, so that reading replaces none.
         """
         self._check.settle(self.collection)
         if not self._check.keeps_vectors(self.collection):
             self._writer.embed_waiting(self.collection)
+        self._keep_within_limits()
 
     def find(self, query: MemoryQuery) -> SearchReport:
         """Answer in the store's own order, or else in the collection's."""

@@ -25,6 +25,7 @@ class RetentionConfig(ExpiryConfig):
 
     retention: Duration | None = Field(default=None, json_schema_extra={"advanced": True})
     """Greatest age of an item since it was stored, whatever its own expiry is: seconds, or text such as `90d`. Items
-    that were stored before it was set are deleted by the writes that follow. Absent sets no limit."""
+    that were stored before it was set are deleted by the next write, or at the end of the next run. Absent sets no
+    limit."""
     max_items: int | None = Field(default=None, ge=1)
     """Maximum number of items; the oldest are deleted first. Absent keeps everything."""

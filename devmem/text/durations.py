@@ -20,6 +20,7 @@ _UNITS: Final = {
 }
 _UNIT_OF: Final = {name: unit for unit, names in _UNITS.items() for name in names}
 _PART: Final = lazy_pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)\s*", re.IGNORECASE | re.ASCII)
+_ISO_DATE: Final = lazy_pattern(r"P[^T]*[YM]")
 _LONGEST: Final = 36_525 * 86_400.0
 """A century: what is longer is a mistake in the unit."""
 
@@ -72,6 +73,8 @@ def _of_parts(text: str) -> float:
 
 
 def _of_iso(text: str) -> float:
+    if _ISO_DATE.match(text):
+        raise ValueError("expected a duration without months and years, which have no fixed length: P30D, or PT30M")
     try:
         return TypeAdapter(timedelta).validate_python(text).total_seconds()
     except ValidationError:

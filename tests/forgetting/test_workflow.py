@@ -15,6 +15,7 @@ import pytest
 import devmem
 from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
 from devmem.collections import SqliteCollection
+from devmem.errors import UnknownSessionError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.recording.journal import Journal
 from devmem.recording.waiting import REFUSED
@@ -104,6 +105,15 @@ def test_every_session_is_reached_or_the_named_one(team: Workflow) -> None:
     receipt = devmem.forget(team, user="eve")
     assert [(part.store, part.items) for part in receipt.stores] == [("brain (session s2)", 1)]
     assert left_in_files(team.base_dir, ["Xylophonist"]) == {}
+
+
+def test_a_session_without_files_is_refused(team: Workflow) -> None:
+    """Nothing would be forgotten, as if nothing were there."""
+    with open_stores(team, ["brain"], session="s1"):
+        pass
+    with pytest.raises(UnknownSessionError, match="no files of a session 'S1'; the sessions are: default, s1") as error:
+        devmem.forget(team, user="eve", in_session="S1")
+    assert error.value.known == ("default", "s1")
 
 
 def test_a_document_that_still_says_it_is_named(team: Workflow) -> None:

@@ -42,6 +42,20 @@ def test_a_call_is_two_records_with_opposite_directions(recorder: Recorder, sink
     assert asked.event_time < answered.event_time
 
 
+def test_the_fields_of_question_and_answer_count_in_a_block_too(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace(user="ann"):
+        with record_agent("helper", params={"q": "why?", "n": 2}, input_field="q", output_field="answer") as call:
+            call.output({"answer": "because", "cost": 3})
+        with record_agent("helper", "said", params={"q": "why?"}, input_field="q", output_field="answer") as call:
+            call.output("plain")
+    assert sink.told() == [
+        "ann input helper: why?",
+        "helper output ann: because",
+        "ann input helper: said",
+        "helper output ann: plain",
+    ]
+
+
 def test_nested_calls_name_the_call_that_they_were_made_from(recorder: Recorder, sink: ListSink) -> None:
     @record_agent("writer")
     def write(task: str) -> str:

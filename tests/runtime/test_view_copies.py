@@ -28,6 +28,7 @@ conversation:
     - {into: all}
 """
 EDGE = "edges: [{from: writer, to: reviewer}]"
+AGENTS = "Agents: reviewer, writer."
 OF_WRITER = ["User ann asked agent writer: Write.", "Agent writer answered user ann: writer says so"]
 
 
@@ -96,6 +97,23 @@ def test_a_rule_that_cannot_work_is_refused(copies: str, message: str, tmp_path:
         workflow(tmp_path, f"conversation: {{store: global, copies: [{copies}]}}")
     assert message in str(caught.value)
     assert "conversation.copies[0]" in str(caught.value)
+
+
+def test_an_agent_that_no_node_is_gets_a_warning(tmp_path: Path) -> None:
+    """Nothing would be copied of it, or seen, without a word."""
+    view = "{name: global, write: false, view: {agent_id: reviewr}}"
+    copies = "conversation: {store: global, copies: [{into: writers, agents: [writer, Writers]}]}"
+    read = write_workflow(tmp_path, STORES, copies, "nodes:", agent_yaml("writer", view), agent_yaml("reviewer"), EDGE)
+    assert [(found.path, found.line, found.message) for found in read.warnings] == [
+        ("conversation.copies[0].agents[1]", 7, f"no agent is named 'Writers'; did you mean 'writer'? {AGENTS}"),
+        (
+            "nodes[0].config.memories[0].view.agent_id",
+            12,
+            f"no agent is named 'reviewr'; did you mean 'reviewer'? {AGENTS}",
+        ),
+    ]
+    copies = COPIES.replace("[writer]", "[reviewer]")
+    assert not write_workflow(tmp_path, STORES, copies, "nodes:", agent_yaml("x", agent="reviewer")).warnings
 
 
 def test_the_stores_of_the_rules_have_to_be_open(tmp_path: Path) -> None:

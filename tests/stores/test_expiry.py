@@ -167,6 +167,18 @@ def test_what_was_stored_before_the_retention_goes_too(clock: ManualClock, tmp_p
         assert memory.history("old") == []
 
 
+def test_what_was_stored_before_the_retention_goes_at_the_end_of_a_run_that_writes_nothing(
+    clock: ManualClock, tmp_path: Path
+) -> None:
+    store = opened(SimpleMemory, clock, tmp_path)
+    store.add([MemoryItem(id="old", content_summary="long ago", created_at=clock.now)])
+    store.close()
+    clock.advance(200)
+    store = opened(SimpleMemory, clock, tmp_path, retention=100)
+    store.save()
+    assert store.count_memories() == 0
+
+
 def test_an_attachments_ttl_goes_before_the_stores(clock: ManualClock, tmp_path: Path) -> None:
     """It holds for what the node writes, through its handle as well; an item keeps a time of its own."""
     store = opened(SimpleMemory, clock, tmp_path, ttl="1d")

@@ -52,6 +52,13 @@ def test_a_capital_m_is_neither_minutes_nor_months(written: str) -> None:
         parse_duration(written)
 
 
+@pytest.mark.parametrize("written", ["P1M", "P1Y", "p1y2m", "P1M1DT2H"])
+def test_months_and_years_of_iso_8601_are_refused(written: str) -> None:
+    """They have no fixed length, and one letter is all that P1M and PT1M differ in."""
+    with pytest.raises(ValueError, match="no fixed length"):
+        parse_duration(written)
+
+
 @pytest.mark.parametrize("written", [0, "0d", -5, "-5", "200000d", 1e12, 10**400, -(10**400), "9" * 400])
 def test_nothing_and_centuries_are_refused(written: object) -> None:
     with pytest.raises(ValueError, match=r"above 0|century|such as 30d"):

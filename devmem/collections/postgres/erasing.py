@@ -15,6 +15,7 @@ from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.reader import PostgresReader
 from devmem.collections.postgres.recorder import CurrentRecorder, remove_versions
+from devmem.collections.postgres.runs import forget_runs, runs_of_items, runs_of_versions
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.model.items import MemoryItem
 
@@ -88,9 +89,12 @@ class PostgresEraser(PostgresReader):
             query = "DELETE FROM erasures WHERE store = %s RETURNING id, row"
             planned = connection.execute(query, (self._store,)).fetchall()
             keys = [rows.key_of(read_text(name) or "") for name, _ in planned if name is not None]
+            erased: Sql = ("id_key = ANY(%s) OR row = ANY(%s)", [keys, [row for _, row in planned if row is not None]])
+            runs = runs_of_versions(connection, self._store, *erased)
+            runs |= runs_of_items(connection, self._store, "id_key = ANY(%s)", [keys])
             items = recorder.remove("id_key = ANY(%s)", [keys])
-            of_others = [row for _, row in planned if row is not None]
-            remove_versions(connection, self._store, "id_key = ANY(%s) OR row = ANY(%s)", [keys, of_others])
+            remove_versions(connection, self._store, *erased)
+            forget_runs(connection, self._store, runs)
             return items
 
         items = self._database.write(finish)

@@ -12,6 +12,7 @@ from devmem.collections.postgres.claim import check_embeddings
 from devmem.collections.postgres.database import composed
 from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.recorder import FORGOTTEN, Recorder, remove_versions
+from devmem.collections.postgres.runs import forget_runs, runs_of_versions
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.model.items import MemoryItem
@@ -82,8 +83,10 @@ class PostgresItemChanges:
             f"id_key IN (SELECT id_key FROM versions WHERE store = %s AND {condition}) "
             "AND NOT EXISTS (SELECT FROM items WHERE items.store = versions.store AND items.id_key = versions.id_key)"
         )
-        both = [*values, self._store, *values]
-        remove_versions(self._connection, self._store, f"({condition}) OR ({gone})", both)
+        erased, both = f"({condition}) OR ({gone})", [*values, self._store, *values]
+        runs = runs_of_versions(self._connection, self._store, erased, both)
+        remove_versions(self._connection, self._store, erased, both)
+        forget_runs(self._connection, self._store, runs)
         return deleted
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from devmem.collections.postgres.claim import check_store
@@ -35,6 +36,17 @@ _CONFLICTS: Final = (
     "WHERE own.store = %(store)s AND own.change_run = %(run)s AND own.recorded_until IS NULL "
     "AND items.row IS DISTINCT FROM own.base "
     f"AND NOT (own.operation = '{Operation.FORGET.value}' AND items.row IS NULL) ORDER BY own.row"
+)
+_OF_ITEMS: Final = "SELECT change_run FROM items WHERE store = %s AND ({0})"
+_OF_VERSIONS: Final = (
+    "SELECT change_run FROM versions WHERE store = %s AND ({0}) "
+    "UNION SELECT end_run FROM versions WHERE store = %s AND ({0})"
+)
+_FORGET: Final = (
+    f"DELETE FROM runs WHERE store = %s AND run = ANY(%s) AND state <> '{RunState.PENDING.value}' "
+    "AND NOT EXISTS (SELECT FROM items WHERE items.store = runs.store AND change_run = runs.run) "
+    "AND NOT EXISTS (SELECT FROM versions WHERE versions.store = runs.store AND change_run = runs.run) "
+    "AND NOT EXISTS (SELECT FROM versions WHERE versions.store = runs.store AND end_run = runs.run)"
 )
 _COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
 _PENDING: Final = (
@@ -116,6 +128,23 @@ class PostgresRuns(Runs):
     def _count_changes(self, run: str) -> int:
         ((count,),) = self.fetch(f"SELECT count(*) FROM ({TOUCHED}) AS touched", run=stored_text(run))
         return int(count)
+
+
+def runs_of_items(connection: Connection, store: int, condition: str, values: Sequence[object]) -> set[str]:
+    """Return the runs, as the tables name them, that wrote the current items which match a condition."""
+    found = connection.execute(composed(_OF_ITEMS.format(condition)), (store, *values)).fetchall()
+    return {run for (run,) in found if run is not None}
+
+
+def runs_of_versions(connection: Connection, store: int, condition: str, values: Sequence[object]) -> set[str]:
+    """Return the runs, as the tables name them, that began or ended the versions which match a condition."""
+    found = connection.execute(composed(_OF_VERSIONS.format(condition)), (store, *values) * 2).fetchall()
+    return {run for (run,) in found if run is not None}
+
+
+def forget_runs(connection: Connection, store: int, runs: Iterable[str]) -> None:
+    """Remove the rows of those runs that have ended, and of which no change is kept any more."""
+    connection.execute(_FORGET, (store, list(runs)))
 
 
 def _run_row(run: str, state: str, actor: str | None, started: int, ended: int | None, committed: int | None) -> RunRow:

@@ -22,6 +22,7 @@ from devmem.collections.sqlite import database, predicates, rows
 from devmem.collections.sqlite.follower import erasures_of
 from devmem.collections.sqlite.reader import SqliteReader
 from devmem.collections.sqlite.recorder import CurrentRecorder, remove_versions
+from devmem.collections.sqlite.runs import forget_runs, runs_of_items, runs_of_versions
 from devmem.collections.sqlite.writes import is_named
 from devmem.model.items import MemoryItem
 
@@ -190,11 +191,15 @@ class SqliteEraser(SqliteReader):
         plan = ErasurePlan.read(connection) or ErasurePlan()
         recorder = CurrentRecorder(connection, self._attachments, limit=HistoryLimit(days=None), now=self._clock())
         items = 0
+        runs: set[str] = set()
         for one in map(rows.sql_text, plan.ids):
+            runs |= runs_of_items(connection, "id = ?", [one]) | runs_of_versions(connection, "id = ?", [one])
             items += recorder.remove("id = ?", [one])
             remove_versions(connection, self._attachments, "id = ?", [one])
         for row in plan.rows:
+            runs |= runs_of_versions(connection, "row = ?", [row])
             remove_versions(connection, self._attachments, "row = ?", [row])
+        forget_runs(connection, runs)
         if self._attachments is not None:
             self._attachments.released |= set(plan.attachments)
         database.set_meta(connection, "erasures", erasures_of(database.read_meta(connection)) + 1)

@@ -13,6 +13,7 @@ from devmem.collections.sqlite import model_check, predicates, rows
 from devmem.collections.sqlite.adding import ItemWriter, check_absent, check_versions
 from devmem.collections.sqlite.reader import Opened
 from devmem.collections.sqlite.recorder import Recorder, remove_versions
+from devmem.collections.sqlite.runs import forget_runs, runs_of_versions
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
@@ -82,13 +83,17 @@ class SqliteItemChanges:
         deleted = self.delete(ids, where)
         condition, values = self._condition(where)
         gone = f"id IN (SELECT id FROM versions WHERE {condition}) AND id NOT IN (SELECT id FROM items)"
-        connection, attachments = self._recorder.connection, self._recorder.attachments
         if ids is None:
-            remove_versions(connection, attachments, f"({condition}) OR ({gone})", [*values, *values])
+            self._erase_versions(f"({condition}) OR ({gone})", [*values, *values])
         for one in map(rows.sql_text, ids or ()):
-            condition_of_id = f"id = ? AND (({condition}) OR ({gone}))"
-            remove_versions(connection, attachments, condition_of_id, [one, *values, *values])
+            self._erase_versions(f"id = ? AND (({condition}) OR ({gone}))", [one, *values, *values])
         return deleted
+
+    def _erase_versions(self, condition: str, values: Sequence[object]) -> None:
+        connection = self._recorder.connection
+        runs = runs_of_versions(connection, condition, values)
+        remove_versions(connection, self._recorder.attachments, condition, values)
+        forget_runs(connection, runs)
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, for good."""

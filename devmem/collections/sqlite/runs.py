@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from devmem.collections.attachments import AttachmentFiles
@@ -32,6 +33,12 @@ _CONFLICTS: Final = (
     "SELECT own.id FROM versions AS own LEFT JOIN items ON items.id = own.id "
     "WHERE own.change_run = ? AND own.recorded_until IS NULL AND items.row IS NOT own.base "
     f"AND NOT (own.operation = '{Operation.FORGET.value}' AND items.row IS NULL) ORDER BY own.row"
+)
+_OF_ITEMS: Final = "SELECT change_run FROM items WHERE {0}"
+_OF_VERSIONS: Final = "SELECT change_run FROM versions WHERE {0} UNION SELECT end_run FROM versions WHERE {0}"
+_FORGET: Final = (
+    f"DELETE FROM runs WHERE run = ?1 AND state <> '{RunState.PENDING.value}' "
+    f"AND NOT EXISTS ({TOUCHED.format(run='?1')})"
 )
 _COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
 _PENDING: Final = f"SELECT row, operation, base, change_actor FROM versions WHERE {OF_RUN} ORDER BY row"
@@ -94,6 +101,23 @@ class SqliteRuns(Runs):
     def _count_changes(self, run: str) -> int:
         query = f"SELECT count(*) FROM ({TOUCHED.format(run='?1')})"
         return int(self.connection.execute(query, (sql_text(run),)).fetchone()[0])
+
+
+def runs_of_items(connection: sqlite3.Connection, condition: str, values: Sequence[object]) -> set[str]:
+    """Return the runs, as the tables name them, that wrote the current items which match a condition."""
+    found = connection.execute(_OF_ITEMS.format(condition), tuple(values))
+    return {run for (run,) in found if run is not None}
+
+
+def runs_of_versions(connection: sqlite3.Connection, condition: str, values: Sequence[object]) -> set[str]:
+    """Return the runs, as the tables name them, that began or ended the versions which match a condition."""
+    found = connection.execute(_OF_VERSIONS.format(condition), (*values, *values))
+    return {run for (run,) in found if run is not None}
+
+
+def forget_runs(connection: sqlite3.Connection, runs: Iterable[str]) -> None:
+    """Remove the rows of those runs that have ended, and of which no change is kept any more."""
+    connection.executemany(_FORGET, [(run,) for run in runs])
 
 
 def _run_row(run: str, state: str, actor: str | None, started: int, ended: int | None, committed: int | None) -> RunRow:

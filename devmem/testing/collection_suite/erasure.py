@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,6 +55,22 @@ class ErasureOfHistories(Versioning):
                 assert all(one.scope.user == "bob" for one in pending.scan())
                 pending.close()
         assert not any(words_in(file, secrets) for file in _files(versioned))
+
+    @pytest.mark.parametrize("durably", [False, True])
+    def test_a_run_goes_with_its_last_change(self, versioned: VersionedCollection, *, durably: bool) -> None:
+        """Its name and its actor would tell who was there; a pending run goes on."""
+        hers, rain = item("her secret", id="1", scope=Scope(user="ann")), item("rain", id="2")
+        for name, items in (("hers", [hers]), ("both", [replace(hers, trust=0.5), rain]), ("pending", [hers])):
+            run = versioned.run(name, actor="ann")
+            run.add(items)
+            run.close()
+            if name != "pending":
+                versioned.commit(name)
+        if durably:
+            _erase(versioned, [])
+        else:
+            versioned.erase(where=_ERASING.where)
+        assert {info.run for info in versioned.runs()} == {"both", "pending"}
 
 
 def _secret(user: str, number: int) -> str:
