@@ -115,7 +115,7 @@ class DocValues:
         for name in ("time", "trust", "length", "cues"):
             self._columns[name][new] = [getattr(entry, name) for entry in entries]
         for name in STRING_COLUMNS:
-            self._columns[name][new] = [self._strings.encode(getattr(entry, name)) for entry in entries]
+            self._columns[name][new] = self._strings.encode_all([getattr(entry, name) for entry in entries])
         self._columns["importance"][new] = [entry.importance or 0.0 for entry in entries]
         expiry = [_NEVER if entry.expires_at is None else entry.expires_at for entry in entries]
         self._columns["expires_at"][new] = expiry

@@ -32,6 +32,11 @@ class StringTable:
             self._strings.append(string)
         return code
 
+    def encode_all(self, strings: Iterable[str | None]) -> list[int]:
+        """Return the codes of some strings, which are added when they are new."""
+        known = self._codes
+        return [NO_STRING if each is None else known[each] if each in known else self.encode(each) for each in strings]
+
     def find(self, string: str) -> int:
         """Return the code of a string; a number that no column holds when it is not there.
 

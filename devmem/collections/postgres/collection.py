@@ -86,7 +86,9 @@ class PostgresCollection(PostgresVersions):
             check_embeddings(connection, self.location, self._store, self._model, embeddings.values())
             return writes.set_embeddings(connection, self._store, embeddings)
 
-        return self._database.write(store)
+        stored = self._database.write(store)
+        self._searcher.note(written=stored)
+        return stored
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""

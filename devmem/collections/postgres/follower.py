@@ -7,7 +7,7 @@ snapshot did not see, as PostgreSQL itself decides it (its documentation, "Snaps
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
@@ -19,6 +19,7 @@ from devmem.collections.following import Follower
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.existence import check_tables, dropped
 from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.snapshots import NOTHING_SHOWN, Snapshot
 from devmem.collections.postgres.texts import read_text
 from devmem.collections.unit_vectors import are_unit
 from devmem.config import IndexConfig
@@ -55,34 +56,6 @@ _OF_ROWS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Which transactions one moment of the database shows."""
-
-    contents: Hashable
-    """Of the connection: numbers of other contents mean something else."""
-    xmin: int
-    """All with lower numbers are shown, as far as they were committed."""
-    xmax: int
-    """None from here on is shown."""
-    running: tuple[int, ...]
-    """Those between that are not shown."""
-
-    @classmethod
-    def parse(cls, text: str, contents: Hashable) -> Snapshot:
-        """Read the textual form of a `pg_snapshot`: `xmin:xmax:running,...`."""
-        xmin, xmax, running = text.split(":")
-        return cls(contents, int(xmin), int(xmax), tuple(int(each) for each in running.split(",") if each))
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of `_NEW`."""
-        return {"xmin": str(self.xmin), "xmax": str(self.xmax), "running": [str(each) for each in self.running]}
-
-
-_NOTHING: Final = Snapshot(None, 0, 0, ())
-"""Shows nothing, so that everything is new."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Poll:
     """The database as one poll found it."""
 
@@ -115,14 +88,14 @@ class PostgresFollower(Follower[Connection]):
         """Start empty."""
         super().__init__(config)
         self._location, self._store = location, store
-        self._seen = _NOTHING
+        self._seen = NOTHING_SHOWN
         self._found: _Poll | None = None
         self._applying = False
         """Whether some of the news may be applied and others not."""
 
     def _poll(self, connection: Connection) -> bool:
         if self._moment is None:
-            self._seen = _NOTHING
+            self._seen = NOTHING_SHOWN
         row = connection.execute(_POLL, self._parameters()).fetchone()
         if row is None:
             raise dropped(self._location)
@@ -154,7 +127,7 @@ class PostgresFollower(Follower[Connection]):
         if is_first:
             self.indexes.close()
             self.indexes = IndexSet(self._config)
-            self._seen = _NOTHING
+            self._seen = NOTHING_SHOWN
         news = self._read_news(connection)
         # Later news are read before any is applied: where the connection is lost, the indexes stay what they were.
         batches = news if is_first else list(news)
@@ -190,7 +163,7 @@ class PostgresFollower(Follower[Connection]):
                 return
 
     def _read_passages(self, connection: Connection, rows: list[int]) -> tuple[Rows, Rows]:
-        source = _IN_RANGE if self._seen is _NOTHING and self.shows_all else _OF_ROWS
+        source = _IN_RANGE if self._seen is NOTHING_SHOWN and self.shows_all else _OF_ROWS
         parameters = {
             "store": self._store,
             "rows": rows,

@@ -12,7 +12,12 @@ from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.row_security import is_secured, owns_tables, secure_tables, see_all_rows, see_own_rows
 from devmem.collections.postgres.schema import SCHEMA_VERSION, default_partition, partition_statements, statements
-from devmem.collections.postgres.search_tables import CREATE_SEARCH_TABLES, SEARCH_TABLES
+from devmem.collections.postgres.search_tables import (
+    CODE_TABLES,
+    CREATE_CODE_TABLES,
+    CREATE_SEARCH_TABLES,
+    SEARCH_TABLES,
+)
 from devmem.collections.postgres.server.merging import start_again
 from devmem.collections.postgres.version_tables import CREATE_VERSION_TABLES, VERSION_TABLES
 from devmem.errors import CollectionError, CollectionUnwritableError
@@ -37,6 +42,12 @@ def _add_version_tables(connection: Connection) -> None:
     _add_tables(connection, CREATE_VERSION_TABLES, VERSION_TABLES)
 
 
+def _add_code_tables(connection: Connection) -> None:
+    """Add codes of vectors, which are made together with the segments: these are made again."""
+    _add_tables(connection, CREATE_CODE_TABLES, CODE_TABLES)
+    _of_all_tenants(connection, lambda: start_again(connection, None))
+
+
 def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
     for statement in create.strip().split(";\n"):
         connection.execute(composed(statement))
@@ -48,7 +59,7 @@ def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> N
             connection.execute(composed(statement))
 
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {1: _add_search_tables, 2: _add_version_tables}
+MIGRATIONS: Final[Mapping[int, Migration]] = {1: _add_search_tables, 2: _add_version_tables, 3: _add_code_tables}
 """By version: what makes the next version of it, within the caller's transaction."""
 
 
@@ -129,16 +140,25 @@ def _number_transactions_again(connection: Connection) -> None:
 
     The numbers that the rows came with are the other server's; this one's may not have reached them yet.
     """
+
+    def number() -> None:
+        # Every other transaction reads this table first.
+        connection.execute("LOCK TABLE stores IN ACCESS EXCLUSIVE MODE")
+        for table in ("items", "versions"):
+            connection.execute(composed(f"UPDATE {table} SET xact = pg_current_xact_id()"))
+        connection.execute("DELETE FROM changes")
+        connection.execute("UPDATE stores SET generation = generation + 1, changes_floor = '0'")
+        start_again(connection, None)
+
+    _of_all_tenants(connection, number)
+
+
+def _of_all_tenants(connection: Connection, change: Callable[[], None]) -> None:
+    """Make a change to which row-level security shows the rows of all tenants."""
     secured = is_secured(connection)
     if secured:
         see_all_rows(connection)
-    # Every other transaction reads this table first.
-    connection.execute("LOCK TABLE stores IN ACCESS EXCLUSIVE MODE")
-    for table in ("items", "versions"):
-        connection.execute(composed(f"UPDATE {table} SET xact = pg_current_xact_id()"))
-    connection.execute("DELETE FROM changes")
-    connection.execute("UPDATE stores SET generation = generation + 1, changes_floor = '0'")
-    start_again(connection, None)
+    change()
     if secured:
         see_own_rows(connection)
 

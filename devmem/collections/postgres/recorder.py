@@ -236,7 +236,10 @@ def _deleted(
 def prune_changes(connection: Connection, store: int) -> None:
     """Delete old changes; followers that may have missed one of them learn it from `changes_floor`."""
     connection.execute(
-        "WITH old AS (DELETE FROM changes WHERE store = %(store)s AND at < now() - %(kept)s::interval RETURNING xact) "
+        "WITH old AS (DELETE FROM changes WHERE store = %(store)s AND at < now() - %(kept)s::interval "
+        # Vectors that have no code yet are found by these.
+        "AND NOT (kind = 'embedded' AND EXISTS (SELECT FROM search_states WHERE search_states.store = changes.store "
+        "AND NOT pg_visible_in_snapshot(changes.xact, merged))) RETURNING xact) "
         "UPDATE stores SET changes_floor = GREATEST(changes_floor, (SELECT max(xact) FROM old)) "
         "WHERE store = %(store)s AND EXISTS (SELECT FROM old)",
         {"store": store, "kept": _CHANGES_KEPT},

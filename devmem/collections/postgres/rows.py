@@ -14,6 +14,7 @@ import numpy as np
 
 from devmem.collections.item_columns import COLUMNS, check_item, stored_hash
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.texts import stored_text
 from devmem.collections.prepared import PreparedItem
@@ -136,9 +137,10 @@ def _embeddings_of(rows: Sequence[tuple[Any, ...]]) -> PassageEmbeddings:
 
 def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dict[int, MemoryItem]:
     """Return items by row number, without their embeddings; one that is not there is left out."""
-    found = connection.execute(
-        "SELECT row, body FROM items WHERE store = %s AND row = ANY(%s)", (store, list(rows))
-    ).fetchall()
+    if not rows:
+        return {}
+    query = f"SELECT row, body FROM items WHERE store = {store:d} AND row = ANY(%s)"
+    found = connection.execute(composed(query), (RowNumbers(rows),), binary=True).fetchall()
     return {row: item_from(body) for row, body in found}
 
 

@@ -10,17 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from devmem.collections.postgres.search_tables import CREATE_SEARCH_TABLES, SEARCH_TABLES
+from devmem.collections.postgres.search_tables import (
+    CODE_TABLES,
+    CREATE_CODE_TABLES,
+    CREATE_SEARCH_TABLES,
+    SEARCH_TABLES,
+)
 from devmem.collections.postgres.version_tables import CREATE_VERSION_TABLES, VERSION_TABLES
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""
 
 PARTITIONED: Final = (
     "items", "passages", "vectors", "tokens", "changes", "attachments", "attachment_uses", "states",
-    *SEARCH_TABLES, *VERSION_TABLES,
+    *SEARCH_TABLES, *VERSION_TABLES, *CODE_TABLES,
 )  # fmt: skip
 """Tables that are partitioned by store."""
 
@@ -134,6 +139,7 @@ def statements() -> Iterator[str]:
     yield from _TABLES.strip().split(";\n")
     yield from CREATE_SEARCH_TABLES.strip().split(";\n")
     yield from CREATE_VERSION_TABLES.strip().split(";\n")
+    yield from CREATE_CODE_TABLES.strip().split(";\n")
     for table in PARTITIONED:
         yield default_partition(table)
 

@@ -6,6 +6,8 @@ from typing import Final
 
 SEARCH_TABLES: Final = ("search_states", "segments", "postings")
 """Partitioned by store, as all tables with what a store holds."""
+CODE_TABLES: Final = ("vector_codes",)
+"""The same, of version 4."""
 
 CREATE_SEARCH_TABLES: Final = """
 CREATE TABLE search_states(
@@ -39,3 +41,17 @@ DROP INDEX items_by_session;
 CREATE INDEX items_standing ON items(store, row) WHERE cues & 12 <> 0
 """
 """Statements that bring tables of version 1 to version 2."""
+
+CREATE_CODE_TABLES: Final = """
+CREATE TABLE vector_codes(
+    store integer NOT NULL,
+    block bigint NOT NULL,
+    passages bytea NOT NULL,
+    codes bytea NOT NULL,
+    PRIMARY KEY (store, block)
+) PARTITION BY LIST (store);
+ALTER TABLE vector_codes ALTER passages SET STORAGE EXTERNAL, ALTER codes SET STORAGE EXTERNAL;
+CREATE INDEX items_of_user ON items(store, "user", agent, conversation) INCLUDE (row, expires_at);
+DROP INDEX items_by_scope
+"""
+"""Statements that bring tables of version 3 to version 4."""

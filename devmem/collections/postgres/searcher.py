@@ -99,8 +99,11 @@ class ServerSearcher:
 
     def __init__(self, access: Access, database: Database, store: int, config: IndexConfig) -> None:
         """Make segments first where most of the store is in none."""
-        self._maintenance = IndexMaintenance(access, database, store, config.threshold())
-        self._searches = ServerSearches(str(access.location), store, self._maintenance.note_exact_search)
+        # `exact` compares with every vector.
+        codes_bytes = 0 if config.threshold() is None else config.codes_mb << 20
+        self._maintenance = IndexMaintenance(access, database, store, config.threshold(), codes_bytes)
+        note_exact = self._maintenance.note_exact_search
+        self._searches = ServerSearches(str(access.location), store, codes_bytes, note_exact)
 
         def insert(connection: Connection) -> None:
             check_store(connection, str(access.location), store)

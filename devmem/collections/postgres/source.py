@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.predicates import metadata_sql
 from devmem.collections.postgres.rows import fetch_bodies
 from devmem.collections.searching import MISSING
@@ -53,8 +54,8 @@ class PostgresTokenRows:
 
     def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
         """Return the codes of passages; one without codes is left out."""
-        query = "SELECT passage, codes FROM tokens WHERE store = %s AND passage = ANY(%s)"
-        found = self._connection.execute(query, (self._store, list(passages)), binary=True).fetchall()
+        query = f"SELECT passage, codes FROM tokens WHERE store = {self._store:d} AND passage = ANY(%s)"
+        found = self._connection.execute(composed(query), (RowNumbers(passages),), binary=True).fetchall()
         return [(number, codes) for number, codes in found]
 
 

@@ -18,6 +18,7 @@ from devmem.collections.postgres.database import FIRST_WAIT, LONGEST_WAIT, Acces
 from devmem.collections.postgres.existence import require_store
 from devmem.collections.postgres.failures import CONFLICTS, NOT_KNOWN, is_lost, translate_errors
 from devmem.collections.postgres.migrations import prepare_database
+from devmem.collections.postgres.parameters import register_parameters
 from devmem.errors import CollectionBusyError, CollectionClosedError
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ def _connect_for_items(access: Access) -> Connection:
         # A dump may have been restored while this process had the store open.
         prepare_database(connection, access.location)
         register_vector(connection)
+        register_parameters(connection)
         ((connection.tables,),) = connection.execute("SELECT 'stores'::regclass::oid::bigint").fetchall()
         if access.shown is not None:
             connection.execute(composed(access.shown))

@@ -84,6 +84,7 @@ def replace_model(connection: Connection, location: str, store: int, model: str,
         connection.execute(composed(f"DELETE FROM {table} WHERE store = %s"), (store,))
     connection.execute("DELETE FROM vectors WHERE store = %s", (store,))
     connection.execute("DELETE FROM tokens WHERE store = %s", (store,))
+    connection.execute("DELETE FROM vector_codes WHERE store = %s", (store,))
     drop_hnsw(connection, store)
     with_text = [row for row, body in rows.each_body(connection, store) if has_text(rows.item_from(body))]
     connection.execute(

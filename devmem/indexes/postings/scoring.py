@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from devmem.indexes.postings.impacts import Impacts
-from devmem.indexes.postings.segment import Postings
 from devmem.indexes.top_k import Positions, Scores, best_positions, lower_bound
 
 _LOOK_UP_BELOW: Final = 40
@@ -25,11 +24,33 @@ _SLACK: Final = 1e-4
 """Relative precision of sums of float32: what is that close to the threshold stays a candidate."""
 
 
+class PostingList(Protocol):
+    """Postings of one term, as they are scored."""
+
+    @property
+    def peak(self) -> float:
+        """Upper bound of the impacts."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Number of postings."""
+        ...
+
+    def add_to(self, scores: Scores, idf: np.float32, table: Impacts) -> None:
+        """Add the term's contribution to the score of each position that it occurs at."""
+        ...
+
+    def fill(self, found: Scores, positions: Positions, idf: np.float32, table: Impacts) -> None:
+        """Set the term's contribution to the score of those of the positions that it occurs at."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class TermList:
     """The postings of one term of the query."""
 
-    parts: Sequence[Postings]
+    parts: Sequence[PostingList]
     """Of ascending positions."""
     table: Impacts
     texts: int
@@ -52,16 +73,13 @@ class TermList:
     def add_to(self, scores: Scores) -> None:
         """Add the term's contribution to the score of each row that it occurs in."""
         for part in self.parts:
-            # `ufunc.at` reads and writes each row once; a row occurs once in a list.
-            np.add.at(scores, part.docs, self.idf * self.table.take(part.codes))
+            part.add_to(scores, self.idf, self.table)
 
     def at(self, positions: Positions) -> Scores:
         """Return the term's contribution to the score of some rows."""
         found = np.zeros(len(positions), dtype=np.float32)
         for part in self.parts:
-            places = np.minimum(np.searchsorted(part.docs, positions.astype(np.int32)), len(part.docs) - 1)
-            there = part.docs[places] == positions
-            found[there] = self.idf * self.table.take(part.codes[places[there]])
+            part.fill(found, positions, self.idf, self.table)
         return found
 
 
@@ -75,7 +93,7 @@ def scores_at(lists: Sequence[TermList], positions: Positions) -> Scores:
 
 def are_few(lists: Sequence[TermList], rows: int) -> bool:
     """Whether looking this many rows up in the lists is cheaper than adding the lists to all rows."""
-    return rows * len(lists) * _LOOK_UP_BELOW < sum(len(part.docs) for one in lists for part in one.parts)
+    return rows * len(lists) * _LOOK_UP_BELOW < sum(part.count for one in lists for part in one.parts)
 
 
 def best_of(lists: Sequence[TermList], scores: Scores, limit: int) -> tuple[Positions, int]:

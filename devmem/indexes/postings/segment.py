@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.indexes.postings.impacts import Codes, Impacts, impact_table
+from devmem.indexes.top_k import Positions, Scores
 
 Docs = NDArray[np.int32]
 
@@ -19,10 +20,28 @@ class Postings:
     """The postings of one term in one segment."""
 
     docs: Docs
-    """Positions, ascending."""
+    """Positions, ascending, counted from `first` on."""
     codes: Codes
     peak: float
     """Upper bound of the impacts."""
+    first: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of postings."""
+        return len(self.docs)
+
+    def add_to(self, scores: Scores, idf: np.float32, table: Impacts) -> None:
+        """Add the term's contribution to the score of each position that it occurs at; see `PostingList`."""
+        # `ufunc.at` reads and writes each row once; a row occurs once in a list.
+        np.add.at(scores[self.first :], self.docs, idf * table.take(self.codes))
+
+    def fill(self, found: Scores, positions: Positions, idf: np.float32, table: Impacts) -> None:
+        """Set the term's contribution to the score of those of the positions that it occurs at."""
+        wanted = positions - self.first
+        places = np.minimum(np.searchsorted(self.docs, wanted.astype(np.int32)), len(self.docs) - 1)
+        there = self.docs[places] == wanted
+        found[there] = idf * table.take(self.codes[places[there]])
 
 
 class Segment:

@@ -14,7 +14,7 @@ from devmem.collections.postgres.adding import BatchWriter
 from devmem.collections.postgres.collection import PostgresCollection
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.search_tables import SEARCH_TABLES
-from devmem.collections.postgres.server import maintenance, merging, words
+from devmem.collections.postgres.server import maintenance, merging, searched_texts
 from devmem.collections.postgres.version_tables import VERSION_TABLES
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
@@ -33,7 +33,7 @@ def _short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of a few items, of which eight are joined, and masks even for few admitted items."""
     monkeypatch.setattr(merging, "TAIL", 5)
     monkeypatch.setattr(maintenance, "TAIL", 5)
-    monkeypatch.setattr(words, "_FEW", 3)
+    monkeypatch.setattr(searched_texts, "_FEW", 3)
 
 
 @pytest.fixture
@@ -177,7 +177,9 @@ def test_many_vectors_are_searched_by_hnsw(store_url: str, clock: ManualClock) -
     ]
     model = HashEmbedder(dimension=32).identity
     with closing(
-        PostgresCollection(store_url, model=model, clock=clock, index=IndexConfig(mode="server", search="approximate"))
+        PostgresCollection(
+            store_url, model=model, clock=clock, index=IndexConfig(mode="server", search="approximate", codes_mb=0)
+        )
     ) as store:
         store.add(items)
         store.maintain()
@@ -234,7 +236,15 @@ def test_tables_of_version_2_are_upgraded(store_url: str, clock: ManualClock) ->
             assert earlier.count() == 0
 
 
+def _downgrade_to_3(connection: Connection) -> None:
+    connection.execute("DROP TABLE vector_codes")
+    connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
+    connection.execute("DROP INDEX items_of_user")
+    connection.execute("UPDATE properties SET value = '3' WHERE name = 'version'")
+
+
 def _downgrade_to_2(connection: Connection) -> None:
+    _downgrade_to_3(connection)
     without_versions(connection)
     connection.execute("UPDATE properties SET value = '2' WHERE name = 'version'")
 
@@ -248,6 +258,7 @@ def without_versions(connection: Connection) -> None:
 
 
 def _downgrade(connection: Connection) -> None:
+    _downgrade_to_3(connection)
     without_versions(connection)
     for table in SEARCH_TABLES:
         connection.execute(composed(f"DROP TABLE {table}"))

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from devmem.collections.postgres.collection import PostgresCollection
-from devmem.collections.postgres.server import words
+from devmem.collections.postgres.server import searched_texts
 from devmem.collections.postgres.server.merging import join_segments, merge_tail
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
@@ -51,5 +51,5 @@ class TestSegments(CollectionSuite):
 
     @pytest.fixture
     def open_collection(self, store_url: str, monkeypatch: pytest.MonkeyPatch) -> OpenCollection:
-        monkeypatch.setattr(words, "_FEW", 0)
+        monkeypatch.setattr(searched_texts, "_FEW", 0)
         return partial(Merging, store_url, index=IndexConfig(mode="server"))

@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.postgres.database import composed
+from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted
 from devmem.collections.postgres.server.loaded import LoadedItems
-from devmem.collections.postgres.server.planning import of_item
+from devmem.collections.postgres.server.planning import of_item, of_store
 from devmem.indexes.row_column import Mask, Rows
 from devmem.indexes.top_k import Positions
 from devmem.model.items import Vector
@@ -104,7 +104,7 @@ class ServerDocValues:
     def _turns_around(self, rows: Rows, reach: int) -> dict[int, list[int]]:
         """Return the rows around each row that is of a conversation."""
         turns: dict[int, list[int]] = {}
-        parameters = {"rows": rows.tolist(), "reach": reach}
+        parameters = {"rows": RowNumbers(rows), "reach": reach}
         for key, (other, alone) in _KEYS.items():
             same = _SAME.format(key=key, other=other)
             query = _NEIGHBORS.replace("{same}", same).replace("{key}", key).replace("{alone}", alone)
@@ -115,8 +115,9 @@ class ServerDocValues:
     def _fetch(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         condition, values = self._admitted.named()
         completed = query.replace("{condition}", condition)
-        given = {"store": self._store, **parameters, **values}
-        return self._connection.execute(composed(completed), given, binary=True).fetchall()
+        return self._connection.execute(
+            of_store(completed, self._store), {**parameters, **values}, binary=True
+        ).fetchall()
 
 
 class ServerPassageMap:

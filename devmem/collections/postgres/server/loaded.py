@@ -1,45 +1,57 @@
-"""The items that one search has looked at: their fields, terms, and similarities, read as they are asked for."""
+"""The items that one search has looked at: their fields and similarities, read as they are asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.postgres.database import composed
 from devmem.collections.postgres.follower import DOC_COLUMNS, doc_entry
+from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted
-from devmem.collections.postgres.server.planning import of_item
-from devmem.collections.postgres.server.term_texts import NO_TEXTS, TermTexts
+from devmem.collections.postgres.server.planning import of_item, of_store
 from devmem.indexes.doc_values import DocValues
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import places_in
 from devmem.model.items import Vector
 
 _NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
-_FIELDS: Final = f"SELECT {DOC_COLUMNS} FROM items WHERE store = %s AND row = ANY(%s)"
-_PASSAGES: Final = (
-    "SELECT passages.passage, term_hashes, term_counts, term_length, {similarity} FROM (SELECT row FROM items "
-    "WHERE store = %(store)s AND row = ANY(%(rows)s) AND {condition}) AS found CROSS JOIN "
-    + of_item("passages", "passage, term_hashes, term_counts, term_length", "found.row")
+_FIELDS: Final = f"SELECT {DOC_COLUMNS} FROM items WHERE store = %(store)s AND row = ANY(%(rows)s)"
+_THERE: Final = (
+    "SELECT passages.passage FROM (SELECT row FROM items "
+    "WHERE store = %(store)s AND row = ANY(%(rows)s) AND {condition} OFFSET 0) AS found CROSS JOIN "
+    + of_item("passages", "passage", "found.row")
 )
+_KNOWN: Final = "SELECT passage FROM passages WHERE store = %(store)s AND passage = ANY(%(passages)s)"
 _SIMILARITY: Final = (
-    "(SELECT -(vector <#> %(query)s) FROM vectors "
-    "WHERE vectors.store = %(store)s AND vectors.passage = passages.passage)"
+    "SELECT passage, -(vector <#> %(query)s) FROM vectors WHERE store = %(store)s AND passage = ANY(%(passages)s)"
 )
 
 
 class LoadedItems:
     """Items that a search found, all of them admitted by its filter. Used by one search, in one thread."""
 
-    def __init__(self, admitted: Admitted, query: Vector | None) -> None:
-        """Start empty; `query` is the query's vector, None where similarity does not count."""
+    def __init__(
+        self,
+        admitted: Admitted,
+        query: Vector | None,
+        *,
+        known: Callable[[Rows], Rows],
+        expected: Callable[[], Rows],
+    ) -> None:
+        """Start empty.
+
+        Args:
+            admitted: what the search may find.
+            query: the query's vector, None where similarity does not count.
+            known: returns the passages of some items, deleted ones perhaps included.
+            expected: returns rows that will probably be asked for, and are read together with the first ones.
+        """
         self._connection, self._store = admitted.connection, admitted.store
-        self._admitted, self._query = admitted, query
-        self.terms: TermTexts = NO_TEXTS
-        """Terms of their passages."""
+        self._admitted, self._query, self._known, self._expected = admitted, query, known, expected
         self.passages: Rows = _NO_ROWS
         """Their passages, ascending."""
         self._asked = _NO_ROWS
@@ -51,26 +63,57 @@ class LoadedItems:
         new = np.setdiff1d(rows, self._asked)
         if not len(new):
             return
+        if not len(self._asked):
+            new = np.union1d(new, self._expected())
         self._asked = np.union1d(self._asked, new)
-        condition, values = self._admitted.named()
-        query = _PASSAGES.replace("{condition}", condition)
-        query = query.replace("{similarity}", "NULL" if self._query is None else _SIMILARITY)
-        parameters = {"rows": new.tolist(), "store": self._store, "query": self._query, **values}
-        found = self._connection.execute(composed(query), parameters, binary=True).fetchall()
-        terms = TermTexts.of([(passage, hashes, counts, length) for passage, hashes, counts, length, _ in found])
-        near = np.array([np.nan if each is None else each for *_, each in found], dtype=np.float64)
-        self.terms = self.terms.joined(terms)
-        passages = np.concatenate([self.passages, terms.passages])
+        if self._admitted.restricts:
+            new = new[places_in(self._admitted.rows, new) >= 0]
+        # An item's fields never change: what was admitted is, as long as it is there and does not expire.
+        must_look = self._admitted.moment.expired
+        there = self._there(new) if must_look else self._known(new)
+        near = self._near(there)
+        if not must_look:
+            # A vector is deleted with its passage; of what has none it is not known whether it is there.
+            kept = ~np.isnan(near)
+            kept[~kept] = self._are_there(there[~kept])
+            there, near = there[kept], near[kept]
+        passages = np.concatenate([self.passages, there])
         order = np.argsort(passages)
         self.passages = passages[order]
         self._similarities = np.concatenate([self._similarities, near])[order]
+
+    def _there(self, rows: Rows) -> Rows:
+        """Return the passages of those of the items that are there and admitted, in any order."""
+        condition, values = self._admitted.named()
+        return self._passages(_THERE.replace("{condition}", condition), {"rows": RowNumbers(rows), **values})
+
+    def _are_there(self, passages: Rows) -> NDArray[np.bool_]:
+        """Return for each passage whether it is there."""
+        if not len(passages):
+            return np.empty(0, dtype=np.bool_)
+        return np.isin(passages, self._passages(_KNOWN, {"passages": RowNumbers(passages)}))
+
+    def _passages(self, query: str, parameters: Mapping[str, object]) -> Rows:
+        found = self._connection.execute(of_store(query, self._store), parameters, binary=True).fetchall()
+        return np.array([passage for (passage,) in found], dtype=np.int64)
+
+    def _near(self, passages: Rows) -> NDArray[np.float64]:
+        """Return the cosine of the query and some passages; NaN for one without a vector."""
+        near = np.full(len(passages), np.nan)
+        if self._query is None or not len(passages):
+            return near
+        parameters = {"passages": RowNumbers(passages), "query": self._query}
+        found = self._connection.execute(of_store(_SIMILARITY, self._store), parameters, binary=True).fetchall()
+        read = dict(found)
+        return np.array([read.get(passage, np.nan) for passage in passages.tolist()], dtype=np.float64)
 
     def fields_of(self, rows: Rows) -> DocValues:
         """Return doc values that have at least the admitted ones of some items, and know no order of conversations."""
         known = self._fields.positions(rows) >= 0
         new = np.unique(rows[~known])
         if len(new):
-            found = self._connection.execute(composed(_FIELDS), (self._store, new.tolist()), binary=True).fetchall()
+            parameters = {"rows": RowNumbers(new)}
+            found = self._connection.execute(of_store(_FIELDS, self._store), parameters, binary=True).fetchall()
             self._fields.add([doc_entry(columns) for columns in found])
         return self._fields
 

@@ -13,18 +13,26 @@ from devmem.collections.postgres.database import Access, Connection, composed, c
 from devmem.collections.postgres.failures import translate_errors
 from devmem.collections.postgres.locks import key_of_lock
 from devmem.collections.postgres.row_security import owns_tables
+from devmem.collections.postgres.server.coding import LATE, join_codes, rewrite_sparse_codes
 from devmem.collections.postgres.server.hnsw import MOST_COMPONENTS, build_hnsw, drop_hnsw, has_hnsw
 from devmem.collections.postgres.server.merging import TAIL, join_segments, merge_tail, rewrite_sparse
 from devmem.collections.postgres.server.segments import UNMERGED
+from devmem.collections.postgres.server.vector_codes import codes_size
 from devmem.collections.postgres.transactions import Database
 from devmem.errors import CollectionClosedError, CollectionError
 
 _LOG: Final = logging.getLogger(__name__)
 _EXACT_SEARCHES: Final = 20
 """Number of searches without the HNSW index after which a process builds it."""
+_SMALL: Final = 20_000
+"""Number of passages up to which deleted ones are looked for whenever the store is opened."""
+_MOST_DEAD: Final = 8
+"""A process looks for deleted passages when it deleted one in this many."""
 _COUNT_TAIL: Final = (
     "SELECT count(*) FROM (SELECT "
     + UNMERGED.format(tables="search_states JOIN items ON items.store = search_states.store")
+    + " UNION ALL SELECT "
+    + LATE.format(tables="search_states JOIN changes ON changes.store = search_states.store")
     + " LIMIT %(limit)s) AS tail"
 )
 
@@ -36,7 +44,7 @@ class IndexMaintenance:
     writes do not wait for it, and are right without it, only slower.
     """
 
-    def __init__(self, access: Access, database: Database, store: int, hnsw_from: int | None) -> None:
+    def __init__(self, access: Access, database: Database, store: int, hnsw_from: int | None, codes_bytes: int) -> None:
         """Start nothing yet.
 
         Args:
@@ -44,7 +52,9 @@ class IndexMaintenance:
             database: where the steps are transactions.
             store: number of the store.
             hnsw_from: number of vectors from which it has an HNSW index; None for never.
+            codes_bytes: size of the codes of its vectors up to which these are searched, and no HNSW index is built.
         """
+        self._codes_bytes = codes_bytes
         self._access, self._database, self._store, self._hnsw_from = access, database, store, hnsw_from
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="devmem-postgres")
         self._lock, self._working = threading.Lock(), threading.Lock()
@@ -52,6 +62,8 @@ class IndexMaintenance:
         self._building: Connection | None = None
         self._closed = False
         self._written = self._deleted = self._searched = 0
+        self._texts = TAIL
+        """Number of passages in segments when these were looked at last."""
 
     def tail_is_long(self, limit: int) -> bool:
         """Whether at least this many items are in no segment."""
@@ -62,7 +74,7 @@ class IndexMaintenance:
         """Count what this process wrote, and work in the background when that is enough."""
         with self._lock:
             self._written, self._deleted = self._written + written, self._deleted + deleted
-            is_due = self._written >= TAIL or self._deleted >= TAIL
+            is_due = self._written >= TAIL or self._deleted >= min(TAIL, max(self._texts // _MOST_DEAD, 1))
         if is_due:
             self.start()
 
@@ -104,10 +116,20 @@ class IndexMaintenance:
             deleted, self._written, self._deleted = self._deleted, 0, 0
         if self.tail_is_long(TAIL):
             self._step(merge_tail)
-        while not self._closed and self._step(join_segments):
-            pass
-        if deleted:
+        for join in (join_segments, join_codes):
+            while not self._closed and self._step(join):
+                pass
+        if deleted or self._is_small():
             self._step(rewrite_sparse)
+            self._step(rewrite_sparse_codes)
+
+    def _is_small(self) -> bool:
+        """Whether all segments are so small that looking for deleted passages costs next to nothing."""
+        query = "SELECT COALESCE(sum(texts), 0)::bigint FROM segments WHERE store = %(store)s"
+        texts = self._database.read(lambda connection: _count(connection, query, {"store": self._store}))
+        with self._lock:
+            self._texts = texts
+        return texts <= _SMALL
 
     def _step(self, operation: Callable[[Connection, int], object]) -> bool:
         def step(connection: Connection) -> object:
@@ -158,7 +180,8 @@ class IndexMaintenance:
         if (self._dimension(connection) or 0) > MOST_COMPONENTS:
             return False
         query = "SELECT count(*) FROM (SELECT FROM vectors WHERE store = %(store)s LIMIT %(limit)s) AS first"
-        limit = self._hnsw_from or 0
+        dimension = self._dimension(connection) or 1
+        limit = max(self._hnsw_from or 0, self._codes_bytes // codes_size(1, dimension) + 1)
         return _count(connection, query, {"store": self._store, "limit": limit}) >= limit
 
     def _dimension(self, connection: Connection) -> int | None:

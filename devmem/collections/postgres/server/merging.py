@@ -14,18 +14,14 @@ import numpy as np
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.server.coding import write_codes, write_late_codes
+from devmem.collections.postgres.server.joining import MOST_TEXTS, is_sparse, joinable
 from devmem.collections.postgres.server.planning import prepare_transaction
 from devmem.collections.postgres.server.segments import UNMERGED, fetch_terms, read_terms
 from devmem.collections.postgres.server.term_texts import TermRow, TermTexts, numbers_from
 
 TAIL: Final = 1_000
 """Number of items from which the tail becomes a segment."""
-_FANOUT: Final = 8
-"""Number of segments of about one size that are joined."""
-MOST_TEXTS: Final = 1 << 17
-"""Number of passages from which a segment is not joined with others: the longest step takes some seconds."""
-_MOST_DEAD: Final = 8
-"""A segment is made again when more than one passage in this many was deleted."""
 _BATCH: Final = 20_000
 _NEW_ROWS: Final = (
     "SELECT items.row "
@@ -44,12 +40,14 @@ def merge_tail(connection: Connection, store: int) -> int:
     _begin(connection, store)
     ((seen,),) = connection.execute("SELECT pg_current_snapshot()::text").fetchall()
     merged, last = 0, 0
+    write_late_codes(connection, store, str(seen))
     while True:
         texts, last, count = _next_texts(connection, store, str(seen), last)
         if not count:
             break
         merged += count
         write_segment(connection, store, texts)
+        write_codes(connection, store, np.unique(texts.passages >> PASSAGE_BITS))
     connection.execute("UPDATE search_states SET merged = %s::pg_snapshot WHERE store = %s", (seen, store))
     return merged
 
@@ -85,12 +83,10 @@ def join_segments(connection: Connection, store: int) -> bool:
     found = connection.execute(
         "SELECT segment, texts FROM segments WHERE store = %s AND texts < %s ORDER BY texts", (store, MOST_TEXTS)
     ).fetchall()
-    for first in range(len(found) - _FANOUT + 1):
-        part = found[first : first + _FANOUT]
-        if part[-1][1] <= _FANOUT * max(part[0][1], TAIL):
-            rewrite_segments(connection, store, [segment for segment, _ in part])
-            return True
-    return False
+    joined = joinable(found, TAIL)
+    if joined:
+        rewrite_segments(connection, store, joined)
+    return bool(joined)
 
 
 def rewrite_segments(connection: Connection, store: int, segments: Sequence[int]) -> None:
@@ -109,7 +105,7 @@ def rewrite_sparse(connection: Connection, store: int) -> int:
     found = connection.execute("SELECT segment, texts FROM segments WHERE store = %s", (store,)).fetchall()
     sparse = 0
     for segment, texts in found:
-        if texts - _count_live(connection, store, segment) > max(TAIL, texts // _MOST_DEAD):
+        if is_sparse(texts, _count_live(connection, store, segment)):
             rewrite_segments(connection, store, [segment])
             sparse += 1
     return sparse
@@ -133,7 +129,7 @@ def drop_segments(connection: Connection, store: int, segments: Sequence[int]) -
 
 def start_again(connection: Connection, store: int | None) -> None:
     """Drop all segments of a store, or of all stores (None): everything is in the tail again."""
-    for table in ("postings", "segments"):
+    for table in ("postings", "segments", "vector_codes"):
         query = f"DELETE FROM {table} WHERE %(store)s::integer IS NULL OR store = %(store)s"
         connection.execute(composed(query), {"store": store})
     query = "UPDATE search_states SET merged = '1:1:' WHERE %(store)s::integer IS NULL OR store = %(store)s"

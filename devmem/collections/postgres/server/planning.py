@@ -6,9 +6,9 @@ and sort whole tables than look a few hundred rows up. Each item has one range, 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, LiteralString
 
-from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.schema import PASSAGE_BITS
 
 _SETTINGS: Final = {
@@ -18,6 +18,8 @@ _SETTINGS: Final = {
     "enable_bitmapscan": "off",
     "enable_material": "off",
     "enable_seqscan": "off",
+    # Planning a statement takes longer than looking a few hundred rows up.
+    "plan_cache_mode": "force_generic_plan",
 }
 _SET: Final = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS setting(name, value)"
 
@@ -25,6 +27,11 @@ _SET: Final = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::
 def prepare_transaction(connection: Connection) -> None:
     """Have rows looked up one by one until the transaction ends, and compile nothing."""
     connection.execute(_SET, (list(_SETTINGS), list(_SETTINGS.values())))
+
+
+def of_store(query: str, store: int) -> LiteralString:
+    """Return a statement with the number of the store in it: a plan for any store would be one for all partitions."""
+    return composed(query.replace("%(store)s", f"{store:d}"))
 
 
 def of_item(table: str, columns: str, row: str) -> str:

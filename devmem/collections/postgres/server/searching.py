@@ -2,44 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from devmem.collections.model_check import check_length, check_name
-from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.database import Connection
 from devmem.collections.postgres.existence import check_tables, dropped
 from devmem.collections.postgres.schema import table_of
+from devmem.collections.postgres.server.admitted import Moment
+from devmem.collections.postgres.server.coding import LATE
 from devmem.collections.postgres.server.hnsw import index_name
-from devmem.collections.postgres.server.planning import prepare_transaction
+from devmem.collections.postgres.server.planning import of_store, prepare_transaction
+from devmem.collections.postgres.server.posting_cache import PostingCaches
+from devmem.collections.postgres.server.row_sets import RowSets
 from devmem.collections.postgres.server.segments import UNMERGED, SegmentCache
-from devmem.collections.postgres.server.source import ServerSource, StoreState
+from devmem.collections.postgres.server.source import Caches, ServerSource, StoreState
+from devmem.collections.postgres.server.term_texts import numbers_from
+from devmem.collections.postgres.server.vector_codes import CodeBlocks, CodeCache, CodedPassages, codes_size
+from devmem.collections.postgres.snapshots import Snapshot
 from devmem.indexes.token_codes import TokenCaches
 from devmem.search.query import SearchQuery
 
 _STATE: Final = f"""
-SELECT stores.tableoid::bigint, generation, model, dimension,
+SELECT stores.tableoid::bigint, generation, model, dimension, pg_current_snapshot()::text,
     COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}), false),
     EXISTS (SELECT FROM items WHERE store = %(store)s AND conversation IS NOT NULL)
     OR EXISTS (SELECT FROM items WHERE store = %(store)s AND session IS NOT NULL),
     ARRAY(SELECT segment FROM segments WHERE store = %(store)s ORDER BY segment),
-    (SELECT string_agg(int8send(items.row), ''::bytea ORDER BY items.row) {UNMERGED.format(tables="items")})
+    (SELECT string_agg(int8send(items.row), ''::bytea ORDER BY items.row) {UNMERGED.format(tables="items")}),
+    ARRAY(SELECT block FROM vector_codes WHERE store = %(store)s ORDER BY block),
+    (SELECT COALESCE(sum(octet_length(passages) / 8), 0)::bigint FROM vector_codes WHERE store = %(store)s),
+    EXISTS (SELECT FROM items WHERE store = %(store)s AND expires_at <= %(now)s),
+    (SELECT string_agg(int8send(late.row), ''::bytea ORDER BY late.row)
+        FROM (SELECT DISTINCT changes.row {LATE.format(tables="changes")}) AS late)
 FROM stores JOIN search_states ON search_states.store = stores.store WHERE stores.store = %(store)s
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What `_STATE` selects."""
+
+    tables: int
+    generation: int
+    model: str | None
+    dimension: int | None
+    snapshot: str
+    hnsw: bool
+    conversations: bool
+    segments: list[int]
+    tail: bytes | None
+    blocks: list[int]
+    coded: int
+    expired: bool
+    late: bytes | None
 
 
 class ServerSearches:
     """Opens a source for each search. Thread-safe."""
 
-    def __init__(self, location: str, store: int, note_exact: Callable[[], None]) -> None:
-        """Keep nothing in memory yet but what `SegmentCache` and `TokenCaches` say.
+    def __init__(self, location: str, store: int, codes_bytes: int, note_exact: Callable[[], None]) -> None:
+        """Keep nothing in memory yet but what the caches say.
 
         Args:
             location: of the store, without a password.
             store: number of the store.
+            codes_bytes: maximum size of the codes of its vectors that are kept in memory.
             note_exact: called for a search that an HNSW index would speed up.
         """
         self._location, self._store, self._note_exact = location, store, note_exact
-        self._segments = SegmentCache(store)
+        self._codes_bytes = codes_bytes
+        self._segments, self._codes = SegmentCache(store), CodeCache(store)
+        self._postings, self._sets = PostingCaches(store), RowSets()
         # Nothing is read ahead: a store that is searched here is too large for that.
         self._tokens = TokenCaches(ahead=0)
 
@@ -50,31 +87,62 @@ class ServerSearches:
             connection: in a read transaction.
             query: what is searched for.
             model: name of the model that made the query's vector; None when it is not known.
-            now: seconds since the epoch.
+            now: seconds since the generation.
 
         Raises:
             CollectionError: the store was dropped.
             EmbeddingMismatchError: the query's vector is of another model.
         """
         prepare_transaction(connection)
-        parameters = {"store": self._store, "index": index_name(self._store)}
-        found = connection.execute(composed(_STATE), parameters, binary=True).fetchone()
+        parameters = {"index": index_name(self._store), "now": now}
+        found = connection.execute(of_store(_STATE, self._store), parameters, binary=True).fetchone()
         if found is None:
             raise dropped(self._location)
-        tables, store_generation, recorded, dimension, hnsw, conversations, segments, tail = found
-        check_tables(connection, tables)
-        generation = connection.contents, store_generation
-        if query.vector is not None:
-            check_name(self._location, made=recorded, given=model)
-            if dimension is not None:
-                check_length(self._location, made=dimension, given=len(query.vector))
-        if query.vector is not None and not hnsw and query.where.everything():
-            self._note_exact()
-        state = StoreState(dimension=dimension, has_hnsw=hnsw, has_conversations=conversations)
-        indexed = self._segments.read(connection, generation, tuple(segments), tail or b"")
-        tokens = self._tokens.of(generation)
-        return ServerSource(connection, self._store, state, indexed, tokens, query, now)
+        state = _State(*found)
+        check_tables(connection, state.tables)
+        self._check(state, query, model)
+        generation = connection.contents, state.generation
+        moment = Moment(
+            connection=connection,
+            store=self._store,
+            snapshot=Snapshot.parse(state.snapshot, connection.contents),
+            state=(generation, tuple(state.segments)),
+            sets=self._sets,
+            now=now,
+            expired=state.expired,
+        )
+        tail = state.tail or b""
+        return ServerSource(
+            moment,
+            StoreState(dimension=state.dimension, has_hnsw=state.hnsw, has_conversations=state.conversations),
+            self._segments.read(connection, generation, tuple(state.segments), tail),
+            self._coded(connection, generation, state, query),
+            Caches(tokens=self._tokens.of(generation), postings=self._postings.of(generation)),
+            query,
+        )
+
+    def _check(self, state: _State, query: SearchQuery, model: str | None) -> None:
+        if query.vector is None:
+            return
+        check_name(self._location, made=state.model, given=model)
+        if state.dimension is not None:
+            check_length(self._location, made=state.dimension, given=len(query.vector))
+
+    def _coded(
+        self, connection: Connection, generation: Hashable, state: _State, query: SearchQuery
+    ) -> tuple[CodedPassages, CodedPassages] | None:
+        """Return the codes of the vectors; None where they do not count, or would take too much memory."""
+        if query.vector is None or state.dimension is None:
+            return None
+        tail, late = (numbers_from(raw, ">i8").astype(np.int64) for raw in (state.tail, state.late))
+        if codes_size(state.coded + len(tail) + len(late), state.dimension) > self._codes_bytes:
+            if not state.hnsw and query.where.everything():
+                self._note_exact()
+            return None
+        blocks = CodeBlocks(numbers=tuple(state.blocks), passages=state.coded, tail=tail, late=late)
+        return self._codes.read(connection, generation, state.dimension, blocks)
 
     def close(self) -> None:
         """Forget what is in memory."""
-        self._tokens.clear()
+        for cache in (self._tokens, self._codes, self._postings, self._sets):
+            cache.clear()

@@ -9,21 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.schema import PASSAGE_BITS
-from devmem.collections.postgres.server.planning import of_item
+from devmem.collections.postgres.server.planning import of_item, of_store
+from devmem.collections.postgres.server.posting_cache import signed_hash
 from devmem.collections.postgres.server.term_texts import NO_TEXTS, TermRow, TermTexts, numbers_from
 from devmem.indexes.locking import locked
-from devmem.indexes.row_column import Mask, Rows
-from devmem.indexes.top_k import Positions
-
-Lists: TypeAlias = dict[int, list[tuple[NDArray[np.int32], NDArray[np.uint16]]]]
-"""By the hash of a term: positions and codes of its postings, in the order of their positions."""
+from devmem.indexes.row_column import Rows
+from devmem.indexes.top_k import Positions, places_in
+from devmem.ranking.groups import ranges
 
 UNMERGED: Final = (
     "FROM {tables} WHERE items.store = %(store)s AND items.xact >= pg_snapshot_xmin(merged) "
@@ -35,6 +35,10 @@ _TERMS: Final = (
     "SELECT passage, term_hashes, term_counts, term_length FROM unnest(%(rows)s::bigint[]) AS new(row) CROSS JOIN "
     + of_item("passages", "passage, term_hashes, term_counts, term_length", "new.row")
     + " ORDER BY passage"
+)
+_COUNTS: Final = (
+    "SELECT term, sum(octet_length(codes) / 2)::bigint FROM postings "
+    "WHERE store = %(store)s AND segment = ANY(%(segments)s) AND term = ANY(%(terms)s) GROUP BY term"
 )
 _AT_ONCE: Final = 20_000
 """Number of items whose terms are read by one statement."""
@@ -49,8 +53,8 @@ def fetch_terms(connection: Connection, store: int, rows: Sequence[int]) -> list
     """Return the rows of the table `passages` of some items, whose rows ascend."""
     found: list[TermRow] = []
     for start in range(0, len(rows), _AT_ONCE):
-        parameters = {"store": store, "rows": list(rows[start : start + _AT_ONCE])}
-        read = connection.execute(composed(_TERMS), parameters, binary=True).fetchall()
+        parameters = {"rows": RowNumbers(rows[start : start + _AT_ONCE])}
+        read = connection.execute(of_store(_TERMS, store), parameters, binary=True).fetchall()
         found += [(passage, hashes, counts, length) for passage, hashes, counts, length in read]
     return found
 
@@ -69,6 +73,8 @@ class SegmentMap:
     """Length at each position, in terms."""
     order: Positions | None
     """Positions in the order of their passages; None where that is their own."""
+    ascending: Rows
+    """Passages in their order."""
     total_length: int
 
     @classmethod
@@ -77,36 +83,48 @@ class SegmentMap:
         if not columns:
             nothing = np.empty(0, np.int64)
             return cls(
-                segments=(), starts={}, passages=nothing, lengths=np.empty(0, np.float32), order=None, total_length=0
+                segments=(),
+                starts={},
+                passages=nothing,
+                lengths=np.empty(0, np.float32),
+                order=None,
+                ascending=nothing,
+                total_length=0,
             )
         passages, lengths = (np.concatenate(column) for column in zip(*columns.values(), strict=True))
         starts = np.cumsum([0, *(len(each) for each, _ in columns.values())])
+        order = None if bool((passages[1:] > passages[:-1]).all()) else np.argsort(passages, kind="stable")
         return cls(
             segments=tuple(columns),
             starts=dict(zip(columns, starts.tolist(), strict=False)),
             passages=passages,
             lengths=lengths,
-            order=None if bool((passages[1:] > passages[:-1]).all()) else np.argsort(passages, kind="stable"),
+            order=order,
+            ascending=passages if order is None else passages[order],
             total_length=int(lengths.sum(dtype=np.float64)),
         )
 
-    def mask(self, rows: Rows) -> Mask:
-        """Return for each position whether its passage is of one of some items, whose rows ascend."""
-        ascending = self.passages if self.order is None else self.passages[self.order]
-        found = np.zeros(len(ascending), dtype=np.bool_)
-        starts = np.searchsorted(ascending, rows << PASSAGE_BITS)
-        while len(starts):
-            there = starts < len(ascending)
-            starts, rows = starts[there], rows[there]
-            own = (ascending[starts] >> PASSAGE_BITS) == rows
-            starts, rows = starts[own], rows[own]
-            found[starts] = True
-            starts = starts + 1
-        if self.order is None:
-            return found
-        mask = np.empty_like(found)
-        mask[self.order] = found
-        return mask
+    @property
+    def sizes(self) -> dict[int, int]:
+        """Number of passages of each segment."""
+        ends = [*self.starts.values(), len(self.passages)][1:]
+        return {segment: end - start for (segment, start), end in zip(self.starts.items(), ends, strict=True)}
+
+    def positions_of_rows(self, rows: Rows) -> Positions:
+        """Return the positions of the passages of some items, whose rows ascend, in ascending order."""
+        places = places_of_rows(self.ascending, rows)
+        return places if self.order is None else np.sort(self.order[places])
+
+    def positions_of(self, passages: Rows) -> Positions:
+        """Return the position of each passage; -1 for one that is in no segment."""
+        at = places_in(self.ascending, passages)
+        return at if self.order is None else np.where(at >= 0, self.order[at], -1)
+
+
+def places_of_rows(passages: Rows, rows: Rows) -> Positions:
+    """Return the places of those of the passages that are of some items; passages and rows ascend, and so do places."""
+    starts, ends = (np.searchsorted(passages, bound << PASSAGE_BITS) for bound in (rows, rows + 1))
+    return ranges(starts, ends - starts)
 
 
 NO_SEGMENTS: Final = SegmentMap.of({})
@@ -118,6 +136,12 @@ class IndexedTexts:
 
     segments: SegmentMap
     tail: TermTexts
+
+    def passages_of_rows(self, rows: Rows) -> Rows:
+        """Return the passages of some items, whose rows ascend, in ascending order."""
+        in_tail = self.tail.passages[places_in(rows, self.tail.passages >> PASSAGE_BITS) >= 0]
+        in_segments = self.segments.ascending[places_of_rows(self.segments.ascending, rows)]
+        return np.union1d(in_segments, in_tail) if len(in_tail) else in_segments
 
 
 class SegmentCache:
@@ -177,36 +201,13 @@ class SegmentCache:
         return kept.joined(read_terms(connection, self._store, [row for row in rows if row not in seen]))
 
 
-def fetch_postings(connection: Connection, store: int, segments: SegmentMap, terms: Sequence[int]) -> Lists:
-    """Return the postings of some terms, given by their hashes."""
-    if not segments.segments or not terms:
-        return {}
-    query = (
-        "SELECT term, segment, docs, codes FROM postings WHERE store = %s AND segment = ANY(%s) AND term = ANY(%s) "
-        "ORDER BY segment"
-    )
-    signed = [signed_hash(term) for term in terms]
-    found = connection.execute(query, (store, list(segments.segments), signed), binary=True).fetchall()
-    lists: Lists = {}
-    for term, segment, docs, codes in found:
-        positions = numbers_from(docs, "<i4") + np.int32(segments.starts[segment])
-        lists.setdefault(term % (1 << 64), []).append((positions, numbers_from(codes, "<u2")))
-    return lists
-
-
 def count_postings(connection: Connection, store: int, segments: SegmentMap, terms: Sequence[int]) -> dict[int, int]:
     """Return the number of passages in the segments that some terms (hashes) occur in; those in none are left out."""
     if not segments.segments or not terms:
         return {}
-    query = (
-        "SELECT term, sum(octet_length(codes) / 2)::bigint FROM postings "
-        "WHERE store = %s AND segment = ANY(%s) AND term = ANY(%s) GROUP BY term"
-    )
-    signed = [signed_hash(term) for term in terms]
-    found = connection.execute(query, (store, list(segments.segments), signed), binary=True).fetchall()
+    parameters = {
+        "segments": RowNumbers(segments.segments),
+        "terms": RowNumbers([signed_hash(term) for term in terms]),
+    }
+    found = connection.execute(of_store(_COUNTS, store), parameters, binary=True).fetchall()
     return {term % (1 << 64): count for term, count in found}
-
-
-def signed_hash(term: int) -> int:
-    """Return a term's hash as a column holds it."""
-    return term - (1 << 64) if term >> 63 else term

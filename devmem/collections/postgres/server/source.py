@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.postgres.database import Connection
 from devmem.collections.postgres.rows import fetch_bodies
-from devmem.collections.postgres.server.admitted import Admitted, count_hidden, is_scope_alone
+from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.server.admitted import Admitted, Moment, count_hidden, is_scope_alone
 from devmem.collections.postgres.server.documents import ServerDocValues, ServerPassageMap
 from devmem.collections.postgres.server.loaded import LoadedItems
+from devmem.collections.postgres.server.nearest_codes import NearestCodes
+from devmem.collections.postgres.server.posting_cache import PostingCache
+from devmem.collections.postgres.server.searched_texts import AdmittedTexts, AllTexts, SearchedTexts
 from devmem.collections.postgres.server.segments import IndexedTexts
+from devmem.collections.postgres.server.vector_codes import CodedPassages
 from devmem.collections.postgres.server.vectors import ServerVectors
-from devmem.collections.postgres.server.words import SearchedTexts, ServerWordQuery
+from devmem.collections.postgres.server.words import ServerWordQuery
 from devmem.collections.postgres.source import PostgresTokenRows
 from devmem.collections.searching import MISSING
 from devmem.embedding import TokenCodes
@@ -39,15 +43,24 @@ class StoreState:
     """Whether any item is of a conversation."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caches:
+    """What the process keeps of a store between searches."""
+
+    tokens: TokenCache
+    """Token codes."""
+    postings: PostingCache
+
+
 class _Postings:
     """The full-text index; see `PostingsReader`."""
 
-    def __init__(self, texts: SearchedTexts, loaded: LoadedItems) -> None:
+    def __init__(self, texts: Callable[[], SearchedTexts], loaded: LoadedItems) -> None:
         self._texts, self._loaded = texts, loaded
 
     def query(self, text: str, allowed: Rows | None = None) -> ServerWordQuery:  # noqa: ARG002 - it is the search's
         """Look up the terms of a text among the admitted passages."""
-        return ServerWordQuery(text, self._texts, self._loaded)
+        return ServerWordQuery(text, self._texts(), self._loaded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,27 +78,25 @@ class ServerSource:
 
     def __init__(
         self,
-        connection: Connection,
-        store: int,
+        moment: Moment,
         state: StoreState,
         indexed: IndexedTexts,
-        tokens: TokenCache,
+        coded: tuple[CodedPassages, CodedPassages] | None,
+        caches: Caches,
         query: SearchQuery,
-        now: float,
     ) -> None:
         """Prepare a search.
 
         Args:
-            connection: in a read transaction.
-            store: number of the store.
-            state: of the store, of the same moment.
-            indexed: its passages, of the same moment.
-            tokens: the collection's token codes.
+            moment: what it sees.
+            state: of the store.
+            indexed: its passages.
+            coded: the codes of their vectors; None where the process does not keep them.
+            caches: what the process keeps.
             query: what is searched for.
-            now: items that expired until then are not found; seconds since the epoch.
         """
-        self._connection, self._store, self._state = connection, store, state
-        self._indexed, self._tokens, self._query, self._now = indexed, tokens, query, now
+        self._moment, self._connection, self._store = moment, moment.connection, moment.store
+        self._state, self._indexed, self._coded, self._caches, self._query = state, indexed, coded, caches, query
         self._indexes: _Indexes | None = None
 
     @property
@@ -96,20 +107,32 @@ class ServerSource:
 
     def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
         """Restrict the indexes to what a filter admits."""
-        connection, store, state = self._connection, self._store, self._state
-        admitted = Admitted.of(connection, store, where, period, self._now)
+        state, admitted = self._state, Admitted.of(self._moment, where, period)
         vector = self._query.vector if state.dimension is not None else None
-        loaded = LoadedItems(admitted, vector)
+        codes = NearestCodes(vector, admitted, self._coded) if vector is not None and self._coded else None
+        candidates = max(self._query.candidates, self._query.limit)
+
+        def expected() -> Rows:
+            nearest = codes.nearest(candidates) if codes is not None else np.empty(0, dtype=np.int64)
+            return np.unique(nearest >> PASSAGE_BITS)
+
+        loaded = LoadedItems(admitted, vector, known=self._indexed.passages_of_rows, expected=expected)
         self._indexes = _Indexes(
             doc_values=ServerDocValues(admitted, loaded, vector, has_conversations=state.has_conversations),
             passage_map=ServerPassageMap(loaded),
-            postings=_Postings(SearchedTexts(self._indexed, admitted), loaded),
+            postings=_Postings(lambda: self._texts(admitted), loaded),
             vectors=None
             if state.dimension is None
-            else ServerVectors(state.dimension, admitted, loaded, has_hnsw=state.has_hnsw),
+            else ServerVectors(state.dimension, admitted, loaded, codes, has_hnsw=state.has_hnsw),
         )
         narrows = period is not None or not is_scope_alone(where)
-        return FilterMatches(hidden=count_hidden(admitted, where, self._now) if narrows else 0)
+        return FilterMatches(hidden=count_hidden(admitted, where, self._moment.now) if narrows else 0)
+
+    def _texts(self, admitted: Admitted) -> SearchedTexts:
+        if admitted.restricts:
+            return AdmittedTexts(admitted, self._indexed, self._caches.postings)
+        segments, tail = self._indexed.segments, self._indexed.tail
+        return AllTexts(self._connection, self._store, segments, tail, self._caches.postings)
 
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
         """Return items by row number, without their embeddings; a row that is not there is `MISSING`."""
@@ -118,4 +141,4 @@ class ServerSource:
 
     def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""
-        return self._tokens.gather(PostgresTokenRows(self._connection, self._store), passages, width)
+        return self._caches.tokens.gather(PostgresTokenRows(self._connection, self._store), passages, width)

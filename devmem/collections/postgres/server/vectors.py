@@ -1,4 +1,7 @@
-"""Vectors in a database: compared one and all within a scope, by HNSW where a search may find anything.
+"""Vectors in a database: the nearest by the codes that the process has in memory, which are then compared exactly.
+
+Without codes, where they would take too much memory, all vectors within a filter are compared, and a search without one
+uses HNSW.
 
 HNSW: Malkov and Yashunin, "Efficient and robust approximate nearest neighbor search using Hierarchical Navigable Small
 World graphs" (2018), as pgvector has it, over vectors of 16 bits a component.
@@ -17,6 +20,7 @@ from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted
 from devmem.collections.postgres.server.hnsw import MOST_BY_HNSW, hnsw_condition, hnsw_operand, prepare_hnsw_search
 from devmem.collections.postgres.server.loaded import LoadedItems
+from devmem.collections.postgres.server.nearest_codes import NearestCodes
 from devmem.collections.postgres.server.planning import of_item
 from devmem.indexes.row_column import Rows
 from devmem.model.items import Vector
@@ -36,17 +40,29 @@ _OF_PASSAGES: Final = "SELECT passage, vector_send(vector) FROM vectors WHERE st
 class ServerVectors:
     """The vectors that a search may find; see `VectorsReader`."""
 
-    def __init__(self, dimension: int, admitted: Admitted, loaded: LoadedItems, *, has_hnsw: bool) -> None:
-        """Search the vectors of the admitted items; `has_hnsw` is whether the store has such an index."""
+    def __init__(
+        self, dimension: int, admitted: Admitted, loaded: LoadedItems, codes: NearestCodes | None, *, has_hnsw: bool
+    ) -> None:
+        """Search the vectors of the admitted items.
+
+        Args:
+            dimension: number of components of a vector.
+            admitted: what the search may find.
+            loaded: items that it looked at.
+            codes: of the vectors; None where the process does not keep them.
+            has_hnsw: whether the store has such an index.
+        """
         self.dimension = dimension
         """Number of components of a vector."""
         self._connection, self._store = admitted.connection, admitted.store
-        self._admitted, self._loaded, self._has_hnsw = admitted, loaded, has_hnsw
+        self._admitted, self._loaded, self._codes, self._has_hnsw = admitted, loaded, codes, has_hnsw
 
     def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:
         """Return the admitted passages most similar to the query with their similarities, best first."""
         if allowed is not None:
             return self._best_of(query, limit, allowed)
+        if self._codes is not None:
+            return self._by_codes(query, limit, self._codes)
         if self._admitted.restricts:
             return self._within(query, limit)
         asked = limit
@@ -55,6 +71,16 @@ class ServerVectors:
             there = np.flatnonzero(self._loaded.are_admitted(passages >> PASSAGE_BITS))[:limit]
             if len(there) == limit or len(passages) < asked:
                 return passages[there], near[there]
+            asked *= _WIDENING
+
+    def _by_codes(self, query: Vector, limit: int, codes: NearestCodes) -> tuple[Rows, Vector]:
+        asked = limit
+        while True:
+            passages = codes.nearest(asked)
+            best, near = self._best_of(query, limit, passages)
+            # Passages that were deleted may have codes still.
+            if len(best) == limit or len(passages) >= codes.count:
+                return best, near
             asked *= _WIDENING
 
     def _best_of(self, query: Vector, limit: int, passages: Rows) -> tuple[Rows, Vector]:

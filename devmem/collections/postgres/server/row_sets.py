@@ -1,0 +1,99 @@
+"""Rows that filters admitted in earlier searches, kept in memory: only what was committed since is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from devmem.collections.postgres.snapshots import Snapshot
+from devmem.indexes.locking import locked
+from devmem.indexes.row_column import Rows
+from devmem.indexes.top_k import Positions
+
+_MOST_ROWS: Final = 2_000_000
+"""Maximum number of rows of all sets: some 32 MB with their places."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSet:
+    """The rows that a filter admits. Rows that were deleted since they were read may be among them."""
+
+    rows: Rows
+    """Ascending."""
+    snapshot: Snapshot
+    """Shows all of them."""
+    _places: dict[int, tuple[object, Positions]] = field(default_factory=dict)
+
+    def places(self, owner: object, find: Callable[[], Positions]) -> Positions:
+        """Return the places of the rows in some index, which are found once.
+
+        What is added to the set later is in no index that was there before.
+
+        Args:
+            owner: the index.
+            find: finds them.
+        """
+        known = self._places.get(id(owner))
+        if known is not None and known[0] is owner:
+            return known[1]
+        found = find()
+        if len(self._places) > 1:
+            self._places.clear()
+        self._places[id(owner)] = (owner, found)
+        return found
+
+    def with_rows(self, new: Rows, snapshot: Snapshot) -> RowSet:
+        """Return the set with rows that were committed since."""
+        return RowSet(np.union1d(self.rows, new), snapshot, self._places) if len(new) else self
+
+
+class RowSets:
+    """The sets of the filters that were used last. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._state: object = None
+        self._sets: dict[Hashable, RowSet] = {}
+        """In the order of their use."""
+
+    def of(
+        self,
+        key: Hashable,
+        state: object,
+        snapshot: Snapshot,
+        read: Callable[[Snapshot | None], Rows],
+    ) -> RowSet:
+        """Return the rows that a filter admits.
+
+        Args:
+            key: identifies the filter.
+            state: of the indexes; sets of another one are read again, without what was deleted.
+            snapshot: of the search's transaction.
+            read: reads the rows: all of them for None, or those that a snapshot did not show.
+        """
+        known = locked(self._lock, lambda: self._known(key, state))
+        if known is not None and not snapshot.shows_all_of(known.snapshot):
+            return RowSet(read(None), snapshot)
+        found = known.with_rows(read(known.snapshot), snapshot) if known is not None else RowSet(read(None), snapshot)
+        locked(self._lock, lambda: self._keep(key, found))
+        return found
+
+    def _known(self, key: Hashable, state: object) -> RowSet | None:
+        if state != self._state:
+            self._state, self._sets = state, {}
+        return self._sets.get(key)
+
+    def _keep(self, key: Hashable, found: RowSet) -> None:
+        self._sets.pop(key, None)
+        self._sets[key] = found
+        total = sum(len(each.rows) for each in self._sets.values())
+        while total > _MOST_ROWS and len(self._sets) > 1:
+            total -= len(self._sets.pop(next(iter(self._sets))).rows)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        locked(self._lock, lambda: self._sets.clear())

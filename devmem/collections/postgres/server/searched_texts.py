@@ -1,0 +1,214 @@
+"""The passages that a search may find by words, and the postings of its terms among them.
+
+Where a filter restricts the search, only what it admits is numbered: statistics are those of the admitted passages, and
+the postings of the others are left out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.server.admitted import Admitted
+from devmem.collections.postgres.server.posting_cache import Key, PostingCache, SegmentList
+from devmem.collections.postgres.server.segments import (
+    NO_SEGMENTS,
+    IndexedTexts,
+    SegmentMap,
+    count_postings,
+    read_terms,
+)
+from devmem.collections.postgres.server.term_texts import NO_TEXTS, TermTexts
+from devmem.indexes.postings.dense import NOT_THERE
+from devmem.indexes.postings.impacts import Impacts, impact_table
+from devmem.indexes.postings.scoring import PostingList, TermList
+from devmem.indexes.row_column import Rows
+from devmem.indexes.top_k import Positions, places_in
+
+_FEW: Final = 200
+"""Number of admitted items up to which their terms are read instead of postings, whatever the size of the store."""
+_SHARE: Final = 1_000
+"""In a large store, terms are read instead of postings for up to one item in this many passages."""
+_SHORT: Final = 1 << 20
+"""Number of a term's postings up to which they are fetched to be counted."""
+_SAMPLE: Final = 1_000
+"""Number of items in whose terms more common ones are counted."""
+
+
+class SearchedTexts(ABC):
+    """The passages that a search may find by words, numbered from 0 on: those of segments, then those of the tail."""
+
+    def __init__(
+        self, connection: Connection, store: int, segments: SegmentMap, tail: TermTexts, cache: PostingCache
+    ) -> None:
+        self._connection, self._store, self._cache = connection, store, cache
+        self._segments, self._tail = segments, tail
+        self._first_of_tail = self._count_in_segments()
+        self.count = self._first_of_tail + len(tail.passages)
+        """Number of passages; deleted ones count until a segment is made without them."""
+        total = self._length_in_segments() + float(tail.lengths.sum(dtype=np.float64))
+        self.table: Impacts = impact_table(total / max(self.count, 1))
+        """Impacts by code."""
+        self.table[NOT_THERE] = 0.0
+
+    @abstractmethod
+    def _count_in_segments(self) -> int:
+        """Return the number of passages that are in segments."""
+
+    @abstractmethod
+    def _length_in_segments(self) -> float:
+        """Return the length of these, in terms."""
+
+    @abstractmethod
+    def _parts(self, term: int, found: Mapping[Key, SegmentList | None]) -> list[PostingList]:
+        """Return the postings of a term in the segments."""
+
+    @abstractmethod
+    def _positions_in_segments(self, passages: Rows) -> Positions:
+        """Return the position of each passage; -1 for one that is in no segment, or not admitted."""
+
+    @abstractmethod
+    def _passages_in_segments(self, positions: Positions) -> Rows:
+        """Return the passages at some positions in the segments."""
+
+    @abstractmethod
+    def frequencies(self, hashes: Sequence[int]) -> dict[int, int]:
+        """Return the number of passages that some terms occur in."""
+
+    def lists_of(self, weights: Mapping[int, float]) -> dict[int, TermList]:
+        """Return the postings of some terms, given the weight of each."""
+        found = self._cache.read(self._connection, self._segments.sizes, list(weights))
+        lists: dict[int, TermList] = {}
+        for term, weight in weights.items():
+            parts = self._parts(term, found)
+            in_tail = self._tail.postings(term, self.table, self._first_of_tail)
+            parts += [in_tail] if in_tail else []
+            frequency = sum(part.count for part in parts)
+            lists[term] = TermList(parts=parts, table=self.table, texts=self.count, frequency=frequency, weight=weight)
+        return lists
+
+    def passages_at(self, positions: Positions) -> Rows:
+        """Return the passages at some positions."""
+        found = np.empty(len(positions), dtype=np.int64)
+        in_tail = positions >= self._first_of_tail
+        found[~in_tail] = self._passages_in_segments(positions[~in_tail])
+        found[in_tail] = self._tail.passages[positions[in_tail] - self._first_of_tail]
+        return found
+
+    def positions_of(self, passages: Rows) -> Positions:
+        """Return the position of each passage; -1 for one that may not be found."""
+        found = self._positions_in_segments(passages)
+        order = self._order_of_tail
+        at = places_in(self._tail.passages[order], passages)
+        return np.where(at >= 0, self._first_of_tail + order[at], found) if len(order) else found
+
+    @cached_property
+    def _order_of_tail(self) -> Positions:
+        return np.argsort(self._tail.passages)
+
+    def terms_of(self, passages: Rows) -> TermTexts:
+        """Read the terms of some passages, which ascend."""
+        return read_terms(self._connection, self._store, np.unique(passages >> PASSAGE_BITS).tolist())
+
+
+class AllTexts(SearchedTexts):
+    """Every passage of a store."""
+
+    def _count_in_segments(self) -> int:
+        return len(self._segments.passages)
+
+    def _length_in_segments(self) -> float:
+        return self._segments.total_length
+
+    def _parts(self, term: int, found: Mapping[Key, SegmentList | None]) -> list[PostingList]:
+        lists = ((first, found[segment, term]) for segment, first in self._segments.starts.items())
+        return [one.at(first, self.table) for first, one in lists if one is not None]
+
+    def _positions_in_segments(self, passages: Rows) -> Positions:
+        return self._segments.positions_of(passages)
+
+    def _passages_in_segments(self, positions: Positions) -> Rows:
+        return self._segments.passages[positions]
+
+    def frequencies(self, hashes: Sequence[int]) -> dict[int, int]:
+        """Return the number of passages that some terms occur in, deleted ones included."""
+        in_segments = count_postings(self._connection, self._store, self._segments, hashes)
+        return {term: in_segments.get(term, 0) + self._tail.count_of(term) for term in hashes}
+
+
+class AdmittedTexts(SearchedTexts):
+    """The passages of a store that a filter admits."""
+
+    def __init__(self, admitted: Admitted, indexed: IndexedTexts, cache: PostingCache) -> None:
+        """Take those of the passages that are admitted; of few items just their terms are read."""
+        segments, rows = indexed.segments, admitted.rows
+        if len(rows) <= max(_FEW, len(segments.passages) // _SHARE):
+            segments, tail = NO_SEGMENTS, read_terms(admitted.connection, admitted.store, rows.tolist())
+            self._places: Positions = np.empty(0, dtype=np.int64)
+        else:
+            tail = indexed.tail.where(places_in(rows, indexed.tail.passages >> PASSAGE_BITS) >= 0)
+            self._places = admitted.set.places(segments, lambda: segments.positions_of_rows(rows))
+        self._rows = rows
+        super().__init__(admitted.connection, admitted.store, segments, tail, cache)
+
+    def _count_in_segments(self) -> int:
+        return len(self._places)
+
+    def _length_in_segments(self) -> float:
+        return float(self._segments.lengths[self._places].sum(dtype=np.float64))
+
+    @cached_property
+    def _in_segments(self) -> list[tuple[int, NDArray[np.int32], NDArray[np.bool_], int]]:
+        """Each segment with the admitted places in it, their mask, and the number of the first of them."""
+        found = []
+        for segment, size in self._segments.sizes.items():
+            start = self._segments.starts[segment]
+            first, end = np.searchsorted(self._places, (start, start + size)).tolist()
+            local = (self._places[first:end] - start).astype(np.int32)
+            mask = np.zeros(size, dtype=np.bool_)
+            mask[local] = True
+            found.append((segment, local, mask, first))
+        return found
+
+    def _parts(self, term: int, found: Mapping[Key, SegmentList | None]) -> list[PostingList]:
+        parts: list[PostingList] = []
+        for segment, local, mask, first in self._in_segments:
+            one = found[segment, term]
+            among = None if one is None or not len(local) else one.among(local, mask, first, self.table)
+            parts += [among] if among is not None else []
+        return parts
+
+    def _positions_in_segments(self, passages: Rows) -> Positions:
+        at = self._segments.positions_of(passages)
+        return np.where(at >= 0, places_in(self._places, at), -1)
+
+    def _passages_in_segments(self, positions: Positions) -> Rows:
+        return self._segments.passages[self._places[positions]]
+
+    def frequencies(self, hashes: Sequence[int]) -> dict[int, int]:
+        """Return the number of passages that some terms occur in; that of very common ones is estimated.
+
+        Only the admitted passages decide it, so that scores tell nothing about the others.
+        """
+        in_segments = count_postings(self._connection, self._store, self._segments, hashes)
+        short = {term: 1.0 for term in hashes if in_segments.get(term, 0) <= _SHORT}
+        found = {term: one.frequency for term, one in self.lists_of(short).items()}
+        return found | {term: self._estimated(term) for term in hashes if term not in found}
+
+    def _estimated(self, term: int) -> int:
+        return round(self.count * self._sample.count_of(term) / max(len(self._sample.passages), 1))
+
+    @cached_property
+    def _sample(self) -> TermTexts:
+        """Terms of some of the items that may be found, evenly spread."""
+        if not len(self._rows):
+            return NO_TEXTS
+        step = max(1, len(self._rows) // _SAMPLE)
+        return read_terms(self._connection, self._store, self._rows[::step].tolist())
