@@ -145,7 +145,7 @@ class IndexedTexts:
 
 
 class SegmentCache:
-    """The part of a store's segments that a process keeps: 12 bytes a passage, and the terms of the tail. Thread-safe.
+    """The part of a store's segments that a process keeps: passages and lengths, and the terms of the tail. Thread-safe.
 
     Neither a segment nor the terms of a passage change once they are committed, so what is kept stays right.
     """
