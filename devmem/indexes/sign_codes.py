@@ -49,7 +49,7 @@ def _rotation(dimension: int) -> Vector:
         raw = hashlib.shake_256(b"devmem sign codes %d" % turn).digest(bits // 8)
         signs = np.unpackbits(np.frombuffer(raw, dtype=np.uint8)).astype(np.float32) * 2 - 1
         rotated = _hadamard(rotated * signs[:, np.newaxis])
-    return np.ascontiguousarray(rotated.T / bits)
+    return np.ascontiguousarray(rotated.T / np.float32(bits))
 
 
 def _hadamard(matrix: Vector) -> Vector:

@@ -84,6 +84,17 @@ def test_collections_are_measured_side_by_side(tmp_path: Path) -> None:
     assert min(shares.values()) > 0.99
 
 
+@pytest.mark.postgres
+def test_commits_of_one_store_and_of_several_are_measured(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    done = CliRunner().invoke(app, ["commits", "--writers", "1,2", "--count", "3", "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    places = {"insert:one_store:1", "insert:one_store:2", "insert:own_stores:2"}
+    assert places <= {row["case"] for row in rows if row["metric"] == "commits_per_s"}
+    assert all(row["value"] > 0 for row in rows)
+
+
 def test_adapters_are_measured_in_their_environments(tmp_path: Path) -> None:
     python = tmp_path / "mcp/venv/bin/python"
     python.parent.mkdir(parents=True)

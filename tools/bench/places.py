@@ -35,7 +35,7 @@ _USERS: Final = 50
 _BATCH: Final = 1_000
 _WRITES: Final = 100
 _POLL: Final = 0.05
-_SERVER: Final = {
+SERVER_SETTINGS: Final = {
     "shared_buffers": "2GB",
     "maintenance_work_mem": "2GB",
     "max_wal_size": "8GB",
@@ -91,7 +91,7 @@ def run(corpus: CorpusFiles, url: str | None = None) -> Iterator[Row]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="devmem-bench-"))
         if url is None:
-            server = PostgresServer(durable=True, settings=_SERVER)
+            server = PostgresServer(durable=True, settings=SERVER_SETTINGS)
             stack.callback(server.close)
             url = server.url()
         for place in _places(Path(folder), f"{url}{'&' if '?' in url else '?'}store=bench+{corpus.size}"):

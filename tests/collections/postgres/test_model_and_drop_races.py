@@ -31,7 +31,7 @@ from tools.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
 
-APPROXIMATE = IndexConfig(mode="server", search="approximate")
+APPROXIMATE = IndexConfig(mode="server", search="approximate", codes_mb=0)
 MODES = [IndexConfig(mode="follow"), IndexConfig(mode="server")]
 
 
@@ -123,7 +123,7 @@ def test_nothing_of_a_dropped_store_comes_back(store_url: str, step: str, monkey
     access = Access(location=Location.parse(store_url), durability="full", busy_timeout=30.0)
     with closing(PostgresCollection(store_url)) as store, closing(Database(access)) as database:
         store.add([MemoryItem(content_summary="tea")])
-        upkeep = maintenance.IndexMaintenance(access, database, store._store, None)
+        upkeep = maintenance.IndexMaintenance(access, database, store._store, None, 0)
         # As where the decision to merge was made just before the store is dropped.
         monkeypatch.setattr(upkeep, "tail_is_long", lambda _: True)
         assert drop_store(store_url)

@@ -30,7 +30,7 @@ _SINCE: Final = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moment:
-    """What the connection's read transaction shows."""
+    """Moment that the connection's read transaction shows."""
 
     connection: Connection
     store: int

@@ -28,5 +28,5 @@ def joinable(parts: Sequence[tuple[int, int]], least: int) -> list[int]:
 
 
 def is_sparse(size: int, live: int) -> bool:
-    """Whether so much of a part was deleted that it is made again."""
+    """Whether more than one passage in `_MOST_DEAD` of a part was deleted."""
     return (size - live) * _MOST_DEAD > size

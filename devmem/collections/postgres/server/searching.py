@@ -44,7 +44,7 @@ FROM stores JOIN search_states ON search_states.store = stores.store WHERE store
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What `_STATE` selects."""
+    """Row that `_STATE` selects."""
 
     tables: int
     generation: int

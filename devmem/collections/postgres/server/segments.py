@@ -123,7 +123,13 @@ class SegmentMap:
 
 def places_of_rows(passages: Rows, rows: Rows) -> Positions:
     """Return the places of those of the passages that are of some items; passages and rows ascend, and so do places."""
-    starts, ends = (np.searchsorted(passages, bound << PASSAGE_BITS) for bound in (rows, rows + 1))
+    starts = np.searchsorted(passages, rows << PASSAGE_BITS)
+    ends, at = starts.copy(), np.arange(len(rows))
+    while len(at):
+        # Most items have one passage: looking at the next one is faster than searching for the end.
+        at = at[ends[at] < len(passages)]
+        at = at[(passages[ends[at]] >> PASSAGE_BITS) == rows[at]]
+        ends[at] += 1
     return ranges(starts, ends - starts)
 
 
@@ -145,7 +151,7 @@ class IndexedTexts:
 
 
 class SegmentCache:
-    """The part of a store's segments that a process keeps: passages and lengths, and the terms of the tail. Thread-safe.
+    """Passages and lengths of a store's segments, and the terms of its tail, as a process keeps them. Thread-safe.
 
     Neither a segment nor the terms of a passage change once they are committed, so what is kept stays right.
     """

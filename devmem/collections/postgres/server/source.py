@@ -45,7 +45,7 @@ class StoreState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caches:
-    """What the process keeps of a store between searches."""
+    """Parts of a store that the process keeps between searches."""
 
     tokens: TokenCache
     """Token codes."""

@@ -86,7 +86,7 @@ def read_codes(connection: Connection, store: int, dimension: int, rows: Rows) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeBlocks:
-    """What a store's vectors have codes in, as of one moment."""
+    """Blocks of a store, and the rows whose vectors are in none, as of one moment."""
 
     numbers: tuple[int, ...]
     """Of the blocks, ascending."""
