@@ -145,15 +145,19 @@ def test_a_long_row_of_digits_takes_no_longer_than_other_texts() -> None:
     assert cues_of(f"{digits}年") is Cue.TELLS_WHEN | Cue.NUMBERS
 
 
-_PIECES = "yesterday week last may in 19 2 ago For JUNE days sunday recently this next 1999 tea a day? - \n".split(" ")
+_PIECES = (
+    "yesterday week last may in 19 2 ago For JUNE days sunday recently this next 1999 tea a day? - \n always Never from "
+    "now on. the future going forward don't ever whenever when I ask I'd rather prefer my preference do not dislike "
+    "like using five seventh Twice hundred You your you're we my"
+).split(" ")
+_HINTED = Cue.TELLS_WHEN | Cue.INSTRUCTS | Cue.PREFERS | Cue.NUMBERS | Cue.ADDRESSES
 
 
-@given(pieces=st.lists(st.sampled_from(_PIECES) | st.text(st.characters(max_codepoint=127), max_size=4), max_size=8))
+@given(pieces=st.lists(st.sampled_from(_PIECES) | st.text(st.characters(max_codepoint=127), max_size=4), max_size=9))
 def test_ascii_text_has_the_cues_that_it_has_within_other_text(pieces: list[str]) -> None:
-    """Most ASCII texts are known not to tell a time before the expression is searched for."""
+    """Most ASCII texts are known to lack a cue before its expression is searched for."""
     text = " ".join(pieces)
-    assert Cue.TELLS_WHEN in cues_of(text) or Cue.TELLS_WHEN not in cues_of(f"{text} é")
-    assert Cue.TELLS_WHEN in cues_of(f"{text} é") or Cue.TELLS_WHEN not in cues_of(text)
+    assert cues_of(text) & _HINTED == cues_of(f"{text} é") & _HINTED
 
 
 @pytest.mark.parametrize(

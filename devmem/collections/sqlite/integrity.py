@@ -65,7 +65,7 @@ def checksum(*values: bytes | str | float | None) -> int:
     if len(values) == 1 and isinstance(values[0], bytes):
         return zlib.crc32(values[0])
     return zlib.crc32(
-        _FORMATS[len(values)](*(each.encode() if isinstance(each, str) else each for each in values)).encode()
+        _FORMATS[len(values)](*[each.encode() if isinstance(each, str) else each for each in values]).encode()
     )
 
 
