@@ -94,6 +94,25 @@ def test_a_write_that_fails_says_what_was_stored_before_it(
     assert "256 duplicate, 44 stored" in devmem("import", workflow, "notes", data).stdout
 
 
+def test_an_interrupted_import_says_how_it_goes_on(
+    workflow: Path, devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text("\n".join(json.dumps({"text": f"Turn {n}."}) for n in range(300)), encoding="utf-8")
+    add, calls = SqliteCollection.add, iter(range(9))
+
+    def interrupted_later(self: SqliteCollection, *arguments: Any, **options: Any) -> list[WriteOutcome]:
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        return add(self, *arguments, **options)
+
+    monkeypatch.setattr(SqliteCollection, "add", interrupted_later)
+    said = devmem("import", workflow, "notes", data, code=130).stderr
+    assert f"{data}: 128 stored before the interruption. Run the same command again to go on" in said
+    monkeypatch.undo()
+    assert "128 duplicate, 172 stored" in devmem("import", workflow, "notes", data).stdout
+
+
 def test_what_an_id_replaces_is_named(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     for text in ("one", "two"):

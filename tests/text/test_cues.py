@@ -146,9 +146,9 @@ def test_a_long_row_of_digits_takes_no_longer_than_other_texts() -> None:
 
 
 _PIECES = (
-    "yesterday week last may in 19 2 ago For JUNE days sunday recently this next 1999 tea a day? - \n always Never from "
-    "now on. the future going forward don't ever whenever when I ask I'd rather prefer my preference do not dislike "
-    "like using five seventh Twice hundred You your you're we my"
+    "yesterday week last may in 19 2 ago For JUNE days sunday recently this next 1999 tea a day? - \n always Never "
+    "from now on. the future going forward don't ever whenever when I ask I'd rather prefer my preference do not "
+    "dislike like using five seventh Twice hundred You your you're we my"
 ).split(" ")
 _HINTED = Cue.TELLS_WHEN | Cue.INSTRUCTS | Cue.PREFERS | Cue.NUMBERS | Cue.ADDRESSES
 

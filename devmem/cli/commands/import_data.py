@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -31,6 +31,8 @@ Column: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
 ]
+
+_ONCE: Final = "items that are stored already are not stored twice."
 
 
 def import_data(
@@ -113,13 +115,17 @@ def _fill(terminal: Terminal, filler: Filler, path: Path, open_file: Callable[[]
             filler.flush()
             raise
         filler.flush()
+    except KeyboardInterrupt:
+        done = _counted(filler.counts - before)
+        terminal.report("note", f"{path}: {done} before the interruption. Run the same command again to go on: {_ONCE}")
+        raise
     except DevmemError as error:
         done = filler.counts - before
         if not done:
             raise
         raise CommandError(
             f"{path}: the import stopped after {_counted(done)}: {str(error).rstrip('.')}. Run the same command again "
-            "when that is corrected: items that are stored already are not stored twice."
+            f"when that is corrected: {_ONCE}"
         ) from error
     terminal.print(f"{path}: {_counted(filler.counts - before)}")
 
