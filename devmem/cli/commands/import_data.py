@@ -116,8 +116,9 @@ def _fill(terminal: Terminal, filler: Filler, path: Path, open_file: Callable[[]
             raise
         filler.flush()
     except KeyboardInterrupt:
-        done = _counted(filler.counts - before)
-        terminal.report("note", f"{path}: {done} before the interruption. Run the same command again to go on: {_ONCE}")
+        stored = _counted(filler.counts - before)
+        note = f"{path}: {stored} before the interruption. Run the same command again to go on: {_ONCE}"
+        terminal.report("note", note)
         raise
     except DevmemError as error:
         done = filler.counts - before
