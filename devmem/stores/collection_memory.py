@@ -133,8 +133,7 @@ class CollectionMemory(CollectionItems):
         """Open the place that the configuration names.
 
         Args:
-            claim: record the embedding model and the indexed fields as the collection's, and refuse a collection of
-                another model; without it any collection opens, and is searched by words.
+            claim: record the model and the fields, refuse another model; without it any collection is opened, for words.
 
         Raises:
             EmbeddingMismatchError: another model made the collection's embeddings.
