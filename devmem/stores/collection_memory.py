@@ -133,7 +133,7 @@ class CollectionMemory(CollectionItems):
         """Open the place that the configuration names.
 
         Args:
-            claim: record the model and the fields, refuse another model; without it any collection is opened, for words.
+            claim: record the model and the fields, refuse another model; without it any collection opens, for words.
 
         Raises:
             EmbeddingMismatchError: another model made the collection's embeddings.
