@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from devmem.config.agent import ONLY_IN_CONFIG, AgentConfig
@@ -92,8 +92,9 @@ class GraphReader:
         kind = data.get("type")
         self._check_type(kind, (*path, "type"))
         settings: LiteralConfig | PassthroughConfig | Subgraph | None = None
+        misspelt = self._warn_about_misspelt(value, path, ("config", *_NODE_KEYS), _DEVALL_NODE_KEYS)
         if kind == "agent":
-            self._check_node_keys(value, path)
+            self._check_node_keys(value, path, misspelt)
             data["config"] = self._read_agent(value.get("config"), (*path, "config"))
         elif kind == "subgraph":
             settings = self._read_subgraph(value.get("config"), (*path, "config"))
@@ -117,20 +118,30 @@ class GraphReader:
         hint = f"; did you mean {meant!r}?" if meant else "; its input is passed on"
         self._report.warn(path, f"devmem knows no node type {quoted(kind)}{hint}", Rule.UNKNOWN_NAME)
 
-    def _check_node_keys(self, value: Mapping[Any, Any], path: Path) -> None:
+    def _warn_about_misspelt(
+        self, value: Mapping[Any, Any], path: Path, keys: Sequence[str], others: Sequence[str] = ()
+    ) -> set[str]:
+        """Warn about keys that nothing reads, and that are nearly one of `keys`; return them.
+
+        Keys that another system reads, `others` among them, may stand anywhere.
+        """
+        unread = [key for key in value if isinstance(key, str) and key not in (*keys, *others)]
+        found = {key: closest(key, keys, cutoff=_NEAR_MISS) for key in unread}
+        misspelt = {key: meant for key, meant in found.items() if meant is not None and meant not in value}
+        for key, meant in misspelt.items():
+            self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
+        return set(misspelt)
+
+    def _check_node_keys(self, value: Mapping[Any, Any], path: Path, misspelt: Collection[str]) -> None:
         config = value.get("config")
         own = config if isinstance(config, dict) else {}
         for key in value:
             if key in ONLY_IN_CONFIG and key not in own:
                 message = f"`{key}` belongs inside the agent's `config`, where it is read"
                 self._report.error((*path, key), message, Rule.MISPLACED_KEY)
-            elif isinstance(key, str) and key not in (*_NODE_KEYS, *_DEVALL_NODE_KEYS):
-                meant = closest(key, ("config", *_NODE_KEYS), cutoff=_NEAR_MISS)
-                if meant and meant not in value:
-                    self._report.warn((*path, key), _not_read(meant), Rule.UNKNOWN_KEY)
-                elif key in _AGENT_KEYS and key not in own:
-                    message = f"this key is not read here; `{key}` belongs inside `config`"
-                    self._report.warn((*path, key), message, Rule.MISPLACED_KEY)
+            elif key in _AGENT_KEYS and key not in (*_NODE_KEYS, *_DEVALL_NODE_KEYS, *misspelt, *own):
+                message = f"this key is not read here; `{key}` belongs inside `config`"
+                self._report.warn((*path, key), message, Rule.MISPLACED_KEY)
 
     def _read_agent(self, value: object, path: Path) -> AgentConfig | None:
         value = self._placeholders.expand(value, path) if isinstance(value, str) else value
@@ -149,16 +160,12 @@ class GraphReader:
                 "and name it in the agent's `memories`",
                 Rule.MISPLACED_KEY,
             )
-        for key in value:
-            if key in (*_AGENT_KEYS, *_DEVALL_AGENT_KEYS, "memory"):
-                continue
-            meant = closest(key, _AGENT_KEYS, cutoff=_NEAR_MISS)
-            if meant and meant not in value:
-                self._report.warn((*path, key), _not_read(meant), Rule.UNKNOWN_KEY)
+        self._warn_about_misspelt(value, path, _AGENT_KEYS, (*_DEVALL_AGENT_KEYS, "memory"))
 
     def _read_edge(self, value: object, path: Path) -> Edge | None:
         if not isinstance(value, dict):
             return self._validator.validate(Edge, value, path)
+        self._warn_about_misspelt(value, path, _EDGE_KEYS)
         data = {key: self._placeholders.expand(value[key], (*path, key)) for key in _EDGE_KEYS if key in value}
         for key in ("from", "to"):
             if isinstance(data.get(key), str):
@@ -170,7 +177,3 @@ class GraphReader:
             hint = did_you_mean(id_, self._ids)
             message = f"there is no node {quoted(id_)}{hint} Nodes: {choices(self._ids)}."
             self._report.error(path, message, Rule.UNKNOWN_NAME)
-
-
-def _not_read(meant: str) -> str:
-    return f"this key is not read; did you mean {meant!r}?"
