@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, Workflow, load_workflow, open_stores
-from devmem.collections import SqliteCollection
 from devmem.manager import dump_payload
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
@@ -19,22 +18,25 @@ from devmem.recording import InteractionStore
 from devmem.recording.journal import Journal
 from devmem.recording.lines import encode_line
 from devmem.runtime import session_folder
+from devmem.runtime.recording import journals_of
 from devmem.stores import MemoryBase, Provenance, SnapshotBlock, SourceKind
+from devmem.stores.versioned import versions_of
 
 WORDS: Final = 50
 """Number of words that only one user has."""
 _ITEM_STORES: Final = ("notes", "board", "role", "long", "brain")
 _WORKFLOW: Final = """\
 memory:
-  - {name: notes, type: simple, config: {memory_path: memory/notes.db, durability: normal}}
-  - {name: copies, type: simple, config: {memory_path: memory/copies.db, durability: normal}}
-  - {name: board, type: blackboard, config: {memory_path: memory/board.db, durability: normal, max_items: 1000000}}
-  - {name: role, type: role_zero, config: {memory_path: memory/role.db, durability: normal}}
-  - {name: long, type: long_term, config: {memory_path: memory/long.db, durability: normal}}
-  - {name: brain, type: brain, config: {memory_path: auto, durability: normal, keep_messages: 1, max_messages: 2}}
-  - {name: talk, type: conversation, config: {memory_path: memory/talk.db, durability: normal, summary: {keep: 1}}}
-  - {name: docs, type: file, config: {index_path: memory/docs.db, file_sources: [{path: docs}]}}
+  - {{name: notes, type: simple, config: {{memory_path: "{notes}", durability: normal}}}}
+  - {{name: copies, type: simple, config: {{memory_path: "{copies}", durability: normal}}}}
+  - {{name: board, type: blackboard, config: {{memory_path: "{board}", durability: normal, max_items: 1000000}}}}
+  - {{name: role, type: role_zero, config: {{memory_path: "{role}", durability: normal}}}}
+  - {{name: long, type: long_term, config: {{memory_path: "{long}", durability: normal}}}}
+  - {{name: brain, type: brain, config: {{memory_path: "{brain}", durability: normal, {short}}}}}
+  - {{name: talk, type: conversation, config: {{memory_path: "{talk}", durability: normal, summary: {{keep: 1}}}}}}
+  - {{name: docs, type: file, config: {{index_path: "{docs}", file_sources: [{{path: docs}}]}}}}
 """
+_STORES: Final = (*_ITEM_STORES, "copies", "talk", "docs")
 _PARTS: Final = 14
 """Number of texts over which a user's words are spread."""
 
@@ -44,12 +46,26 @@ def words_of_user(user: str) -> list[str]:
     return [f"{hashlib.sha256(f'{user}/{n}'.encode()).hexdigest()[:12]}w{n:02}" for n in range(WORDS)]
 
 
-def make_team(folder: Path) -> Workflow:
-    """Write the workflow, and the documents that its `file` store indexes, into a folder."""
+def make_team(folder: Path, url: str | None = None) -> Workflow:
+    """Write the workflow, and the documents that its `file` store indexes, into a folder.
+
+    Args:
+        folder: is created.
+        url: a PostgreSQL database that the stores are in; None keeps them in files of the folder.
+    """
     (folder / "docs").mkdir(parents=True)
     (folder / "docs" / "guide.md").write_text("# Guide\n\nThe office opens at nine.\n", encoding="utf-8")
-    (folder / "team.yaml").write_text(_WORKFLOW, encoding="utf-8")
+    write_team(folder, url)
     return load_workflow(folder / "team.yaml")
+
+
+def write_team(folder: Path, url: str | None = None) -> None:
+    """Write the workflow's file alone, as when its stores have moved to another place."""
+    places = {name: f"memory/{name}.db" if url is None else f"{url}&store={name}" for name in _STORES}
+    if url is None:
+        places["brain"] = "auto"
+    text = _WORKFLOW.format(**places, short="keep_messages: 1, max_messages: 2")
+    (folder / "team.yaml").write_text(text, encoding="utf-8")
 
 
 def fill_team(workflow: Workflow, users: Sequence[str], *, rich: Sequence[str] = ()) -> None:
@@ -149,13 +165,15 @@ def _fill_richly(stores: Mapping[str, MemoryBase], user: str) -> None:
 
 def _leave_waiting(workflow: Workflow, user: str) -> None:
     """Leave a pending run, rescued writes, a journal and refused records behind, as processes do that died."""
-    folder, memory = session_folder(workflow), workflow.base_dir / "memory"
-    with closing(SqliteCollection(memory / "notes.db")) as notes, closing(notes.run(f"run-{user}")) as view:
-        view.add([replace(next(_items("notes", user)), id=f"pending-{user}", content_summary=_texts(user)[5])])
+    folder = session_folder(workflow)
+    with open_stores(workflow) as stores:
+        with closing(versions_of(stores["notes"]).run(f"run-{user}")) as view:
+            view.add([replace(next(_items("notes", user)), id=f"pending-{user}", content_summary=_texts(user)[5])])
+        journals = journals_of(stores["talk"], folder)
     folder.mkdir(parents=True, exist_ok=True)
     lines = [dump_payload(_payload(each, _texts(each)[6])) + "\n" for each in (user, "nobody-else")]
     (folder / f"unsaved-notes-{user}.jsonl").write_text("".join(lines), encoding="ascii")
-    journal = Journal(memory / "talk.db.journals", max_bytes=1 << 20)
+    journal = Journal(journals, max_bytes=1 << 20)
     for record in _records(user, 2, first=10):
         journal.append(encode_line(record.to_row()))
     journal.close()

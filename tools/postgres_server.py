@@ -66,6 +66,14 @@ class PostgresServer:
         given = "".join(f"&{name}={quote(value, safe='')}" for name, value in parameters.items())
         return f"postgresql://{USER}@/{database}?host={quote(str(self.folder), safe='')}&port={self.port}{given}"
 
+    def copy_database(self, source: str, name: str) -> None:
+        """Make a database that is a copy of another one, to which nobody may be connected."""
+        self.run("createdb", *self.connecting(), "-T", source, name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, and end the connections to it."""
+        self.run("dropdb", *self.connecting(), "-f", name)
+
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         settings = [argument for name, value in self._settings.items() for argument in ("-c", f"{name}={value}")]

@@ -57,6 +57,18 @@ def test_the_command_writes_rows_and_questions(tmp_path: Path) -> None:
     assert cat["metrics"]["turn"]["mrr"] == 1.0
 
 
+@pytest.mark.postgres
+def test_stores_in_a_database_rank_as_those_in_files(tmp_path: Path) -> None:
+    rows_file = tmp_path / "rows.json"
+    code, output = bench(write(tmp_path / "locomo.json", LOCOMO), "--postgres", "--json", rows_file)
+    assert code == 0, output
+    shares: dict[str, dict[tuple[str, ...], float]] = {}
+    for row in json.loads(rows_file.read_text(encoding="utf-8")):
+        if row["unit"] == "share":
+            shares.setdefault(row["case"], {})[row["level"], row["type"], row["metric"]] = row["value"]
+    assert shares["postgres"] == shares["postgres_server"] == shares["devmem"] != {}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -13,8 +13,12 @@ from tools.torture.__main__ import FAULTS
 ROOT = Path(__file__).parents[2]
 
 
+def _marked(fault: str) -> object:
+    return pytest.param(fault, marks=pytest.mark.postgres) if fault.startswith("postgres") else fault
+
+
 @pytest.mark.kit
-@pytest.mark.parametrize("fault", list(FAULTS))
+@pytest.mark.parametrize("fault", [_marked(fault) for fault in FAULTS])
 def test_the_short_form(fault: str) -> None:
     command = [sys.executable, "-m", "tools.torture", fault, "--short", "--seed", "7"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)

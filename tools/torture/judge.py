@@ -19,7 +19,7 @@ TOKEN: Final = re.compile(r"\bw\d+x\d+\b")
 _ASKED: Final = 3
 """Number of tokens that are searched for after each round."""
 _NEAREST: Final = 10
-_MOST_SCANNED: Final = 3000
+_MOST_SCANNED: Final = 20_000
 
 
 def tokens_of(store: CollectionMemory) -> Counter[str]:

@@ -59,22 +59,26 @@ class StoreCase:
             folder = Path(name)
             with self._variant.opened(folder, memo) as store:
                 store.add(items, progress)
-                searcher = _StoreSearcher(store=store, variant=self._variant)
+                searcher = StoreSearcher(store=store, variant=self._variant)
                 yield searcher
             # After closing: the log is in the file then, and the snapshot of the index is written.
             searcher.index_bytes = sum(file.stat().st_size for file in folder.rglob("bench.db*") if file.is_file())
 
 
 @dataclass(slots=True, kw_only=True)
-class _StoreSearcher:
+class StoreSearcher:
+    """A store that is asked with the queries of a variant."""
+
     store: MemoryBase
     variant: Variant
     index_bytes: int = 0
 
     def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+        """Rank the items for a text."""
         return [hit.item.id for hit in self.store.search(self.variant.query(asked, top_k))]
 
     def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+        """Rank sessions for a text."""
         groups = self.store.search_conversations(self.variant.query(asked, top_k), hits_each=1)
         return list(dict.fromkeys(group.session for group in groups if group.session is not None))
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from devmem import DevmemError
 from devmem.transfer.importing import FileFormat, detect_format
 from tools.bench.retrieval.cases import Bm25Case, Case, StoreCase, VectorCase
+from tools.bench.retrieval.databases import postgres_cases
 from tools.bench.retrieval.dataset import Dataset
 from tools.bench.retrieval.forms import read_conversations
 from tools.bench.retrieval.madial import is_dialogues, memories_beside, read_madial
@@ -23,7 +24,7 @@ from tools.bench.retrieval.running import CaseResult, run, steps
 from tools.bench.retrieval.variants import DEFAULT, Variant, check, parse_variant
 from tools.bench.rows import JsonFile, Row, write_json
 
-_OWN_NAMES = ("devmem", "bm25", "vector")
+_OWN_NAMES = ("devmem", "bm25", "vector", "postgres", "postgres_server")
 
 
 def retrieval(
@@ -37,6 +38,9 @@ def retrieval(
             "--variant", metavar="NAME=YAML", help="A further case: {config: {...}, search: {...}, type: ...}."
         ),
     ] = None,
+    postgres: Annotated[
+        bool, typer.Option("--postgres", help="Measure stores in a PostgreSQL database too, in both modes.")
+    ] = False,
     questions_file: Annotated[
         Path | None, typer.Option("--questions", help="Write each question's answers there.")
     ] = None,
@@ -50,7 +54,7 @@ def retrieval(
         read = read_datasets(datasets)
     except (DevmemError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
-    results = _measure(read, parsed)
+    results = _measure(read, parsed, postgres=postgres)
     rows = [row for dataset, found in results for row in rows_of(dataset.name, found)]
     console = Console()
     print_tables(rows, console)
@@ -99,12 +103,18 @@ def _check_names(variants: Sequence[Variant]) -> None:
             check(variant, Path(folder))
 
 
-def _measure(datasets: Sequence[Dataset], variants: Sequence[Variant]) -> list[tuple[Dataset, list[CaseResult]]]:
-    cases: list[Case] = [StoreCase(DEFAULT), Bm25Case(), VectorCase(), *(StoreCase(one) for one in variants)]
+def _measure(
+    datasets: Sequence[Dataset], variants: Sequence[Variant], *, postgres: bool
+) -> list[tuple[Dataset, list[CaseResult]]]:
     memo = EmbeddingMemo()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     results = []
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    own: list[Case] = [StoreCase(DEFAULT), Bm25Case(), VectorCase(), *(StoreCase(one) for one in variants)]
+    with (
+        postgres_cases(postgres) as in_databases,
+        Progress(*columns, console=Console(stderr=True), transient=True) as bar,
+    ):
+        cases = [*own, *in_databases]
         for dataset in datasets:
             task = bar.add_task(dataset.name, total=steps(dataset, cases))
             results.append((dataset, run(dataset, cases, memo, lambda done, task=task: bar.advance(task, done))))  # type: ignore[misc]

@@ -29,6 +29,8 @@ class Variant:
     type: str = "simple"
     config: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the store's `config:` that differ from a SQLite file with `minilm`; where it is, is not among them."""
+    place: str | None = None
+    """URL of the database that the store is in; None is a file in its folder."""
     search: Mapping[str, Any] = field(default_factory=dict)
     """`similarity_threshold` and `agent_role` of the query; `words: false` leaves its text out of the full-text search,
     `meaning: false` its embedding."""
@@ -51,7 +53,8 @@ class Variant:
             ConfigError: the configuration is not one of the store type.
         """
         file = folder / "workflow.yaml"
-        store = {"name": _STORE, "type": self.type, "config": {**_DEFAULTS, **self.config}}
+        place = {} if self.place is None else {"memory_path": self.place}
+        store = {"name": _STORE, "type": self.type, "config": {**_DEFAULTS, **self.config, **place}}
         file.write_text(yaml.safe_dump({"memory": [store]}, allow_unicode=True), encoding="utf-8")
         with open_stores(load_workflow(file), embedders=memo.open) as stores:
             yield stores[_STORE]

@@ -10,7 +10,7 @@ import shutil
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,15 +21,18 @@ from tools.forgetting_team import fill_team, left_in_files, make_team, words_of_
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.results import Plan, Result
 
-_USERS: Final = ("ann", "bob")
-_FILE_EVENTS: Final = frozenset({"open", "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate"})
+USERS: Final = ("ann", "bob")
+FILE_EVENTS: Final = frozenset({"open", "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate"})
+
+
+WordsIn = Callable[[Iterable[str]], set[str]]
 
 
 def run(plan: Plan) -> list[Result]:
     """Kill processes that forget a user."""
     result, chance = Result(fault="forgetting"), plan.random("forgetting")
     template = plan.folder / "template"
-    fill_team(make_team(template), _USERS, rich=_USERS)
+    fill_team(make_team(template), USERS, rich=USERS)
     points = _count(template, plan.folder / "whole")
     for kill in range(plan.extent(short=4, full=500)):
         folder, at = plan.folder / f"kill-{kill}", chance.randrange(points)
@@ -40,15 +43,27 @@ def run(plan: Plan) -> list[Result]:
         where = f"seed {plan.seed}, killed at point {at} of {points}"
         if child.status == EXIT_FAILED:
             result.fail("unrecovered", f"{where}: it failed")
-        with Child(partial(_judge, folder)) as judge:
-            said = judge.finish()
-        if judge.status:
-            result.fail("unrecovered", f"{where}: the workflow cannot be used")
-        for line in said:
-            count, _, note = line.partition(" ")
-            result.fail(count, f"{where}: {note}")
+        check_forgetting(folder, partial(_words_in, folder), result, where)
         shutil.rmtree(folder)
     return [result]
+
+
+def check_forgetting(folder: Path, words_in: WordsIn, result: Result, where: str) -> None:
+    """Open the workflow after a forgetting that was killed, in a process of its own, and judge what is left.
+
+    Args:
+        folder: has the workflow's file, `team.yaml`.
+        words_in: returns those of some words that are left in the stores and beside them.
+        result: takes what is wrong.
+        where: the fault, for the notes.
+    """
+    with Child(partial(_judge, folder, words_in)) as judge:
+        said = judge.finish()
+    if judge.status:
+        result.fail("unrecovered", f"{where}: the workflow cannot be used")
+    for line in said:
+        count, _, note = line.partition(" ")
+        result.fail(count, f"{where}: {note}")
 
 
 def _count(template: Path, folder: Path) -> int:
@@ -62,7 +77,7 @@ def _count(template: Path, folder: Path) -> int:
             points[0] += 1
 
         _at_every_point(count)
-        devmem.forget(folder / "team.yaml", user=_USERS[0])
+        devmem.forget(folder / "team.yaml", user=USERS[0])
         send(str(points[0]))
 
     with Child(work) as child:
@@ -81,7 +96,7 @@ def _forgets_and_dies(folder: Path, at: int) -> Callable[[Callable[[str], None]]
                 os.kill(os.getpid(), signal.SIGKILL)
 
         _at_every_point(die)
-        devmem.forget(folder / "team.yaml", user=_USERS[0])
+        devmem.forget(folder / "team.yaml", user=USERS[0])
 
     return work
 
@@ -96,26 +111,26 @@ def _at_every_point(call: Callable[[], None]) -> None:
         return connection
 
     vars(sqlite3)["connect"] = traced
-    sys.addaudithook(lambda event, _arguments: call() if event in _FILE_EVENTS else None)
+    sys.addaudithook(lambda event, _arguments: call() if event in FILE_EVENTS else None)
 
 
-def _judge(folder: Path, send: Callable[[str], None]) -> None:
+def _judge(folder: Path, words_in: WordsIn, send: Callable[[str], None]) -> None:
     """Open the workflow, as its next run does, and report what is neither whole nor gone."""
-    gone, stays = (set(words_of_user(user)) for user in _USERS)
+    gone, stays = (set(words_of_user(user)) for user in USERS)
     workflow = load_workflow(folder / "team.yaml")
     _check_searches(folder, send, is_forgotten=False)
-    left = _words_in(folder, gone)
+    left = words_in(gone)
     if left not in (set(), gone):
         send(f"wrong {len(left)} of {len(gone)} words are left")
-    devmem.forget(workflow, user=_USERS[0])
-    if left := _words_in(folder, gone):
+    devmem.forget(workflow, user=USERS[0])
+    if left := words_in(gone):
         send(f"leaked {len(left)} words are left after another try")
-    if lost := stays - _words_in(folder, stays):
+    if lost := stays - words_in(stays):
         send(f"lost {len(lost)} words of another user")
     _check_searches(folder, send, is_forgotten=True)
 
 
-def _words_in(folder: Path, words: set[str]) -> set[str]:
+def _words_in(folder: Path, words: Iterable[str]) -> set[str]:
     return {word for found in left_in_files(folder, sorted(words)).values() for word in found}
 
 
@@ -123,7 +138,7 @@ def _check_searches(folder: Path, send: Callable[[str], None], *, is_forgotten: 
     """Open every store, and report items of the user after everything was forgotten, or in some stores only."""
     with open_stores(load_workflow(folder / "team.yaml")) as stores:
         of_user = {
-            name: sum(item.scope.user == _USERS[0] for item in store.recent(1000))
+            name: sum(item.scope.user == USERS[0] for item in store.recent(1000))
             for name, store in stores.items()
             if name != "docs"
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -25,19 +26,27 @@ from tools.torture.stores import opened, payload, prepare_at
 _SECONDS: Final = 1800.0
 """Longest time that all writes may take."""
 _WRITERS: Final = 8
-_SEARCHERS: Final = 2
-_PAUSE: Final = 0.2
-"""Seconds to wait for each writer's lines between two faults."""
+_MODES: Final = ("follow", "server")
+"""Ways of searching; each has a process that goes on with it through all faults, and is judged again at the end."""
+_WRITES_A_FAULT: Final = 130
+"""Mean number of writes between two faults: counted, not timed, so that a busy machine gets on too."""
+_POLL: Final = 0.02
 _FAULTS_A_CRASH: Final = 10
 """Number of faults of which one is a crash of the server; the others kill connections."""
 _ASKED_EVERY: Final = 50
 """Number of writes after which a writer searches for its last one."""
-_ASKED_AT_END: Final = 30
+_ASKED_AT_END: Final = 100
+_NEWEST_BYTES: Final = 2_000
+"""Length of the end of the acknowledged tokens of which a searcher asks for one."""
 _KILL: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'devmem' ORDER BY random() LIMIT 3"
 )
+_ACKNOWLEDGED: Final = "acknowledged"
+"""File with a line for each token whose write was acknowledged, so that other processes look for it."""
 _DONE: Final = "done"
-"""File in the store's folder that ends the searchers."""
+"""File that ends the searchers."""
+
+Send = Callable[[str], None]
 
 
 def run(plan: Plan) -> list[Result]:
@@ -51,40 +60,47 @@ def run(plan: Plan) -> list[Result]:
 def _crashes(plan: Plan, server: PostgresServer) -> Result:
     result = Result(fault="postgres: crashes")
     count = plan.extent(short=40, full=2000)
-    url = server.url(store="tortured")
-    folder = prepare_at(plan.folder / "postgres", "simple", url)
-    with opened(folder):
-        pass
-    writers = [Child(_writer(folder, f"w{number}x", count)) for number in range(_WRITERS)]
-    searchers = [Child(_searcher(folder, plan.random("searcher", number))) for number in range(_SEARCHERS)]
-    result.tried = _inject(server, url, writers, count)
+    folders = _prepare(plan.folder, server)
+    writers = [Child(_writer(folders[0], f"w{number}x", count)) for number in range(_WRITERS)]
+    searchers = [Child(_searcher(folder, plan.random("searcher", folder.name))) for folder in folders]
+    result.tried = _inject(server, server.url(), writers, count)
     lines = [line for writer in writers for line in writer.finish()]
-    (folder / _DONE).touch()
+    (plan.folder / _DONE).touch()
     lines += [line for searcher in searchers for line in searcher.finish()]
     acknowledged = {line for line in lines if line.startswith("w")}
+    result.acknowledged = len(acknowledged)
     for line in lines:
         if line.startswith("!"):
             result.fail("wrong", line)
-    result.acknowledged = len(acknowledged)
-    answered = sum(line.startswith(("w", "?")) for line in lines)
-    if answered != _WRITERS * count or any(child.status for child in [*writers, *searchers]):
-        result.fail("unrecovered", f"{answered} of {_WRITERS * count} writes were answered")
-    with opened(folder) as store:
-        check_items(store, acknowledged, result, "postgres")
-        check_searches(store, "simple", acknowledged, plan.random("postgres"), result)
+    if len(acknowledged) != _WRITERS * count or any(child.status for child in [*writers, *searchers]):
+        result.fail("unrecovered", f"{len(acknowledged)} of {_WRITERS * count} writes were acknowledged")
+    for folder in folders:
+        with opened(folder) as store:
+            check_items(store, acknowledged, result, folder.name)
+            check_searches(store, "simple", acknowledged, plan.random(folder.name), result)
     return result
+
+
+def _prepare(folder: Path, server: PostgresServer) -> list[Path]:
+    """Make the store, and a workflow for each way of searching it; return their folders."""
+    (folder / _ACKNOWLEDGED).touch()
+    folders = [prepare_at(folder / mode, "simple", server.url(store="tortured", mode=mode)) for mode in _MODES]
+    with opened(folders[0]):
+        return folders
 
 
 def _inject(server: PostgresServer, url: str, writers: Sequence[Child], count: int) -> int:
     """Kill connections, and crash and start the server now and then, until all is written; return how often."""
     conninfo, end = Location.parse(url).conninfo, time.monotonic() + _SECONDS
-    faults = 0
+    apart = min(_WRITES_A_FAULT, count)
+    faults = written = 0
     while time.monotonic() < end:
-        for writer in writers:
-            writer.wait_for_lines(count + 1, _PAUSE)
+        while (now := sum(len(writer.wait_for_lines(count + 1, _POLL)) for writer in writers)) < written + apart:
+            if all(writer.ended for writer in writers) or time.monotonic() > end:
+                break
         if all(writer.ended for writer in writers):
             return faults
-        faults += 1
+        faults, written = faults + 1, now
         if faults % _FAULTS_A_CRASH == 0:
             server.kill()
             server.start()
@@ -96,49 +112,65 @@ def _inject(server: PostgresServer, url: str, writers: Sequence[Child], count: i
     return faults
 
 
-def _writer(folder: Path, prefix: str, count: int) -> Callable[[Callable[[str], None]], None]:
+def _writer(folder: Path, prefix: str, count: int) -> Callable[[Send], None]:
     """Write items, and report each once it is acknowledged; now and then search for the last one."""
 
-    def write(send: Callable[[str], None]) -> None:
+    def write(send: Send) -> None:
+        shared = os.open(folder.parent / _ACKNOWLEDGED, os.O_WRONLY | os.O_APPEND)
         with opened(folder) as store:
             for number in range(count):
-                try:
-                    store.update(payload(f"{prefix}{number}"))
-                except CollectionBusyError:
-                    # Whether it is stored is not known, and the error says so.
-                    send(f"? {prefix}{number}")
-                    continue
-                send(f"{prefix}{number}")
-                if number % _ASKED_EVERY == 0 and not _finds(store, f"{prefix}{number}"):
-                    send(f"! {prefix}{number} is not found by whoever wrote it")
+                token = f"{prefix}{number}"
+                _store(store, token)
+                send(token)
+                os.write(shared, f"{token}\n".encode())
+                if number % _ASKED_EVERY == 0 and not _finds(store, token):
+                    send(f"! {token} is not found by whoever wrote it")
+        os.close(shared)
 
     return write
 
 
-def _searcher(folder: Path, chance: Random) -> Callable[[Callable[[str], None]], None]:
-    """Search until all is written: what was found once is found again, and in the end all that is there is found."""
+def _store(store: CollectionMemory, token: str) -> None:
+    """Write an item; look for it where the error says that its fate is not known, or write it again."""
+    while True:
+        try:
+            store.update(payload(token))
+        except CollectionBusyError:
+            if not _finds(store, token):
+                continue
+        return
 
-    def search(send: Callable[[str], None]) -> None:
+
+def _searcher(folder: Path, chance: Random) -> Callable[[Send], None]:
+    """Search until all is written: whatever anybody was acknowledged before a search has to be found by it."""
+
+    def search(send: Send) -> None:
         with opened(folder) as store:
-            seen: set[str] = set()
-            while not (folder / _DONE).exists():
-                hits = _search(store, f"answer number {chance.randrange(2000)}", 50)
-                names = [hit.item.id for hit in hits]
+            while not (folder.parent / _DONE).exists():
+                names = [hit.item.id for hit in _search(store, f"answer number {chance.randrange(2000)}", 50)]
                 if len(names) != len(set(names)):
-                    send("! an item was found twice")
-                seen.update(token for hit in hits[:3] for token in TOKEN.findall(hit.item.full_text())[:1])
-                if not _finds(store, token := chance.choice(sorted(seen)) if seen else ""):
-                    send(f"! {token} was found before and is not any more")
+                    send(f"! {folder.name}: an item was found twice")
+                token = _newly_acknowledged(folder.parent / _ACKNOWLEDGED, chance)
+                if token is not None and not _finds(store, token):
+                    send(f"! {folder.name}: {token} was acknowledged and is not found by another process")
             there = sorted(tokens_of(store))
             for token in chance.sample(there, min(_ASKED_AT_END, len(there))):
                 if not _finds(store, token):
-                    send(f"! {token} is there and is not found by a process that lived through all faults")
+                    send(f"! {folder.name}: {token} is not found by a process that lived through all faults")
 
     return search
 
 
+def _newly_acknowledged(file: Path, chance: Random) -> str | None:
+    """Return one of the tokens that were acknowledged last; None where there is none yet."""
+    with file.open("rb") as tokens:
+        tokens.seek(max(0, file.stat().st_size - _NEWEST_BYTES))
+        found = TOKEN.findall(tokens.read().decode().partition("\n")[2])
+    return chance.choice(found) if found else None
+
+
 def _finds(store: CollectionMemory, token: str) -> bool:
-    return not token or any(token in hit.item.full_text() for hit in _search(store, token, 5))
+    return any(token in hit.item.full_text() for hit in _search(store, token, 5))
 
 
 def _search(store: CollectionMemory, text: str, top_k: int) -> list[Hit]:

@@ -1,4 +1,4 @@
-"""The statements that SQLite runs: counting them, and SIGKILL before one of them."""
+"""The statements that a database runs: counting them, and SIGKILL before one of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
+
+import psycopg
 
 from devmem.collections import Durability
 from devmem.collections.sqlite import database
+
+Trace: TypeAlias = Callable[[Callable[[str], None]], AbstractContextManager[None]]
+"""Has a function called before every statement of a kind of database."""
 
 
 @contextmanager
@@ -30,7 +36,29 @@ def traced(call: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def dying() -> Iterator[Callable[[int], None]]:
+def traced_postgres(call: Callable[[str], None]) -> Iterator[None]:
+    """Have a function called before every statement that is sent to a PostgreSQL server meanwhile."""
+    names = ("execute", "executemany", "copy")
+    methods = {name: getattr(psycopg.Cursor, name) for name in names}
+
+    def traced(name: str) -> Callable[..., Any]:
+        def send(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - those of the method
+            call(str(arguments[1]))
+            return methods[name](*arguments, **options)
+
+        return send
+
+    for name in names:
+        setattr(psycopg.Cursor, name, traced(name))
+    try:
+        yield
+    finally:
+        for name, method in methods.items():
+            setattr(psycopg.Cursor, name, method)
+
+
+@contextmanager
+def dying(trace: Trace = traced) -> Iterator[Callable[[int], None]]:
     """Yield a function that has this process killed once a number of further statements were run."""
     left: list[int] = []
 
@@ -40,5 +68,5 @@ def dying() -> Iterator[Callable[[int], None]]:
             if left[0] < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    with traced(count):
+    with trace(count):
         yield left.append

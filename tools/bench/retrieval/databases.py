@@ -1,0 +1,51 @@
+"""Stores in a PostgreSQL database as further cases: followed in memory, and searched on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from devmem import MemoryItem
+from devmem.collections.postgres.dropping import drop_store
+from devmem.stores import CollectionMemory, Progress
+from tools.bench.retrieval.cases import Case, Searcher, StoreSearcher
+from tools.bench.retrieval.memo import EmbeddingMemo
+from tools.bench.retrieval.variants import DEFAULT
+from tools.postgres_server import PostgresServer
+
+_MODES: Final = {"postgres": "follow", "postgres_server": "server"}
+"""Ways of searching by the names of the cases."""
+
+
+class PostgresCase:
+    """A store with devmem's defaults and its items in a database; each haystack has a store of its own."""
+
+    def __init__(self, name: str, server: PostgresServer, mode: str) -> None:
+        self.name = name
+        self._server, self._mode, self._numbers = server, mode, count()
+
+    @contextmanager
+    def opened(self, items: Sequence[MemoryItem], memo: EmbeddingMemo, progress: Progress) -> Iterator[Searcher]:
+        """Store the items as an import does; the store is dropped at the end."""
+        url = self._server.url(store=f"{self.name} {next(self._numbers)}", mode=self._mode)
+        variant = replace(DEFAULT, name=self.name, place=url)
+        with TemporaryDirectory(prefix="devmem-bench-") as folder, variant.opened(Path(folder), memo) as store:
+            assert isinstance(store, CollectionMemory)
+            store.add(items, progress)
+            yield StoreSearcher(store=store, variant=variant, index_bytes=store.collection.info().size_bytes)
+        drop_store(url)
+
+
+@contextmanager
+def postgres_cases(wanted: bool) -> Iterator[list[Case]]:
+    """Yield the cases, on a server that is started for them; none where they are not wanted."""
+    if not wanted:
+        yield []
+        return
+    with closing(PostgresServer()) as server:
+        yield [PostgresCase(name, server, mode) for name, mode in _MODES.items()]
