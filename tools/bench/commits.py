@@ -1,7 +1,7 @@
 """Commits a second of several processes that write to PostgreSQL: to one store, or each to its own.
 
 Each writer is a process of its own, which adds one memory after the other; a memory is on the server's disk when its
-writer goes on. `without versions` is `history: {days: 0}`, beside which what versions cost a write is seen.
+writer goes on. `without versions` is `history: none`, beside which what versions cost a write is seen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.postgres_server import PostgresServer
 
 _MODEL: Final = ModelIdentity(name="bench:precomputed", dimension=384)
 _KINDS: Final = {"insert": True, "replace": True, "without_versions": False}
-"""What is written, and whether versions are kept: new memories, or the same few again and again."""
+"""Kinds of writes, and whether versions are kept: new memories, or the same few again and again."""
 _REPLACED: Final = 20
 """Number of memories of a writer that are replaced in turns."""
 _WARM: Final = 5

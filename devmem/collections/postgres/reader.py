@@ -71,7 +71,7 @@ class PostgresReader(SearchingCollection):
             source = self._searcher.source(connection, query, self._model_name(), now)
             return run(SearchPipeline(source, query, now))
 
-        return self._database.read(search)
+        return self._database.read(search, self._searcher.settings)
 
     def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         def read(names: Sequence[str]) -> dict[str, bytes]:

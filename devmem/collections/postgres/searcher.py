@@ -10,6 +10,7 @@ from devmem.collections.postgres.claim import check_store
 from devmem.collections.postgres.database import Access, Connection
 from devmem.collections.postgres.follower import PostgresFollower
 from devmem.collections.postgres.server.maintenance import IndexMaintenance
+from devmem.collections.postgres.server.planning import SEARCH_SETTINGS
 from devmem.collections.postgres.server.searching import ServerSearches
 from devmem.collections.postgres.source import PostgresSource
 from devmem.collections.postgres.transactions import Database
@@ -30,12 +31,14 @@ class Searcher(Protocol):
     """Makes a store searchable. Thread-safe."""
 
     mode: Mode
+    settings: str
+    """Statements that begin a search's transaction."""
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
         """Return the store as of the connection's read transaction, for one search.
 
         Args:
-            connection: in a read transaction, of which this is the first statement.
+            connection: in a read transaction that began with `settings`, of which this is the first statement.
             query: what is searched for.
             model: name of the model that made the query's vector; None when it is not known.
             now: seconds since the epoch.
@@ -63,6 +66,7 @@ class FollowingSearcher:
     """Searches the indexes that this process keeps in memory."""
 
     mode: Mode = "follow"
+    settings = ""
 
     def __init__(self, location: str, store: int, follower: PostgresFollower) -> None:
         """Take the indexes, which follow the database from the first search on."""
@@ -96,6 +100,7 @@ class ServerSearcher:
     """Searches the indexes in the database."""
 
     mode: Mode = "server"
+    settings = SEARCH_SETTINGS
 
     def __init__(self, access: Access, database: Database, store: int, config: IndexConfig) -> None:
         """Make segments first where most of the store is in none."""

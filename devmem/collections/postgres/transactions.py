@@ -88,15 +88,19 @@ class Database:
         self._shared = _SharedPool.of(access)
         self._closed = False
 
-    def read(self, operation: Callable[[Connection], T]) -> T:
+    def read(self, operation: Callable[[Connection], T], settings: str = "") -> T:
         """Run an operation that sees the database as of one moment: that of its first statement.
+
+        Args:
+            operation: may run several times.
+            settings: statements that set what holds until the transaction ends, of our own constants.
 
         Raises:
             CollectionError: it cannot be done; see `translate_errors`.
         """
 
         def read(connection: Connection) -> T:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute(composed(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {settings}"))
             result = operation(connection)
             connection.execute("COMMIT")
             return result

@@ -16,7 +16,7 @@ from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.coding import write_codes, write_late_codes
 from devmem.collections.postgres.server.joining import MOST_TEXTS, is_sparse, joinable
-from devmem.collections.postgres.server.planning import prepare_transaction
+from devmem.collections.postgres.server.planning import SEARCH_SETTINGS
 from devmem.collections.postgres.server.segments import UNMERGED, fetch_terms, read_terms
 from devmem.collections.postgres.server.term_texts import TermRow, TermTexts, numbers_from
 
@@ -56,7 +56,7 @@ def _begin(connection: Connection, store: int) -> None:
     """Keep others from changing the store's segments until the transaction ends."""
     lock(connection, "segments", store)
     connection.execute("SET LOCAL statement_timeout = 0")
-    prepare_transaction(connection)
+    connection.execute(composed(SEARCH_SETTINGS))
     connection.execute("INSERT INTO search_states(store) VALUES (%s) ON CONFLICT DO NOTHING", (store,))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
-from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.database import composed
 from devmem.collections.postgres.schema import PASSAGE_BITS
 
 _SETTINGS: Final = {
@@ -21,12 +21,8 @@ _SETTINGS: Final = {
     # Planning a statement takes longer than looking a few hundred rows up.
     "plan_cache_mode": "force_generic_plan",
 }
-_SET: Final = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS setting(name, value)"
-
-
-def prepare_transaction(connection: Connection) -> None:
-    """Have rows looked up one by one until the transaction ends, and compile nothing."""
-    connection.execute(_SET, (list(_SETTINGS), list(_SETTINGS.values())))
+SEARCH_SETTINGS: Final = "; ".join(f"SET LOCAL {name} = {value}" for name, value in _SETTINGS.items())
+"""Statements that have rows looked up one by one until the transaction ends, and nothing compiled."""
 
 
 def of_store(query: str, store: int) -> LiteralString:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -24,6 +24,8 @@ MOST_BYTES: Final = 128 << 20
 """Maximum number of bytes of all postings that are kept."""
 _OVERHEAD: Final = 500
 """Bytes that an entry takes beside its arrays."""
+_MOST_COUNTS: Final = 5_000
+"""Number of terms up to which it is remembered how often they occur."""
 _POSTINGS: Final = (
     "SELECT term, segment, docs, codes FROM postings WHERE store = %(store)s AND segment = ANY(%(segments)s) "
     "AND term = ANY(%(terms)s)"
@@ -99,6 +101,30 @@ class PostingCache:
         self._lists: dict[Key, SegmentList | None] = {}
         """In the order of their use; None where a segment does not have a term."""
         self._bytes = 0
+        self._counted: tuple[int, ...] = ()
+        self._counts: dict[int, int] = {}
+        """Number of postings of some terms in the segments `_counted`."""
+
+    def counts(
+        self, segments: tuple[int, ...], terms: Sequence[int], count: Callable[[Sequence[int]], Mapping[int, int]]
+    ) -> dict[int, int]:
+        """Return the number of postings of some terms in all segments.
+
+        Args:
+            segments: numbers of the segments.
+            terms: hashes.
+            count: counts those of some terms; what it leaves out occurs in none.
+        """
+        known = locked(self._lock, lambda: dict(self._counts) if segments == self._counted else {})
+        missing = [term for term in terms if term not in known]
+        if missing:
+            found = count(missing)
+            known |= {term: found.get(term, 0) for term in missing}
+            locked(self._lock, lambda: self._keep_counts(segments, known))
+        return {term: known[term] for term in terms}
+
+    def _keep_counts(self, segments: tuple[int, ...], known: dict[int, int]) -> None:
+        self._counted, self._counts = segments, known if len(known) <= _MOST_COUNTS else {}
 
     def read(
         self, connection: Connection, sizes: Mapping[int, int], terms: Sequence[int]

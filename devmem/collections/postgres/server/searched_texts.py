@@ -32,7 +32,7 @@ from devmem.indexes.postings.scoring import PostingList, TermList
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import Positions, places_in
 
-_FEW: Final = 200
+_FEW: Final = 20
 """Number of admitted items up to which their terms are read instead of postings, whatever the size of the store."""
 _SHARE: Final = 1_000
 """In a large store, terms are read instead of postings for up to one item in this many passages."""
@@ -81,6 +81,13 @@ class SearchedTexts(ABC):
     @abstractmethod
     def frequencies(self, hashes: Sequence[int]) -> dict[int, int]:
         """Return the number of passages that some terms occur in."""
+
+    def _counts(self, hashes: Sequence[int]) -> dict[int, int]:
+        """Return the number of passages in all segments that some terms occur in, whatever is admitted."""
+        connection, store, segments = self._connection, self._store, self._segments
+        return self._cache.counts(
+            segments.segments, hashes, lambda missing: count_postings(connection, store, segments, missing)
+        )
 
     def lists_of(self, weights: Mapping[int, float]) -> dict[int, TermList]:
         """Return the postings of some terms, given the weight of each."""
@@ -139,8 +146,8 @@ class AllTexts(SearchedTexts):
 
     def frequencies(self, hashes: Sequence[int]) -> dict[int, int]:
         """Return the number of passages that some terms occur in, deleted ones included."""
-        in_segments = count_postings(self._connection, self._store, self._segments, hashes)
-        return {term: in_segments.get(term, 0) + self._tail.count_of(term) for term in hashes}
+        in_segments = self._counts(hashes)
+        return {term: in_segments[term] + self._tail.count_of(term) for term in hashes}
 
 
 class AdmittedTexts(SearchedTexts):
@@ -197,8 +204,8 @@ class AdmittedTexts(SearchedTexts):
 
         Only the admitted passages decide it, so that scores tell nothing about the others.
         """
-        in_segments = count_postings(self._connection, self._store, self._segments, hashes)
-        short = {term: 1.0 for term in hashes if in_segments.get(term, 0) <= _SHORT}
+        in_segments = self._counts(hashes)
+        short = {term: 1.0 for term in hashes if in_segments[term] <= _SHORT}
         found = {term: one.frequency for term, one in self.lists_of(short).items()}
         return found | {term: self._estimated(term) for term in hashes if term not in found}
 

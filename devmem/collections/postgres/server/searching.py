@@ -15,7 +15,7 @@ from devmem.collections.postgres.schema import table_of
 from devmem.collections.postgres.server.admitted import Moment
 from devmem.collections.postgres.server.coding import LATE
 from devmem.collections.postgres.server.hnsw import index_name
-from devmem.collections.postgres.server.planning import of_store, prepare_transaction
+from devmem.collections.postgres.server.planning import of_store
 from devmem.collections.postgres.server.posting_cache import PostingCaches
 from devmem.collections.postgres.server.row_sets import RowSets
 from devmem.collections.postgres.server.segments import UNMERGED, SegmentCache
@@ -84,7 +84,7 @@ class ServerSearches:
         """Return the store as of the connection's transaction, for one search.
 
         Args:
-            connection: in a read transaction.
+            connection: in a read transaction that began with `SEARCH_SETTINGS`.
             query: what is searched for.
             model: name of the model that made the query's vector; None when it is not known.
             now: seconds since the generation.
@@ -93,7 +93,6 @@ class ServerSearches:
             CollectionError: the store was dropped.
             EmbeddingMismatchError: the query's vector is of another model.
         """
-        prepare_transaction(connection)
         parameters = {"index": index_name(self._store), "now": now}
         found = connection.execute(of_store(_STATE, self._store), parameters, binary=True).fetchone()
         if found is None:
