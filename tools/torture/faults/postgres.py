@@ -28,8 +28,6 @@ _SECONDS: Final = 1800.0
 _WRITERS: Final = 8
 _MODES: Final = ("follow", "server")
 """Ways of searching; each has a process that goes on with it through all faults, and is judged again at the end."""
-_WRITES_A_FAULT: Final = 130
-"""Mean number of writes between two faults: counted, not timed, so that a busy machine gets on too."""
 _POLL: Final = 0.02
 _FAULTS_A_CRASH: Final = 10
 """Number of faults of which one is a crash of the server; the others kill connections."""
@@ -63,7 +61,7 @@ def _crashes(plan: Plan, server: PostgresServer) -> Result:
     folders = _prepare(plan.folder, server)
     writers = [Child(_writer(folders[0], f"w{number}x", count)) for number in range(_WRITERS)]
     searchers = [Child(_searcher(folder, plan.random("searcher", folder.name))) for folder in folders]
-    result.tried = _inject(server, server.url(), writers, count)
+    result.tried = _inject(server, writers, count, plan.extent(short=16, full=130))
     lines = [line for writer in writers for line in writer.finish()]
     (plan.folder / _DONE).touch()
     lines += [line for searcher in searchers for line in searcher.finish()]
@@ -89,10 +87,19 @@ def _prepare(folder: Path, server: PostgresServer) -> list[Path]:
         return folders
 
 
-def _inject(server: PostgresServer, url: str, writers: Sequence[Child], count: int) -> int:
-    """Kill connections, and crash and start the server now and then, until all is written; return how often."""
-    conninfo, end = Location.parse(url).conninfo, time.monotonic() + _SECONDS
-    apart = min(_WRITES_A_FAULT, count)
+def _inject(server: PostgresServer, writers: Sequence[Child], count: int, apart: int) -> int:
+    """Kill connections, and crash and start the server now and then, until all is written.
+
+    Args:
+        server: is killed.
+        writers: send a line for each write.
+        count: number of writes of each.
+        apart: number of writes between two faults: counted, not timed, so that a busy machine gets on too.
+
+    Returns:
+        Number of faults.
+    """
+    conninfo, end = Location.parse(server.url()).conninfo, time.monotonic() + _SECONDS
     faults = written = 0
     while time.monotonic() < end:
         while (now := sum(len(writer.wait_for_lines(count + 1, _POLL)) for writer in writers)) < written + apart:
