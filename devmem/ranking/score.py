@@ -37,7 +37,7 @@ class Features:
     thread: NDArray[np.int64]
     """Number of the conversation; -1 for none."""
     speaker: Column
-    """1 for a speaker whom the query names, -1 for others, 0 when it names nobody."""
+    """1 for a speaker whom the query is about, 0 for others whom it names or when it names nobody, -1 for the rest."""
     tells_when: Column
     """1 when the query asks for a time and the text names one; a share of it when it asks for something else."""
     names: Column

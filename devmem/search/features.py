@@ -12,7 +12,8 @@ from devmem.search.candidates import CandidateSet, instructors
 from devmem.search.context import Column, Places, QueryContext
 from devmem.search.context_features import brevity_of, context_features
 from devmem.search.late_interaction import MaxSimScorer
-from devmem.text.cues import Cue, asks_when, mentioned
+from devmem.text.cues import Cue, asks_when
+from devmem.text.named import mentioned, subjects
 from devmem.text.questions import (
     Side,
     asks_for_help,
@@ -123,11 +124,15 @@ def _having(cues: NDArray[np.uint8], cue: Cue, value: float) -> Column:
 
 
 def _said_by(query: str, speakers: list[str | None]) -> Column:
-    """Return 1 for what was said by whom the query names, or by the side that it asks about, and -1 for the others."""
+    """Return 1 for what was said by whom the query is about, 0 by others whom it names, and -1 by anybody else.
+
+    A query that names nobody may be about a side of the conversation.
+    """
     known = {speaker for speaker in speakers if speaker}
     names = mentioned(query, known) if known else None
     if names:
-        return np.array([1.0 if speaker in names else -1.0 for speaker in speakers])
+        about = subjects(query, names)
+        return np.array([1.0 if speaker in about else 0.0 if speaker in names else -1.0 for speaker in speakers])
     asked_about = side_asked_about(query) if known else None
     if asked_about is None:
         return np.zeros(len(speakers))

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from enum import IntFlag
 from typing import Final
 
-from devmem.text.analysis import STOP_WORDS, terms
 from devmem.text.patterns import lazy_pattern
 
 
@@ -106,8 +105,6 @@ _HINTED: Final = (
 """Cues whose patterns are slow, each with small letters of which one is in every ASCII text that it matches: looking
 for these takes a tenth."""
 _ENDS_ASKING: Final = lazy_pattern(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
-_ROLES: Final = frozenset("user assistant system human ai bot agent tool".split())
-"""Speakers that are roles, not names: a question that has such a word need not mean who spoke."""
 
 
 def cues_of(text: str) -> Cue:
@@ -142,20 +139,3 @@ def _has_none(lowered: str, hints: Iterable[str]) -> bool:
 def asks_when(query: str) -> bool:
     """Whether a question asks for a time."""
     return _ASKS_WHEN.search(query) is not None
-
-
-def mentioned(query: str, speakers: Iterable[str]) -> frozenset[str]:
-    """Return the speakers that the query names, by the whole name or by its first word."""
-    words = set(terms(query))
-    return frozenset(name for name in speakers if _is_named(name, words))
-
-
-def _is_named(name: str, words: set[str]) -> bool:
-    parts = terms(name)
-    if name.casefold() in _ROLES or all(part in STOP_WORDS for part in parts):
-        # Somebody called "Me" or "Will" cannot be told from the word.
-        return False
-    # A single character of a script without spaces is a word of its own: the whole name has to be there.
-    first = parts[0]
-    by_first = len(first) > 1 and first.isascii() and first not in STOP_WORDS and first in words
-    return by_first or all(part in words for part in parts)

@@ -1,4 +1,4 @@
-"""Signs in a text: that it asks, that it tells a time, whom it names."""
+"""Signs in a text: that it asks, that it tells a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.text.cues import Cue, asks_when, cues_of, mentioned
+from devmem.text.cues import Cue, asks_when, cues_of
 
 
 @pytest.mark.parametrize(
@@ -109,33 +109,10 @@ def test_a_question_for_something_else(query: str) -> None:
     assert not asks_when(query)
 
 
-@pytest.mark.parametrize(
-    ("query", "speakers", "wanted"),
-    [
-        ("What did Caroline buy?", {"Caroline", "Melanie"}, {"Caroline"}),
-        ("caroline's cat", {"Caroline", "Melanie"}, {"Caroline"}),
-        ("Did Caroline and Melanie meet?", {"Caroline", "Melanie"}, {"Caroline", "Melanie"}),
-        ("What does Ada like", {"Ada Lovelace", "Grace Hopper"}, {"Ada Lovelace"}),
-        ("What does Hopper like", {"Grace Hopper"}, set()),
-        ("张三喜欢什么", {"张三", "李四"}, {"张三"}),
-        ("张开", {"张三"}, set()),
-        # A role is no name, and neither is a small word: every question has some.
-        ("what did the user say to the assistant", {"user", "assistant"}, set()),
-        ("what will you tell me about a cat", {"Will", "Me", "A", "The Boss"}, set()),
-        ("what did the boss say", {"The Boss"}, {"The Boss"}),
-        ("anything", {"", "?!"}, set()),
-        ("", {"Caroline"}, set()),
-    ],
-)
-def test_whom_a_question_names(query: str, speakers: set[str], wanted: set[str]) -> None:
-    assert mentioned(query, speakers) == wanted
-
-
-@given(text=st.text(max_size=300), names=st.lists(st.text(max_size=12), max_size=4))
-def test_no_text_is_too_strange(text: str, names: list[str]) -> None:
+@given(text=st.text(max_size=300))
+def test_no_text_is_too_strange(text: str) -> None:
     assert cues_of(text) in range(256)
     assert asks_when(text) in (True, False)
-    assert mentioned(text, names) <= set(names)
 
 
 def test_a_long_row_of_digits_takes_no_longer_than_other_texts() -> None:
