@@ -10,6 +10,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from devmem.model.interactions import Participant, ParticipantType
 from devmem.recording.calls import ARGUMENTS, Call
+from devmem.recording.client_streams import observed
 from devmem.recording.streams import recorded_async_stream, recorded_stream
 
 P = ParamSpec("P")
@@ -119,8 +120,9 @@ class RecordedCall(Call):
             return recorded_async_stream(call, cast("AsyncGenerator[Any, Any]", result))
         if issubclass(kind, CoroutineType):
             return self._awaited(call, cast("Coroutine[Any, Any, Any]", result))
-        call.output(self._answer(result))
-        call.finish()
+        if not observed(call, result):
+            call.output(self._answer(result))
+            call.finish()
         return result
 
     def _call(self, params: dict[str, object]) -> Call:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from devmem.recording.calls import Call
 
+Whole: TypeAlias = Callable[[Sequence[object]], object]
+"""Returns the parts of a stream as one value."""
 
-def recorded_stream(call: Call, stream: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Pass a generator on, and record its parts as the output of a call when it ends."""
+
+def recorded_stream(
+    call: Call, stream: Generator[Any, Any, Any], whole: Whole | None = None
+) -> Generator[Any, Any, Any]:
+    """Pass a generator on, and record its parts as the output of a call when it ends; None for `whole` is `joined`."""
     parts: list[Any] = []
     call.begin()
     error: BaseException | None = None
@@ -36,12 +41,14 @@ def recorded_stream(call: Call, stream: Generator[Any, Any, Any]) -> Generator[A
         error = raised
         raise
     finally:
-        call.output(joined(parts))
+        call.output((whole or joined)(parts))
         call.finish(error)
 
 
-async def recorded_async_stream(call: Call, stream: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
-    """Pass an async generator on, and record its parts as the output of a call when it ends."""
+async def recorded_async_stream(
+    call: Call, stream: AsyncGenerator[Any, Any], whole: Whole | None = None
+) -> AsyncGenerator[Any, Any]:
+    """Pass an async generator on, and record its parts as the output of a call when it ends; see `recorded_stream`."""
     parts: list[Any] = []
     call.begin()
     error: BaseException | None = None
@@ -66,7 +73,7 @@ async def recorded_async_stream(call: Call, stream: AsyncGenerator[Any, Any]) ->
         error = raised
         raise
     finally:
-        call.output(joined(parts))
+        call.output((whole or joined)(parts))
         call.finish(error)
 
 

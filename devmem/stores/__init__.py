@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from devmem.text.analysis import mostly_unspaced, query_terms
     from devmem.text.backoff import Backoff
     from devmem.text.display import indented, one_line
+    from devmem.text.encoding import UnreadableError, decode_text
     from devmem.text.frames import last_sender, strip_frames
     from devmem.text.sentences import shorten, split_sentences
     from devmem.text.summarizing import count_words, extract_summary
@@ -88,6 +89,7 @@ __all__ = [
     "SnapshotBlock",
     "SourceKind",
     "StoreSetup",
+    "UnreadableError",
     "Vector",
     "ViewConfig",
     "WriteStatus",
@@ -95,6 +97,7 @@ __all__ = [
     "content_hash",
     "count_words",
     "damage",
+    "decode_text",
     "derived",
     "dump_item",
     "embed_items",

@@ -24,7 +24,7 @@ class Host:
     """A framework with an adapter; its name is that of the folder of our tests."""
 
     duration: str
-    """Usual duration, environment included."""
+    """Measured on two cores that others used too, with pip's cache; environment included."""
     extra: str = ""
     """Extras of devmem that it needs; empty where the extra has the host's name, with `-` for `_`."""
     source: str = ""
@@ -42,12 +42,12 @@ class Host:
 
 HOSTS: Final[Mapping[str, Host]] = {
     "mcp": Host(
-        duration="3 minutes, 1 of them for the environment",
+        duration="4 minutes, 3 of them for the environment",
         npm={"node": "node@22", **{name: package for name, package, _ in conformance.SUITES}},
         suites=conformance.run_suites,
     ),
     "langgraph": Host(
-        duration="4 minutes, 3 of them for the environment",
+        duration="5 minutes, half of them for the environment",
         packages=(
             "langmem>=0.0.30",
             "mcp>=2.3,<3",
@@ -62,7 +62,7 @@ HOSTS: Final[Mapping[str, Host]] = {
         ),
     ),
     "anthropic": Host(
-        duration="2 minutes, 1 of them for the environment",
+        duration="1 minute, half of it for the environment",
         packages=("pytest-asyncio>=1.5",),
         plugin="tools.hosts.shims.anthropic",
         test_files=("anthropic/tests/lib/tools/memory_tools/test_filesystem.py",),
@@ -78,19 +78,19 @@ HOSTS: Final[Mapping[str, Host]] = {
         ),
     ),
     "chatdev": Host(
-        duration="3 minutes, 2 of them for the environment",
+        duration="6 minutes, 4 of them for the environment",
         extra="openai,mem0",
         source="chatdev",
         packages=("tenacity>=9", "fastmcp>=2", "requests>=2.32", "pytest-asyncio>=1.5"),
         plugin="tools.hosts.shims.chatdev",
         test_files=("chatdev/tests/test_mem0_memory.py", "chatdev/tests/test_memory_embedding_consistency.py"),
     ),
-    "google_adk": Host(duration="4 minutes, 3 of them for the environment"),
-    "llama_index": Host(duration="2 minutes, all but seconds for the environment"),
+    "google_adk": Host(duration="3 minutes, all but seconds for the environment"),
+    "llama_index": Host(duration="3 minutes, 2 of them for the environment"),
     "strands": Host(duration="2 minutes, all but seconds for the environment"),
     "agent_framework": Host(duration="1 minute, all but seconds for the environment"),
     "crewai": Host(
-        duration="10 minutes, 8 of them for the environment",
+        duration="8 minutes, 5 of them for the environment",
         packages=("pytest-asyncio>=1.5",),
         plugin="tools.hosts.shims.crewai",
         test_files=(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import json
+import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +14,13 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from devmem.errors import DataFileError
+from devmem.text.encoding import UnreadableError, decode_text
 
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
 _MARK: Final = b"\xef\xbb\xbf"
+_PART: Final = 1 << 20
+_LOG: Final = logging.getLogger(__name__)
 _HEAD: Final = 8192
 """Bytes that are looked at."""
 
@@ -48,19 +54,50 @@ def is_sqlite(path: Path) -> bool:
 
 
 def is_text(path: Path) -> bool:
-    """Whether the beginning of a file has no zero bytes, as text has none; raises `DataFileError` when unreadable."""
+    """Whether the beginning of a file has no zero bytes, or the mark of UTF-16 or UTF-32.
+
+    Raises:
+        DataFileError: the file cannot be read.
+    """
     with _opened(path) as file:
-        return b"\0" not in file.read(_HEAD)
+        head = file.read(_HEAD)
+    return b"\0" not in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
 
 
-def read_every_line(path: Path) -> Iterator[str]:
-    """Return all lines with their ends, blank ones too; raises as `read_lines` does."""
-    with _opened(path) as file:
-        for number, raw in enumerate(file, start=1):
-            try:
+def read_text_lines(path: Path) -> Iterator[str]:
+    """Return all lines of a plain text or a table with their ends, blank ones too.
+
+    What is not UTF-8 is read in the encoding that it seems to have, which is logged.
+
+    Raises:
+        DataFileError: the file cannot be read, or is no text.
+    """
+    if _is_utf8(path):
+        with _opened(path) as file:
+            for number, raw in enumerate(file, start=1):
                 yield (raw.removeprefix(_MARK) if number == 1 else raw).decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise DataFileError(path, f"the line is not UTF-8: {error.reason}", line=number) from error
+        return
+    with _opened(path) as file:
+        data = file.read()
+    try:
+        text = decode_text(data, None)
+    except UnreadableError as error:
+        raise DataFileError(path, str(error)) from error
+    if not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        _LOG.warning("%s is not UTF-8; its encoding was guessed: look at what was stored", path)
+    yield from io.StringIO(text)
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with _opened(path) as file:
+        try:
+            while part := file.read(_PART):
+                decoder.decode(part)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -20,8 +20,8 @@ from devmem.transfer.importing.files import (
     is_text,
     parse_line,
     read_document,
-    read_every_line,
     read_lines,
+    read_text_lines,
 )
 from devmem.transfer.importing.madial import is_madial, read_madial
 from devmem.transfer.importing.origin import Origin
@@ -77,10 +77,10 @@ def open_data(
     if wanted is FileFormat.OUTBOX:
         return _outbox(file)
     if wanted in _TABLES:
-        table = read_table(read_every_line(file), Origin(path=file), delimiter=_TABLES[wanted], columns=columns or {})
+        table = read_table(read_text_lines(file), Origin(path=file), delimiter=_TABLES[wanted], columns=columns or {})
         return DataFile(path=file, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
     if wanted in (FileFormat.TEXT, FileFormat.MARKDOWN):
-        numbered = enumerate((line.rstrip("\r\n") for line in read_every_line(file)), start=1)
+        numbered = enumerate((line.rstrip("\r\n") for line in read_text_lines(file)), start=1)
         found = list(read_paragraphs(numbered, Origin(path=file), markdown=wanted is FileFormat.MARKDOWN))
         return DataFile(path=file, format=wanted, total=len(found), records=iter(found))
     if wanted in _LINES:
@@ -104,7 +104,7 @@ def _format_of_file(path: Path) -> FileFormat:
         return FileFormat.OUTBOX
     if not is_text(path):
         raise DataFileError(path, f"of no known format ({known_formats()}): it is no text. Unpack an archive first")
-    _, first = next(iter(read_lines(path)), (0, ""))
+    first = next((line.strip() for line in read_text_lines(path) if line.strip()), "")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if named is not None and (named in _TABLES or not first.startswith(("{", "["))):

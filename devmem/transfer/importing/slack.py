@@ -75,6 +75,9 @@ def _text(raw: Mapping[str, Any], names: Mapping[str, str]) -> str:
             return f"@{label or names.get(target, target)}"
         return f"{'#' if kind == '#' else ''}{label or target}"
 
-    said = html.unescape(_MARKUP.sub(plain, str(raw.get("text") or "")))
+    attached = [one for one in raw.get("attachments") or () if isinstance(one, Mapping)]
+    shown = [str(one.get("text") or one.get("fallback") or "") for one in attached]
+    text = raw.get("text") or "\n".join(filter(None, shown))
+    said = html.unescape(_MARKUP.sub(plain, str(text)))
     files = [one.get("name") for one in raw.get("files") or () if isinstance(one, Mapping)]
     return "\n".join([*([said] if said else []), *(f"[file: {name}]" for name in files if name)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -23,6 +24,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "ttl": ("ttl",),
 }
 """Keys of a record, and the names of columns that are taken for them; other columns are metadata."""
+_LOG: Final = logging.getLogger(__name__)
 _LARGEST_FIELD: Final = 10_000_000
 """Characters of a field."""
 
@@ -52,7 +54,10 @@ def read_table(
         for row in rows:
             if not any(cell.strip() for cell in row):
                 continue
-            yield _record(row, names, keys, Origin(path=origin.path, line=rows.line_num))
+            if len(row) > keys["text"] and row[keys["text"]].strip():
+                yield _record(row, names, keys, Origin(path=origin.path, line=rows.line_num))
+            else:
+                _LOG.warning("%s:%d: the row has no text and is left out", origin.path, rows.line_num)
     except csv.Error as error:
         raise DataFileError(origin.path, f"the table cannot be read: {error}", line=rows.line_num) from error
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from devmem.stores import IndexPlan
+from devmem.stores import IndexPlan, UnreadableError
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import VERSION
-from devmem_stores.file.encoding import UnreadableError
 from devmem_stores.file.limits import Limits
 from devmem_stores.file.manifest import Entry
 from devmem_stores.file.sources import Found, Scan

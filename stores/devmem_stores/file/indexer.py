@@ -15,11 +15,10 @@ from typing import Final
 
 from devmem import Filter, MemoryItem, MissingExtraError
 from devmem.collections import Collection
-from devmem.stores import TRUST, IndexProgress, IndexReport, IndexStep, PassageEmbeddings, SourceKind
+from devmem.stores import TRUST, IndexProgress, IndexReport, IndexStep, PassageEmbeddings, SourceKind, UnreadableError
 from devmem_stores.file.chunk_items import item_of
 from devmem_stores.file.chunks import Chunk
 from devmem_stores.file.comparison import Comparison, OversizedError, Read, Recipe, compare, read
-from devmem_stores.file.encoding import UnreadableError
 from devmem_stores.file.manifest import Entry, Manifest
 from devmem_stores.file.parser import Parser
 from devmem_stores.file.sources import Found, Scan

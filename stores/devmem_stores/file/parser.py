@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from devmem import MissingExtraError
+from devmem.stores import UnreadableError
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import Chunk
-from devmem_stores.file.encoding import UnreadableError
 from devmem_stores.file.limits import Limits
 
 _START: Final = """\

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from devmem.errors import MissingExtraError
+from devmem.stores import UnreadableError
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import Chunk, chunks_of
-from devmem_stores.file.encoding import UnreadableError
 from devmem_stores.file.formats import read_sections
 from devmem_stores.file.limits import Limits
 

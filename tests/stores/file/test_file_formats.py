@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from devmem.text.encoding import UnreadableError, decode_text
 from devmem_stores.file import formats
-from devmem_stores.file.encoding import UnreadableError, decode
 from devmem_stores.file.sections import Section
 
 from .conftest import GUIDE, Folder, found, names
@@ -173,21 +173,21 @@ def test_pdf_gives_pages(folder: Folder) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_unicode_is_detected(encoding: str) -> None:
     text = "The boiler – 42 °C – stands in the cellar.\n" * 5
-    assert decode(text.encode(encoding), None) == text
+    assert decode_text(text.encode(encoding), None) == text
 
 
 def test_older_encodings_are_detected() -> None:
     chinese = "锅炉在地下室,钥匙挂在门边。每年春天清洗过滤器。\n" * 5
-    assert decode(chinese.encode("gbk"), None) == chinese
+    assert decode_text(chinese.encode("gbk"), None) == chinese
     german = "Der Kessel steht im Keller. Größe: 7 Fuß, über der Tür hängt der Schlüssel.\n" * 5
-    assert decode(german.encode("latin-1"), None) == german
+    assert decode_text(german.encode("latin-1"), None) == german
 
 
 def test_what_is_no_text_is_said() -> None:
     with pytest.raises(UnreadableError, match="zero bytes"):
-        decode(b"\x7fELF\x00\x00\x01\x02" * 50, None)
+        decode_text(b"\x7fELF\x00\x00\x01\x02" * 50, None)
     with pytest.raises(UnreadableError, match="is not utf-8"):
-        decode(b"caf\xe9", "utf-8")
+        decode_text(b"caf\xe9", "utf-8")
 
 
 def test_line_ends_are_one(folder: Folder) -> None:

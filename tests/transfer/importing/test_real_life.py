@@ -193,6 +193,47 @@ _JSON = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("utf-8-sig", "Größe: 42"),
+        ("utf-16", "Größe: 42"),
+        ("cp1252", "Die Größe der Tür: „zwei Meter“ – über dem Flur, für Gäste."),
+        ("gb18030", "会议改到星期五下午三点，地点在二楼会议室。请大家准时参加。"),
+    ],
+)
+def test_texts_and_tables_may_have_another_encoding(
+    encoding: str, text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+    (tmp_path / "a.csv").write_bytes(f"text;who\r\n{text};ann\r\n".encode(encoding))
+    assert [one.content_summary for one in items(tmp_path / "a.txt")] == [text]
+    assert [one.content_summary for one in items(tmp_path / "a.csv")] == [text]
+    assert ("a.csv is not UTF-8" in caplog.text) == (not encoding.startswith("utf"))
+
+
+def test_lines_of_json_are_utf_8(tmp_path: Path) -> None:
+    """One damaged byte must not have the rest of a large file read as something else."""
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'{"text": "caf\xc3\xa9"}\n{"text": "caf\xe9"}\n')
+    with pytest.raises(DataFileError, match=":2: the line is not UTF-8"):
+        list(read_records(file, "jsonl"))
+
+
+def test_a_row_without_a_text_is_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text,who\none,ann\n,ben\ntwo,cleo\n", encoding="utf-8")
+    assert [one.content_summary for one in items(file)] == ["one", "two"]
+    assert "a.csv:3: the row has no text and is left out" in caplog.text
+
+
+def test_what_a_bot_says_in_an_attachment_is_read(tmp_path: Path) -> None:
+    said = {"ts": "1700000000.1", "type": "message", "subtype": "bot_message", "username": "ci", "text": ""}
+    file = tmp_path / "general.json"
+    file.write_text(json.dumps([{**said, "attachments": [{"fallback": "Build 7 failed"}]}]), encoding="utf-8")
+    assert [one.content_summary for one in items(file)] == ["ci: Build 7 failed"]
+
+
 @given(document=_JSON)
 def test_whatever_json_a_file_holds_it_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, document: object

@@ -31,7 +31,8 @@ def adapters(
 ) -> None:
     """Measure a put and a search through each adapter, in turns with the store itself; without an embedding model.
 
-    Each adapter runs in the environment of its framework; one without an environment is left out, and named.
+    Each adapter runs in the environment of its framework; one without an environment is left out, and named. ChatDev
+    is not a package: its folder has to be on PYTHONPATH.
     """
     if unknown := set(names or ()) - OPERATIONS.keys():
         raise typer.BadParameter(f"{sorted(unknown)[0]!r} is no adapter; there are {', '.join(OPERATIONS)}")
@@ -56,7 +57,8 @@ def adapters(
 def _run(name: str, python: Path, items: int, rounds: int) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryDirectory(prefix="devmem-bench-") as folder:
         command = [str(python), "-m", "tools.bench.adapters.measured", name, str(items), str(rounds), folder]
-        variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "stores")])}
+        paths = [str(ROOT), str(ROOT / "stores"), os.environ.get("PYTHONPATH", "")]
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
 
 

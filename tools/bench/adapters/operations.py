@@ -128,6 +128,70 @@ async def _agent_framework(memory: devmem.Memory) -> AsyncIterator[Operations]:
     yield Operations(lambda text: provider.after_run(**asked(text)), lambda query: provider.before_run(**asked(query)))
 
 
+@asynccontextmanager
+async def _pydantic_ai(memory: devmem.Memory) -> AsyncIterator[Operations]:
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.tools import RunContext
+    from pydantic_ai.usage import RunUsage
+
+    from devmem.adapters.pydantic_ai import memory_toolset
+
+    toolset = memory_toolset(memory)
+    run = RunContext(deps=None, model=TestModel(), usage=RunUsage())
+    tools = await toolset.get_tools(run)
+
+    def called(name: str, **arguments: object) -> Awaitable[object]:
+        return toolset.call_tool(name, dict(arguments), run, tools[name])
+
+    yield Operations(
+        lambda text: called("remember", text=text), lambda query: called("recall", query=query, limit=LIMIT)
+    )
+
+
+@asynccontextmanager
+async def _crewai(memory: devmem.Memory) -> AsyncIterator[Operations]:
+    from crewai.memory.types import MemoryRecord
+
+    from devmem.adapters.crewai import DevmemStorage
+
+    storage = DevmemStorage(memory)
+
+    async def put(text: str) -> None:
+        storage.save([MemoryRecord(content=text, scope="/bench", embedding=storage.embedder([text])[0])])
+
+    async def search(query: str) -> object:
+        return storage.search(storage.embedder([query])[0], scope_prefix="/bench", limit=LIMIT)
+
+    yield Operations(put, search)
+
+
+@asynccontextmanager
+async def _chatdev(memory: devmem.Memory) -> AsyncIterator[Operations]:
+    # It opens its stores itself, so it writes beside the memory; ChatDev's folder is on PYTHONPATH.
+    from runtime.bootstrap.schema import ensure_schema_registry_populated
+
+    ensure_schema_registry_populated()
+    from devmem.adapters.chatdev import install
+
+    install()
+    from entity.configs.node.memory import MemoryStoreConfig
+    from runtime.node.agent.memory import MemoryFactory
+    from runtime.node.agent.memory.memory_base import MemoryContentSnapshot, MemoryWritePayload
+
+    place = f"{memory.store.info().location}.chatdev.db"
+    declared = {"name": "notes", "type": "simple", "config": {"memory_path": place}}
+    store = MemoryFactory.create_memory(MemoryStoreConfig.from_dict(declared, path="memory[0]"))
+    store.load()
+
+    async def put(text: str) -> None:
+        store.update(MemoryWritePayload("", text, None, MemoryContentSnapshot(text="Noted.")))
+
+    async def search(query: str) -> object:
+        return store.retrieve("", MemoryContentSnapshot(text=query), LIMIT, -1.0)
+
+    yield Operations(put, search)
+
+
 OPERATIONS: Final = {
     "mcp": _mcp,
     "langgraph": _langgraph,
@@ -137,5 +201,8 @@ OPERATIONS: Final = {
     "llama_index": _llama_index,
     "strands": _strands,
     "agent_framework": _agent_framework,
+    "pydantic_ai": _pydantic_ai,
+    "crewai": _crewai,
+    "chatdev": _chatdev,
 }
 """By the name of the adapter's module."""

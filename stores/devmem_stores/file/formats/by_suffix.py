@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import Final
 
-from devmem_stores.file.encoding import decode
+from devmem.stores import decode_text
 from devmem_stores.file.sections import Section
 
 _TEXTS: Final = {
@@ -37,7 +37,7 @@ def read_sections(name: str, data: bytes, encoding: str | None) -> Iterable[Sect
     if suffix in _BINARY:
         read: Callable[[bytes], Iterable[Section]] = import_module(f"{_PACKAGE}.{_BINARY[suffix]}").sections
         return read(data)
-    text = decode(data, encoding)
+    text = decode_text(data, encoding)
     reader = import_module(f"{_PACKAGE}.{_READERS.get(suffix, 'plain')}")
     if suffix == ".tsv":
         tabbed: Callable[[str, str], Iterable[Section]] = reader.sections

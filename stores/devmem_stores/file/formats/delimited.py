@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Final
 
-from devmem_stores.file.encoding import UnreadableError
+from devmem.stores import UnreadableError
 from devmem_stores.file.formats.records import record_section
 from devmem_stores.file.sections import Section
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from devmem import MissingExtraError
-from devmem_stores.file.encoding import UnreadableError
+from devmem.stores import UnreadableError
 from devmem_stores.file.sections import Section
 
 try:

@@ -6,7 +6,7 @@ import io
 import logging
 
 from devmem import MissingExtraError
-from devmem_stores.file.encoding import UnreadableError
+from devmem.stores import UnreadableError
 from devmem_stores.file.sections import Section
 
 try:

@@ -20,10 +20,10 @@ _CONTROLS: Final = re.compile("[\x00-\x08\x0e-\x1a]")
 
 
 class UnreadableError(ValueError):
-    """A file that holds no text that can be indexed; its message says why."""
+    """Bytes that hold no text that can be read; the message says why, without a subject."""
 
 
-def decode(data: bytes, encoding: str | None) -> str:
+def decode_text(data: bytes, encoding: str | None) -> str:
     """Return the text, every line end a line feed; the encoding is detected when it is None.
 
     Raises:

@@ -1,0 +1,96 @@
+"""Streams of OpenAI's client, which are objects of their own and no generators."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from devmem.recording import InteractionKind, Recorder, record_llm
+
+from .conftest import ListSink
+
+
+def _chunk(**delta: Any) -> dict[str, Any]:
+    return {"id": "1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]}
+
+
+TEXT = [_chunk(role="assistant"), _chunk(content="On the "), _chunk(content="third."), {"id": "1", "choices": []}]
+CALL = [_chunk(tool_calls=[{"index": 0, "id": "c", "function": {"name": "look_up", "arguments": "{}"}}])]
+RESPONSE = [
+    {"type": "response.output_text.delta", "delta": "On the third.", "item_id": "m", "output_index": 0},
+    {"type": "response.completed", "response": {"id": "r", "object": "response", "status": "completed", "output": []}},
+]
+
+
+def transport(pieces: list[dict[str, Any]]) -> httpx.MockTransport:
+    body = "".join(f"data: {json.dumps(one)}\n\n" for one in pieces)
+    return httpx.MockTransport(lambda _: httpx.Response(200, text=body, headers={"content-type": "text/event-stream"}))
+
+
+def client_of(pieces: list[dict[str, Any]]) -> openai.OpenAI:
+    return openai.OpenAI(api_key="k", http_client=httpx.Client(transport=transport(pieces)))
+
+
+@record_llm("model")
+def ask(client: openai.OpenAI) -> Any:
+    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "When?"}], stream=True)
+
+
+def outputs(sink: ListSink) -> list[str]:
+    return [one.content for one in sink.in_order() if one.kind is InteractionKind.OUTPUT]
+
+
+def test_the_pieces_of_a_stream_are_recorded_as_one_text(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace():
+        stream = ask(client_of(TEXT))
+        assert isinstance(stream, openai.Stream)
+        assert len(list(stream)) == len(TEXT)
+    assert outputs(sink) == ["On the third."]
+
+
+def test_a_stream_with_calls_of_tools_is_recorded_in_pieces(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace():
+        list(ask(client_of(CALL)))
+    (output,) = outputs(sink)
+    assert json.loads(output)[0]["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] == "look_up"
+
+
+def test_the_events_of_a_response_are_recorded_as_the_response(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace():
+        made = record_llm("model")(lambda: client_of(RESPONSE).responses.create(model="m", input="When?", stream=True))
+        assert len(list(made())) == len(RESPONSE)
+    (output,) = outputs(sink)
+    assert json.loads(output)["id"] == "r"
+
+
+def test_a_stream_that_is_left_early_is_recorded_as_far_as_it_was_read(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace(), ask(client_of(TEXT)) as stream:
+        assert [next(stream) for _ in range(2)]
+    assert outputs(sink) == ["On the "]
+
+
+def test_the_stream_of_an_async_client_is_recorded(recorder: Recorder, sink: ListSink) -> None:
+    @record_llm("model")
+    async def ask_async(client: openai.AsyncOpenAI) -> Any:
+        return await client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "When?"}], stream=True
+        )
+
+    async def main() -> int:
+        client = openai.AsyncOpenAI(api_key="k", http_client=httpx.AsyncClient(transport=transport(TEXT)))
+        return len([piece async for piece in await ask_async(client)])
+
+    with recorder, recorder.trace():
+        assert asyncio.run(main()) == len(TEXT)
+    assert outputs(sink) == ["On the third."]
+
+
+def test_what_a_stream_raises_is_recorded(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace(), pytest.raises(openai.APIError, match="overloaded"):
+        list(ask(client_of([TEXT[1], {"error": {"message": "overloaded"}}])))
+    assert any("overloaded" in one.content for one in sink.in_order())
