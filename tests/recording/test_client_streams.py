@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -21,19 +21,19 @@ def _chunk(**delta: Any) -> dict[str, Any]:
 
 TEXT = [_chunk(role="assistant"), _chunk(content="On the "), _chunk(content="third."), {"id": "1", "choices": []}]
 CALL = [_chunk(tool_calls=[{"index": 0, "id": "c", "function": {"name": "look_up", "arguments": "{}"}}])]
-RESPONSE = [
+RESPONSE: list[dict[str, Any]] = [
     {"type": "response.output_text.delta", "delta": "On the third.", "item_id": "m", "output_index": 0},
     {"type": "response.completed", "response": {"id": "r", "object": "response", "status": "completed", "output": []}},
 ]
 
 
-def transport(pieces: list[dict[str, Any]]) -> httpx.MockTransport:
+def transport(pieces: list[dict[str, Any]]) -> httpx2.MockTransport:
     body = "".join(f"data: {json.dumps(one)}\n\n" for one in pieces)
-    return httpx.MockTransport(lambda _: httpx.Response(200, text=body, headers={"content-type": "text/event-stream"}))
+    return httpx2.MockTransport(lambda _: httpx2.Response(200, text=body, headers={"content-type": "text/event-stream"}))
 
 
 def client_of(pieces: list[dict[str, Any]]) -> openai.OpenAI:
-    return openai.OpenAI(api_key="k", http_client=httpx.Client(transport=transport(pieces)))
+    return openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=transport(pieces)))
 
 
 @record_llm("model")
@@ -82,7 +82,7 @@ def test_the_stream_of_an_async_client_is_recorded(recorder: Recorder, sink: Lis
         )
 
     async def main() -> int:
-        client = openai.AsyncOpenAI(api_key="k", http_client=httpx.AsyncClient(transport=transport(TEXT)))
+        client = openai.AsyncOpenAI(api_key="k", http_client=httpx2.AsyncClient(transport=transport(TEXT)))
         return len([piece async for piece in await ask_async(client)])
 
     with recorder, recorder.trace():

@@ -140,8 +140,8 @@ async def _pydantic_ai(memory: devmem.Memory) -> AsyncIterator[Operations]:
     run = RunContext(deps=None, model=TestModel(), usage=RunUsage())
     tools = await toolset.get_tools(run)
 
-    def called(name: str, **arguments: object) -> Awaitable[object]:
-        return toolset.call_tool(name, dict(arguments), run, tools[name])
+    async def called(name: str, **arguments: object) -> object:
+        return await toolset.call_tool(name, arguments, run, tools[name])
 
     yield Operations(
         lambda text: called("remember", text=text), lambda query: called("recall", query=query, limit=LIMIT)
