@@ -246,8 +246,6 @@ class CollectionMemory(CollectionItems):
         """Go on without the embedding model, as where the collection's embeddings are another model's."""
         self._use_model(None)
 
-    # What every store does.
-
     def load(self) -> None:
         """Open the collection, and finish an erasure that was interrupted."""
         _ = self.collection
