@@ -29,7 +29,8 @@ RESPONSE: list[dict[str, Any]] = [
 
 def transport(pieces: list[dict[str, Any]]) -> httpx2.MockTransport:
     body = "".join(f"data: {json.dumps(one)}\n\n" for one in pieces)
-    return httpx2.MockTransport(lambda _: httpx2.Response(200, text=body, headers={"content-type": "text/event-stream"}))
+    headers = {"content-type": "text/event-stream"}
+    return httpx2.MockTransport(lambda _: httpx2.Response(200, text=body, headers=headers))
 
 
 def client_of(pieces: list[dict[str, Any]]) -> openai.OpenAI:

@@ -192,7 +192,6 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [
@@ -234,6 +233,7 @@ def test_what_a_bot_says_in_an_attachment_is_read(tmp_path: Path) -> None:
     assert [one.content_summary for one in items(file)] == ["ci: Build 7 failed"]
 
 
+@settings(max_examples=150, deadline=None)
 @given(document=_JSON)
 def test_whatever_json_a_file_holds_it_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, document: object
