@@ -72,7 +72,7 @@ def _cut_text(candidate: CutCandidate) -> str:
 
 
 def _summary(report: SearchReport) -> Iterator[str]:
-    yield f"{report.candidates:,} candidates"
+    yield "1 candidate" if report.candidates == 1 else f"{report.candidates:,} candidates"
     yield f"{report.reranked:,} reranked"
     if report.filtered:
         yield f"{report.filtered:,} items left out by the filter"

@@ -125,7 +125,7 @@ def test_what_an_id_replaces_is_named(workflow: Path, devmem: Devmem, tmp_path: 
 def test_what_has_expired_is_counted_and_not_stored(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text('{"text": "old", "expires_at": "2001-01-01"}\n{"text": "new"}', encoding="utf-8")
-    assert "notes: 1 expired, 1 stored; the store has 1 items now" in devmem("import", workflow, "notes", data).stdout
+    assert "notes: 1 expired, 1 stored; the store has 1 item now" in devmem("import", workflow, "notes", data).stdout
 
 
 def test_rescued_writes_go_through_the_store_once(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from devmem.cli.describe import items_text
 from devmem.cli.failures import CommandError
 from devmem.cli.inputs import STDIN
 from devmem.cli.places import ANY_NUMBER, MemoryPlace, split_words
@@ -73,7 +74,7 @@ def import_data(
             for path, open_file in files:
                 _fill(terminal, filler, path, open_file)
             total = target.count_memories()
-    terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {total:,} items now")
+    terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {items_text(total)} now")
     for note in filler.notes():
         terminal.report("warning", note)
 
