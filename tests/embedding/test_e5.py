@@ -28,7 +28,8 @@ TEXTS = [
 
 
 def opened(**params: Any) -> Embedder:
-    return open_embedder(EmbeddingConfig(provider="e5", params=EmbeddingParams(**params)))
+    # A shared model stays loaded until the process ends, 300 MB and more for each set of parameters.
+    return open_embedder(EmbeddingConfig(provider="e5", params=EmbeddingParams(**params)), shared=not params)
 
 
 @pytest.fixture(scope="module")
