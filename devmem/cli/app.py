@@ -42,7 +42,7 @@ _COMMANDS: Final = {
     "backup": "Copy the file of a store while it is in use.",
     "restore": "Put a backup in place.",
     "doctor": "Examine what stores keep on disk.",
-    "reindex": "Embed every item again with another model.",
+    "reindex": "Embed every item again with another model, or search items by other fields.",
     "mcp": "Serve a memory to MCP clients.",
     "schema": "Print the JSON Schema of workflows.",
 }

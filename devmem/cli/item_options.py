@@ -10,10 +10,19 @@ import typer
 
 from devmem.cli.conditions import scalar
 from devmem.cli.failures import CommandError
+from devmem.model.field_paths import is_path
 from devmem.text.durations import parse_duration
 
 Metadata: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata of the item; may be repeated.")
+]
+Fields: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field",
+        metavar="PATH",
+        help="Field of the metadata that is searched too: title, chapters[*].content. Repeatable.",
+    ),
 ]
 Time: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="When it happened.")]
 Expires: TypeAlias = Annotated[
@@ -51,3 +60,10 @@ def metadata_of(pairs: Sequence[str] | None) -> dict[str, str | int | float | bo
             raise CommandError(f"--metadata {pair!r}: expected KEY=VALUE.")
         metadata[key] = scalar(value)
     return metadata
+
+
+def checked_fields(paths: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the paths of `--field` arguments, None where there are none; raises `CommandError` for what is no path."""
+    if wrong := [path for path in paths or () if not is_path(path)]:
+        raise CommandError(f"--field {wrong[0]!r}: expected a path such as title, author.name or chapters[*].content.")
+    return None if paths is None else tuple(paths)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from devmem.config import EmbeddingConfig, StoreDeclaration, Workflow
+from devmem.cli.failures import CommandError
+from devmem.config import EmbeddingConfig, IndexConfig, StoreDeclaration, Workflow
 from devmem.runtime import ChatModels, configured_chat_models
 
 _KEY = "embedding"
@@ -29,6 +30,24 @@ def with_embedding(workflow: Workflow, choice: EmbeddingChoice) -> Workflow:
     )
     stores = tuple(_with(store, choice) if store in replaced else store for store in workflow.memory)
     return workflow.model_copy(update={"memory": stores, "unresolved": unresolved})
+
+
+def with_fields(workflow: Workflow, store: str, fields: tuple[str, ...]) -> Workflow:
+    """Return the workflow with other indexed fields of a store.
+
+    Raises:
+        CommandError: its store type has no `index:` block.
+    """
+    stores = tuple(_with_fields(each, fields) if each.name == store else each for each in workflow.memory)
+    return workflow.model_copy(update={"memory": stores})
+
+
+def _with_fields(store: StoreDeclaration, fields: tuple[str, ...]) -> StoreDeclaration:
+    index = getattr(store.config, "index", None)
+    if not isinstance(index, IndexConfig):
+        raise CommandError(f"memory store {store.name!r} has no `index:`, so none of its fields can be searched.")
+    changed = index.model_copy(update={"fields": fields})
+    return store.model_copy(update={"config": store.config.model_copy(update={"index": changed})})
 
 
 def _with(store: StoreDeclaration, choice: EmbeddingChoice) -> StoreDeclaration:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from devmem.memory.times import When, expiry_of, seconds_of
+from devmem.model.field_paths import is_path
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
 from devmem.model.message import Message
 from devmem.model.message_items import holds_message, message_to_item, readable_text
@@ -43,6 +44,8 @@ class Envelope:
     expires_at: float | None
     trust: float | None
     """None takes that of the source, see `TRUST`."""
+    fields: tuple[str, ...] | None
+    """See `MemoryItem.indexed_fields`."""
 
 
 def envelope_of(
@@ -53,12 +56,15 @@ def envelope_of(
     time: When | None,
     expires_at: When | timedelta | None,
     trust: float | None,
+    fields: Sequence[str] | None,
 ) -> Envelope:
     """Return what the arguments of a call mean at the time `now`, in seconds since the epoch.
 
     Raises:
-        ValueError: a time is none, or trust is not from 0 to 1.
+        ValueError: a time is none, trust is not from 0 to 1, or a field is no path.
     """
+    if isinstance(fields, str) or not all(map(is_path, fields or ())):
+        raise ValueError(f"`fields` are paths such as 'title' or 'chapters[*].content', not {fields!r}")
     if trust is not None and not 0 <= trust <= 1:
         raise ValueError(f"`trust` is from 0 to 1, not {trust!r}")
     return Envelope(
@@ -68,6 +74,7 @@ def envelope_of(
         event_time=None if time is None else seconds_of(time),
         expires_at=None if expires_at is None else expiry_of(expires_at, now),
         trust=trust,
+        fields=None if fields is None else tuple(fields),
     )
 
 
@@ -87,13 +94,20 @@ def listed(content: Content | Iterable[Content]) -> list[Content]:
     return given
 
 
+def check_one_text(content: object, item_id: str | None, key: str | None) -> None:
+    """Refuse an id or a key of something else than one text, and both at once; raises `ValueError`."""
+    if not isinstance(content, str) or (item_id is not None and key is not None):
+        raise ValueError("`id` or `key` names the item of one text; messages have ids of their own")
+
+
 def items_of(contents: Sequence[Content], envelope: Envelope, item_id: str | None = None) -> list[MemoryItem]:
     """Return the items of texts and messages; a message without any content, such as a bare tool call, has none.
 
     Raises:
         MessageError: a mapping is not a message.
     """
-    items = [item for content in contents if (item := _item_of(content, envelope, item_id)) is not None]
+    made = (_item_of(content, envelope, item_id) for content in contents)
+    items = [replace(item, indexed_fields=envelope.fields) for item in made if item is not None]
     if len(items) < len(contents):
         _LOG.info("%d of %d messages say nothing and are left out", len(contents) - len(items), len(contents))
     return items

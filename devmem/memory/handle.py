@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import EllipsisType, TracebackType
@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory.boundary import Boundary, ScopeParts
-from devmem.memory.contents import Content, envelope_of, items_of, listed, with_text
+from devmem.memory.contents import Content, check_one_text, envelope_of, items_of, listed, with_text
 from devmem.memory.forgetting import ForgettingMemory
 from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
@@ -37,6 +37,7 @@ class AddOptions(ScopeParts, total=False):
     time: When | None
     expires_at: When | timedelta | None
     trust: float | None
+    fields: Sequence[str] | None
 
 
 class Memory(ForgettingMemory):
@@ -98,6 +99,7 @@ class Memory(ForgettingMemory):
         time: When | None = None,
         expires_at: When | timedelta | None = None,
         trust: float | None = None,
+        fields: Sequence[str] | None = None,
         **scope: Unpack[ScopeParts],
     ) -> str | list[str]:
         """Remember a text, a message, or several of them.
@@ -111,8 +113,8 @@ class Memory(ForgettingMemory):
             metadata: what else is known; searches and `forget` can ask for its values.
             time: when it happened; None is not known, or the message's own time.
             expires_at: from when on it is forgotten, or how long from now.
-            trust: how far it may be relied on, from 0 (hearsay) to 1 (the user's own words); None takes that of its
-                source: 1 for a user, 0.8 for an agent, 0.4 for a tool.
+            trust: from 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4.
+            fields: paths of the metadata that are searched too, such as `title`; None takes those of the store.
             scope: whom it belongs to: user, agent, session, conversation.
 
         Returns:
@@ -123,14 +125,13 @@ class Memory(ForgettingMemory):
             ScopeError: the scope, or what has the id, is out of reach.
             NotStoredError: the store does not take it.
         """
-        within = self._boundary.narrowed(scope).scope()
-        envelope = envelope_of(within, self._clock(), metadata, time=time, expires_at=expires_at, trust=trust)
-        items = items_of(listed(content), envelope, id)
+        within, now = self._boundary.narrowed(scope).scope(), self._clock()
+        facts = envelope_of(within, now, metadata, time=time, expires_at=expires_at, trust=trust, fields=fields)
+        items = items_of(listed(content), facts, id)
         if id is not None or key is not None:
-            if not isinstance(content, str) or (id is not None and key is not None):
-                raise ValueError("`id` or `key` names the item of one text; messages have ids of their own")
+            check_one_text(content, id, key)
             items = items if key is None else [with_key(items[0], key, within)]
-            check_id(self.store, items[0].id, envelope.scope)
+            check_id(self.store, items[0].id, facts.scope)
         ids = store_items(self.store, items)
         return ids[0] if isinstance(content, str) else ids
 

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -38,6 +38,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
     place: str | os.PathLike[str] | Mapping[str, Any],
     *,
     embedding: Embedding | Embedder = "auto",
+    fields: Sequence[str] | None = None,
     session: str = DEFAULT_SESSION,
 ) -> Memory:
     """Open a memory, and make it when it is not there.
@@ -55,20 +56,22 @@ def open(  # noqa: A001 - `devmem.open` is its name
             workflow at the workflow's folder.
         embedding: for a path, which model finds what is meant: `auto` takes minilm where it is installed, None searches
             by words alone, an `Embedder` is a model of the caller's. A workflow or a dict names its own.
+        fields: for a path, the fields of the metadata that are searched beside the text, such as `title`; None takes
+            those that the memory records. A workflow or a dict has them under `index`.
         session: whose `auto` files are meant, in a workflow.
 
     Raises:
         ConfigError: the workflow or the declaration cannot be used, or names no such store.
         CollectionError: the file cannot be used; the error's type and text say why and what to do.
         StoreTypeError: the store's type is not installed.
-        ValueError: `embedding` is given beside a workflow or a declaration.
+        ValueError: `embedding` or `fields` is given beside a workflow or a declaration.
     """
     if isinstance(embedding, Embedder):
         model = embedding
-        workflow, name = declared_store(place, _OWN_MODEL)
+        workflow, name = declared_store(place, _OWN_MODEL, fields)
         store = make_store(workflow, name, session=session, embedders=lambda _config: model)
     else:
-        workflow, name = declared_store(place, embedding)
+        workflow, name = declared_store(place, embedding, fields)
         store = make_store(workflow, name, session=session)
     try:
         store.load()
@@ -85,17 +88,22 @@ def is_workflow(place: str) -> bool:
 
 
 def declared_store(
-    place: str | os.PathLike[str] | Mapping[str, Any], embedding: Embedding = "auto"
+    place: str | os.PathLike[str] | Mapping[str, Any],
+    embedding: Embedding = "auto",
+    fields: Sequence[str] | None = None,
 ) -> tuple[Workflow, str]:
     """Return the workflow that declares the store at a place, and the store's name; see `open`."""
     if isinstance(place, Mapping):
-        _refuse_embedding(embedding, "the declaration")
+        _refuse_options(embedding, fields, "the declaration")
         return _declared({"name": "memory", **place})
     path = os.fsdecode(place)
     if found := _WORKFLOW.fullmatch(path):
-        _refuse_embedding(embedding, found["file"])
+        _refuse_options(embedding, fields, found["file"])
         return _store_of(load_workflow(found["file"]), found["store"])
-    return _declared(_declaration_of(path, embedding))
+    declaration = _declaration_of(path, embedding)
+    if fields is not None:
+        declaration["config"]["index"] = {"fields": list(fields)}
+    return _declared(declaration)
 
 
 def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow, str]:
@@ -119,9 +127,13 @@ def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow,
     return _declared({"name": _literal(_name_of(place)), "type": other.type, "config": config})
 
 
-def _refuse_embedding(embedding: Embedding, where: str) -> None:
+def _refuse_options(embedding: Embedding, fields: Sequence[str] | None, where: str) -> None:
     if embedding != "auto":
         raise ValueError(f"`embedding` is for a memory that is opened by its path; put the block into {where}")
+    if fields is not None:
+        raise ValueError(
+            f"`fields` are for a memory that is opened by its path; put `index: {{fields: [...]}}` into {where}"
+        )
 
 
 def _store_of(workflow: Workflow, name: str | None) -> tuple[Workflow, str]:

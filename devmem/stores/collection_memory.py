@@ -334,8 +334,7 @@ class CollectionMemory(CollectionItems):
 
     def files(self) -> Iterable[Path]:
         """Return the collection's file with those beside it; a store type with further files adds theirs."""
-        place = self.setup.location(self._place.memory_path)
-        file = None if place is None else file_of(place)
+        file = None if (place := self.setup.location(self._place.memory_path)) is None else file_of(place)
         return [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm", ".faiss", ".files")] if file else []
 
     def close(self) -> None:

@@ -29,8 +29,9 @@ class Filler:
     The counts are exact: a batch is counted when it is stored, so that they hold after a failure too.
     """
 
-    def __init__(self, store: MemoryBase) -> None:
-        self._store = store
+    def __init__(self, store: MemoryBase, *, fields: tuple[str, ...] | None = None) -> None:
+        """Fill a store; `fields` are searched of items that name none, see `MemoryItem.indexed_fields`."""
+        self._store, self._fields = store, fields
         self._items: list[MemoryItem] = []
         self.counts: Counter[str] = Counter()
         """Number of records by the status of their write, `expired` for those that were not written because of it."""
@@ -48,7 +49,8 @@ class Filler:
             self.flush()
             self._count(self._update(record))
             return
-        self._items.append(record)
+        names_fields = record.indexed_fields is not None or self._fields is None
+        self._items.append(record if names_fields else replace(record, indexed_fields=self._fields))
         if len(self._items) >= _BATCH:
             self.flush()
 
@@ -59,8 +61,8 @@ class Filler:
         current = [item for item in items if not item.expired(now)]
         self.counts[EXPIRED] += len(items) - len(current)
         # Asked first, because a store would make the embedding of an item that it then does not need.
-        there = {item.id: item.content_hash for item in self._store.get([item.id for item in current])}
-        fresh = [item for item in current if there.get(item.id) != item.content_hash]
+        there = {item.id: item for item in self._store.get([item.id for item in current])}
+        fresh = [item for item in current if not _is_like(item, there.get(item.id))]
         outcomes = self._store.add(fresh) if fresh else []
         self.counts[WriteStatus.DUPLICATE.value] += len(current) - len(fresh)
         for item, outcome in zip(fresh, outcomes, strict=True):
@@ -93,3 +95,10 @@ class Filler:
             self._reasons[outcome.status.value, outcome.reason] += 1
         if outcome.waiting:
             self.counts["waiting for their embedding"] += 1
+
+
+def _is_like(item: MemoryItem, stored: MemoryItem | None) -> bool:
+    """Whether an item is stored with the same content, and searched by the fields that it names."""
+    if stored is None or stored.content_hash != item.content_hash:
+        return False
+    return item.indexed_fields is None or item.indexed_fields == stored.indexed_fields

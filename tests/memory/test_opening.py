@@ -176,3 +176,20 @@ def test_every_type_of_store_opens_the_same_way(tmp_path: Path, kind: str) -> No
         assert memory.update(launch, "The launch is on July 1st.").metadata == {"topic": "launch"}
         assert memory.scoped(user="bob").get(launch) is None
         assert (memory.forget(user="ann", dry_run=True), memory.forget(user="ann"), len(memory)) == (2, 2, 1)
+
+
+def test_a_memory_is_searched_by_fields_of_its_metadata(tmp_path: Path) -> None:
+    """Of all items, as it was opened first, or of one, as it was added."""
+    with devmem.open(tmp_path / "notes.db", embedding=None, fields=["title"]) as memory:
+        memory.add("We met at noon.", metadata={"title": "Launch"})
+        memory.add("Nobody came.", metadata={"title": "Review", "body": "harbour"}, fields=["body"])
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        assert [(hit.text, hit.hit.field) for hit in memory.search("launch")] == [("We met at noon.", "title")]
+        assert [(hit.text, hit.hit.field) for hit in memory.search("harbour")] == [("Nobody came.", "body")]
+        assert memory.search("review") == []
+        with pytest.raises(ValueError, match=r"`fields` are paths such as 'title'"):
+            memory.add("x", fields=["a..b"])
+        with pytest.raises(ValueError, match="not 'title'"):
+            memory.add("x", fields="title")
+    with pytest.raises(ValueError, match="into the declaration"):
+        devmem.open({"type": "simple"}, fields=["title"])

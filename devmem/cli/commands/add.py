@@ -11,7 +11,7 @@ from devmem.cli.conditions import checked_name
 from devmem.cli.describe import items_text
 from devmem.cli.failures import CommandError, usage_errors
 from devmem.cli.inputs import STDIN, read_stdin, well_formed
-from devmem.cli.item_options import Expires, Metadata, Time, Ttl, expiry_of, metadata_of
+from devmem.cli.item_options import Expires, Fields, Metadata, Time, Ttl, checked_fields, expiry_of, metadata_of
 from devmem.cli.places import MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, check_lasting, make, opened
@@ -34,6 +34,7 @@ def add(
     agent: Annotated[str | None, typer.Option(metavar="ID", help="Agent that the item belongs to.")] = None,
     conversation: Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the item is in.")] = None,
     metadata: Metadata = None,
+    field: Fields = None,
     time: Time = None,
     expires: Expires = None,
     ttl: Ttl = None,
@@ -47,8 +48,8 @@ def add(
     Examples:
         devmem add notes.db "Ann moved the launch to June 2nd."
         devmem add team.yaml notes "The venue is the old mill." --user ann --metadata room=5
-        devmem add notes.db - --lines < notes.txt
         devmem add notes.db "The door code is 4711." --ttl 12h
+        devmem add notes.db "We met at noon." --metadata title=Launch --field title
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TEXT")
@@ -56,7 +57,7 @@ def add(
     scope = _scope(user=user, agent=agent, conversation=conversation)
     check_lasting(make(place.workflow, place.store, session), "an item")
     with opened(terminal, place.workflow, place.store, session, save=True) as store, usage_errors():
-        options: AddOptions = {"metadata": metadata_of(metadata), "time": time, "expires_at": expiry_of(expires, ttl)}
+        options: AddOptions = {**_about(metadata, field), "time": time, "expires_at": expiry_of(expires, ttl)}
         ids = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, item_id, options)
         total = store.count_memories()
     if as_json:
@@ -73,6 +74,10 @@ def _texts(word: str, *, lines: bool) -> list[str]:
 
 def _scope(**parts: str | None) -> dict[str, str]:
     return {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
+
+
+def _about(metadata: Sequence[str] | None, fields: Sequence[str] | None) -> AddOptions:
+    return {"metadata": metadata_of(metadata), "fields": checked_fields(fields)}
 
 
 def _remember(memory: Memory, texts: Sequence[str], item_id: str | None, options: AddOptions) -> list[str]:

@@ -16,6 +16,7 @@ import typer
 from devmem.cli.describe import items_text
 from devmem.cli.failures import CommandError
 from devmem.cli.inputs import STDIN
+from devmem.cli.item_options import Fields, checked_fields
 from devmem.cli.places import ANY_NUMBER, MemoryPlace, split_words
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import Session, check_lasting, make, opened
@@ -42,6 +43,7 @@ def import_data(
     words: Data,
     data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
     column: Column = None,
+    field: Fields = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
@@ -54,13 +56,13 @@ def import_data(
     Examples:
         devmem import notes.db notes.json
         devmem import notes.db conversations.json session.jsonl
-        devmem import notes.db table.csv --column text=Body --column time=Sent
+        devmem import notes.db table.csv --column text=Body --column time=Sent --field Subject
         cat notes.txt | devmem import notes.db - --format text
         devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
-    columns = _columns(column or ())
+    columns, fields = _columns(column or ()), checked_fields(field)
     store = make(place.workflow, place.store, session)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
         paths = (_spooled(Path(folder)) if word == STDIN else Path(word) for word in place.words)
@@ -70,7 +72,7 @@ def import_data(
             return
         check_lasting(store, "an import")
         with opened(terminal, place.workflow, place.store, session, save=True) as target:
-            filler = Filler(target)
+            filler = Filler(target, fields=fields)
             for path, open_file in files:
                 _fill(terminal, filler, path, open_file)
             total = target.count_memories()

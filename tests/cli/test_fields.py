@@ -1,0 +1,67 @@
+"""`--field` of `add`, `import` and `reindex`: fields of the metadata that are searched beside the text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Devmem, one_paragraph
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "notes.db"
+
+
+def found(devmem: Devmem, place: Path, query: str) -> list[tuple[str, str | None]]:
+    hits = json.loads(devmem("search", place, query, "--json").stdout)
+    return [(hit["text"], hit.get("field")) for hit in hits if hit["lexical"]]
+
+
+def test_an_item_is_added_with_its_fields(devmem: Devmem, place: Path) -> None:
+    devmem("add", place, "We met at noon.", "--metadata", "title=Launch", "--field", "title")
+    assert found(devmem, place, "launch") == [("We met at noon.", "title")]
+    assert "… title: Launch" in devmem("search", place, "launch").stdout
+
+
+def test_what_is_imported_is_searched_by_its_fields(devmem: Devmem, place: Path, tmp_path: Path) -> None:
+    """Also where it was imported without them before."""
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({"text": "We met at noon.", "id": "1", "metadata": {"title": "Launch"}}) + "\n")
+    devmem("import", place, data)
+    assert found(devmem, place, "launch") == []
+    devmem("import", place, data, "--field", "title")
+    assert found(devmem, place, "launch") == [("We met at noon.", "title")]
+    assert "1 duplicate" in devmem("import", place, data, "--field", "title").stdout
+
+
+def test_a_file_is_searched_by_other_fields(devmem: Devmem, place: Path) -> None:
+    """Later items are found by them too, without naming them again."""
+    devmem("add", place, "We met at noon.", "--metadata", "title=Launch")
+    devmem("reindex", place, "--field", "title")
+    assert found(devmem, place, "launch") == [("We met at noon.", "title")]
+    devmem("add", place, "Nobody came.", "--metadata", "title=Review")
+    assert found(devmem, place, "review") == [("Nobody came.", "title")]
+
+
+def test_a_workflow_names_the_fields_of_its_stores(devmem: Devmem, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    store = "memory:\n  - {name: notes, type: simple, config: {memory_path: notes.db, index: {fields: [title]}}}\n"
+    path.write_text(store)
+    devmem("add", path, "We met at noon.", "--metadata", "title=Launch")
+    assert found(devmem, path, "launch") == [("We met at noon.", "title")]
+    refused = one_paragraph(devmem("reindex", path, "--field", "body", code=2))
+    assert "put `index: {fields: [...]}` into" in refused
+    path.write_text(store.replace("title", "body"))
+    assert "notes: 1 items, without embeddings" in devmem("reindex", path).stdout
+    assert found(devmem, path, "launch") == []
+
+
+@pytest.mark.parametrize("command", [["add", "text"], ["reindex"]])
+def test_what_is_no_path_is_refused(devmem: Devmem, place: Path, command: list[str]) -> None:
+    devmem("add", place, "We met at noon.")
+    name, *words = command
+    refused = one_paragraph(devmem(name, place, *words, "--field", "a..b", code=2))
+    assert "--field 'a..b': expected a path such as title" in refused
