@@ -67,7 +67,7 @@ class Filler:
         self.counts[WriteStatus.DUPLICATE.value] += len(current) - len(fresh)
         for item, outcome in zip(fresh, outcomes, strict=True):
             self._count(outcome)
-            if outcome.status is WriteStatus.SUPERSEDED:
+            if outcome.status is WriteStatus.SUPERSEDED and there[item.id].content_hash != item.content_hash:
                 self.replaced.append(item.id)
 
     def notes(self) -> list[str]:
@@ -98,7 +98,12 @@ class Filler:
 
 
 def _is_like(item: MemoryItem, stored: MemoryItem | None) -> bool:
-    """Whether an item is stored with the same content, and searched by the fields that it names."""
+    """Whether an item is stored with the same content and metadata, and searched by the fields that it names.
+
+    A store adds metadata of its own; times and expiry may be those of the import.
+    """
     if stored is None or stored.content_hash != item.content_hash:
+        return False
+    if any(name not in stored.metadata or stored.metadata[name] != value for name, value in item.metadata.items()):
         return False
     return item.indexed_fields is None or item.indexed_fields == stored.indexed_fields

@@ -43,6 +43,21 @@ def test_a_changed_record_takes_the_place_of_the_older(filled: Path, devmem: Dev
     assert len(shown(devmem, filled)) == 4
 
 
+def test_a_record_with_other_metadata_takes_the_place_of_the_older(
+    workflow: Path, devmem: Devmem, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.jsonl"
+    for state in "draft", "final":
+        data.write_text(json.dumps({"id": "d1", "text": "The plan.", "metadata": {"state": state}}), encoding="utf-8")
+        result = devmem("import", workflow, "notes", data)
+    assert result.stdout.splitlines() == [
+        f"{data}: 1 superseded",
+        "notes: 1 superseded; the store has 1 item now",
+    ]
+    assert shown(devmem, workflow)[0]["metadata"]["state"] == "final"
+    assert "1 duplicate" in devmem("import", workflow, "notes", data).stdout
+
+
 def test_several_files_and_more_than_a_batch(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for file in files:

@@ -198,13 +198,20 @@ def test_no_single_flipped_bit_is_a_raw_error_or_a_changed_text(path: Path, tmp_
         with closing(collection):
             for use in uses:
                 try:
-                    found = use(collection)
+                    items = collection.get(use(collection))
                 except CollectionError:
                     continue
-                items = collection.get(found)
                 assert all(item.content_summary == texts[item.id] for item in items), number
         for beside in tmp_path.glob("flipped.db-*"):
             beside.unlink()
+
+
+def test_a_name_in_the_schema_that_is_not_utf8_is_reported_as_damage(path: Path) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(b"indexitems_by_time") + len("index")] ^= 0x80
+    path.write_bytes(whole)
+    with pytest.raises(CollectionDamagedError, match="restore a backup"):
+        opened(path)
 
 
 @pytest.mark.parametrize(

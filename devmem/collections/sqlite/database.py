@@ -238,6 +238,9 @@ def translate_errors(location: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _translated(location, error) from error
+    except UnicodeDecodeError as error:
+        # `sqlite3` quotes names of a damaged schema in its messages, and raises this where one is not UTF-8.
+        raise _damaged(location, "its schema cannot be read") from error
     except PoolClosedError as error:
         raise CollectionClosedError(location, "the collection was closed.") from error
 
@@ -258,14 +261,18 @@ def _translated(location: str, error: sqlite3.Error) -> CollectionError:
     if code.startswith("SQLITE_IOERR"):
         return CollectionUnwritableError(location, f"the disk failed ({text}); nothing was written.")
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return CollectionDamagedError(
-            location,
-            f"the file is damaged ({text}) and was left as it is: restore a backup, or move it away to start with an "
-            "empty one.",
-        )
+        return _damaged(location, text)
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
         return CollectionClosedError(location, "the collection was closed.")
     return CollectionError(location, f"SQLite says: {text}")
+
+
+def _damaged(location: str, how: str) -> CollectionDamagedError:
+    return CollectionDamagedError(
+        location,
+        f"the file is damaged ({how}) and was left as it is: restore a backup, or move it away to start with an "
+        "empty one.",
+    )
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: str | int | None) -> None:
