@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from devmem.config.conversation import ConversationRecording
 from devmem.config.document import Path
+from devmem.config.placeholders import has_placeholder
 from devmem.config.report import Report
 from devmem.config.rules import Rule
 from devmem.config.wording import choices, did_you_mean, quoted
@@ -53,6 +54,7 @@ def _viewed(nodes: Iterable[NodeConfig]) -> Iterator[tuple[Path, str]]:
 
 
 def _check(report: Report, name: str, path: Path, known: Collection[str]) -> None:
-    if name not in known:
+    # A variable that nothing sets has a warning of its own.
+    if name not in known and not any(map(has_placeholder, (name, *known))):
         message = f"no agent is named {quoted(name)}{did_you_mean(name, known)} Agents: {choices(sorted(known))}."
         report.warn(path, message, Rule.UNKNOWN_NAME)

@@ -63,8 +63,6 @@ def envelope_of(
     Raises:
         ValueError: a time is none, trust is not from 0 to 1, or a field is no path.
     """
-    if isinstance(fields, str) or not all(map(is_path, fields or ())):
-        raise ValueError(f"`fields` are paths such as 'title' or 'chapters[*].content', not {fields!r}")
     if trust is not None and not 0 <= trust <= 1:
         raise ValueError(f"`trust` is from 0 to 1, not {trust!r}")
     return Envelope(
@@ -74,8 +72,15 @@ def envelope_of(
         event_time=None if time is None else seconds_of(time),
         expires_at=None if expires_at is None else expiry_of(expires_at, now),
         trust=trust,
-        fields=None if fields is None else tuple(fields),
+        fields=field_paths(fields),
     )
+
+
+def field_paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the paths of fields; raises `ValueError` for what are none, such as a single text."""
+    if isinstance(fields, str) or not all(map(is_path, fields or ())):
+        raise ValueError(f"`fields` are paths such as 'title' or 'chapters[*].content', in a list, not {fields!r}")
+    return None if fields is None else tuple(fields)
 
 
 def listed(content: Content | Iterable[Content]) -> list[Content]:

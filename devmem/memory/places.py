@@ -18,6 +18,7 @@ from devmem.config import EmbeddingConfig, Workflow, parse_workflow
 from devmem.embedding import Embedder, open_embedder
 from devmem.embedding.minilm.files import find_model
 from devmem.errors import ConfigError, Finding, ModelNotFoundError
+from devmem.memory.contents import field_paths
 from devmem.memory.handle import Memory
 from devmem.registry import registry
 from devmem.runtime import DEFAULT_SESSION, make_store
@@ -64,7 +65,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
         ConfigError: the workflow or the declaration cannot be used, or names no such store.
         CollectionError: the file cannot be used; the error's type and text say why and what to do.
         StoreTypeError: the store's type is not installed.
-        ValueError: `embedding` or `fields` is given beside a workflow or a declaration.
+        ValueError: `embedding` or `fields` is given beside a workflow or a declaration, or a field is no path.
     """
     if isinstance(embedding, Embedder):
         model = embedding
@@ -101,8 +102,8 @@ def declared_store(
         _refuse_options(embedding, fields, found["file"])
         return _store_of(load_workflow(found["file"]), found["store"])
     declaration = _declaration_of(path, embedding)
-    if fields is not None:
-        declaration["config"]["index"] = {"fields": list(fields)}
+    if (paths := field_paths(fields)) is not None:
+        declaration["config"]["index"] = {"fields": list(paths)}
     return _declared(declaration)
 
 

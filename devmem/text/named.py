@@ -13,6 +13,7 @@ _ROLES: Final = frozenset("user assistant system human ai bot agent tool".split(
 """Speakers that are roles, not names: a question that has such a word need not mean who spoke."""
 _JOINS: Final = lazy_pattern(r"(?:['’]s?)?[\s,、]*(?:(?:and|or|&|和|与|與|及|或)(?:\sboth)?)?[\s,]*", re.IGNORECASE)
 """Text between two names that are named together."""
+_WORD: Final = lazy_pattern(r"\w+(?:[.\-'’]\w+)*")
 
 
 def mentioned(query: str, speakers: Iterable[str]) -> frozenset[str]:
@@ -53,9 +54,11 @@ def _is_named(name: str, words: set[str]) -> bool:
 
 
 def _place(query: str, name: str) -> tuple[int, int]:
-    """Return start and end of a name in a query, or of its first word; (0, 0) where it is written in another way."""
+    """Return start and end of a name in a query, or of the first word that it is named by."""
     for text in (name, name.split()[0]):
         found = re.search(rf"(?<![a-z]){re.escape(text)}(?![a-z])", query, re.IGNORECASE)
         if found:
             return found.span()
-    return 0, 0
+    # Written in another way: "Dr Who" for "Dr. Who", "Chris" for "@chris".
+    first = terms(name)[0]
+    return next((word.span() for word in _WORD.finditer(query) if first in terms(word[0])), (len(query), len(query)))

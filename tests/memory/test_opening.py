@@ -193,3 +193,6 @@ def test_a_memory_is_searched_by_fields_of_its_metadata(tmp_path: Path) -> None:
             memory.add("x", fields="title")
     with pytest.raises(ValueError, match="into the declaration"):
         devmem.open({"type": "simple"}, fields=["title"])
+    for wrong in ("title", ["a..b"]):
+        with pytest.raises(ValueError, match="in a list, not"):
+            devmem.open(tmp_path / "other.db", embedding=None, fields=wrong)

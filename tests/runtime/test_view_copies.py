@@ -112,6 +112,11 @@ def test_an_agent_that_no_node_is_gets_a_warning(tmp_path: Path) -> None:
             f"no agent is named 'reviewr'; did you mean 'reviewer'? {AGENTS}",
         ),
     ]
+    # The name of an agent may be that of a variable which is not set yet.
+    for copied, name in (("${NOBODY_SETS_THIS}", "reviewer"), ("reviewer", "${NOBODY_SETS_THIS}")):
+        copies = COPIES.replace("[writer]", f'["{copied}"]')
+        read = write_workflow(tmp_path, STORES, copies, "nodes:", agent_yaml("x", agent=name))
+        assert "no agent is named" not in str([found.message for found in read.warnings])
     copies = COPIES.replace("[writer]", "[reviewer]")
     assert not write_workflow(tmp_path, STORES, copies, "nodes:", agent_yaml("x", agent="reviewer")).warnings
 

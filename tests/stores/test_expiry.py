@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,6 +179,27 @@ def test_what_was_stored_before_the_retention_goes_at_the_end_of_a_run_that_writ
     store = opened(SimpleMemory, clock, tmp_path, retention=100)
     store.save()
     assert store.count_memories() == 0
+
+
+@pytest.mark.parametrize("place", ["store.db", "store.json"])
+def test_a_store_within_its_limits_is_closed_without_a_write(
+    clock: ManualClock, tmp_path: Path, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever only searches waits for no other process that writes, and replaces no file."""
+    limits = {"memory_path": place, "max_items": 1, "retention": 100}
+    opened(SimpleMemory, clock, tmp_path, **limits).update(said("tea"))
+    while OPENED:
+        OPENED.pop().close()
+    before = (tmp_path / place).stat()
+    with ExitStack() as writing:
+        if place == "store.db":
+            other = writing.enter_context(closing(sqlite3.connect(tmp_path / place, isolation_level=None)))
+            other.execute("BEGIN IMMEDIATE")
+        reader = opened(SimpleMemory, clock, tmp_path, **limits)
+        reader.save()
+        assert not caplog.records
+    after = (tmp_path / place).stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_an_attachments_ttl_goes_before_the_stores(clock: ManualClock, tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ def test_whom_a_question_names(query: str, speakers: set[str], wanted: set[str])
         ("Did Benita's friend Ann call Ben about Ann?", {"Ann", "Ben"}, {"Ann"}),
         ("李娜对王芳说了什么?", {"李娜", "王芳"}, {"李娜"}),
         ("李娜和王芳喜欢什么?", {"李娜", "王芳"}, {"李娜", "王芳"}),
+        # A name may be written in another way than the speaker's.
+        ("What did Ann tell Dr Who?", {"Ann", "Dr. Who"}, {"Ann"}),
+        ("What did Ann and Chris tell Ben?", {"Ann", "@chris", "Ben"}, {"Ann", "@chris"}),
+        ("What did Ben tell Anns sister?", {"Ann", "Ben"}, {"Ben"}),
         ("What did Ann say?", {"Ann"}, {"Ann"}),
         ("What was said?", set(), set()),
     ],

@@ -51,6 +51,13 @@ def _stamp_of(found: os.stat_result) -> Stamp:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
+def _fits(items: Collection, keep: int | None, stored_before: float | None) -> bool:
+    """Whether there are at most `keep` items, and none that was stored before a time."""
+    if keep is not None and items.count() > keep:
+        return False
+    return stored_before is None or all(item.created_at >= stored_before for item in items.scan())
+
+
 class JsonCollection:
     """Items in one JSON file; `Collection` documents the methods."""
 
@@ -250,6 +257,9 @@ class JsonCollection:
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
+        # Most files are within their limits, and stay as they are.
+        if self._read(lambda memory: _fits(memory, keep, stored_before)):
+            return 0
         return self._write(lambda memory: memory.trim(keep=keep, stored_before=stored_before))
 
     def count(self, where: Filter | None = None) -> int:

@@ -25,7 +25,7 @@ from devmem.collections.sqlite.exports import SqliteExports
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.full_disk import shorten_log, with_room
 from devmem.collections.sqlite.indexed_fields import replace_fields
-from devmem.collections.sqlite.item_changes import SqliteItemChanges
+from devmem.collections.sqlite.item_changes import SqliteItemChanges, surplus_of
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.reader import Opened
 from devmem.collections.sqlite.recorder import CurrentRecorder
@@ -181,6 +181,18 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         """Return what changes the current items, whose versions are kept as long as a limit says."""
         recorder = CurrentRecorder(connection, self._attachments, limit=limit or self._history, now=self._clock())
         return SqliteItemChanges(recorder, self._opened, model=self._model, has_model=self._has_model)
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those stored before a time."""
+
+        def is_due(connection: sqlite3.Connection) -> bool:
+            query = "SELECT 1 FROM items WHERE created_at < ? LIMIT 1"
+            if stored_before is not None and connection.execute(query, (stored_before,)).fetchone():
+                return True
+            return keep is not None and surplus_of(connection, self._total(connection), keep, self._clock()) > 0
+
+        # Asked without the write lock, which another process may hold: most stores are within their limits.
+        return super().trim(keep=keep, stored_before=stored_before) if self._read(is_due) else 0
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items for good, with every version that they ever had."""

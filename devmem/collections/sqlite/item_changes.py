@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -20,6 +21,14 @@ from devmem.model.versions import Operation
 from devmem.search.filters import Filter
 
 _FORGOTTEN: Final = Ending(operation=Operation.FORGET)
+
+
+def surplus_of(connection: sqlite3.Connection, total: int, keep: int, now: float) -> int:
+    """Return by how many a number of items is more than `keep`; what has expired at `now` takes no item's place."""
+    if total <= keep:
+        return 0
+    (expired,) = connection.execute("SELECT count(*) FROM items WHERE expires_at <= ?", (now,)).fetchone()
+    return max(total - int(expired) - keep, 0)
 
 
 class SqliteItemChanges:
@@ -100,12 +109,10 @@ class SqliteItemChanges:
         recorder, deleted = self._recorder, 0
         if stored_before is not None:
             deleted += recorder.remove("created_at < ?", [stored_before])
-        if keep is not None and recorder.count() > keep:
-            query = "SELECT count(*) FROM items WHERE expires_at <= ?"
-            (expired,) = recorder.connection.execute(query, (self._now,)).fetchone()
-            surplus = max(recorder.count() - expired - keep, 0)
+        if keep is not None:
+            surplus = surplus_of(recorder.connection, recorder.count(), keep, self._now)
             oldest = "row IN (SELECT row FROM items WHERE expires_at IS NULL OR expires_at > ? ORDER BY row LIMIT ?)"
-            deleted += recorder.remove(oldest, [self._now, surplus])
+            deleted += recorder.remove(oldest, [self._now, surplus]) if surplus else 0
         return deleted
 
     def _condition(self, where: Filter | None) -> Sql:
