@@ -36,15 +36,18 @@ class _Way:
     """Argument of the messages."""
     text_of: Callable[[Any], str]
     """Returns the text of an answer, or of a piece of one; empty where there is none."""
+    is_last: Callable[[Any], bool]
+    """Whether no more text comes after a piece of an answer."""
 
 
 def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000, remember: bool = True) -> C:
     """Return a copy of a client that has a memory; the client itself stays as it is.
 
     Before each `chat.completions.create` and `responses.create`, what answers the user's last message is put before
-    it, quoted. After the request, the message and the answer's text are remembered; of a stream when it has ended. A
-    memory that fails is logged and costs the request nothing. Other methods are the client's own, and copies that
-    `with_options` makes have no memory.
+    it, quoted. After the request, the message and the answer's text are remembered; of a stream when its text is
+    complete, whether or not the caller reads on. Of a request that fails, or a stream that is cut or left before that,
+    nothing is. A memory that fails is logged and costs the request nothing. Other methods are the client's own, and
+    copies that `with_options` makes have no memory.
 
     Args:
         client: `openai.OpenAI`, `openai.AsyncOpenAI`, or a client derived from one of them.
@@ -56,8 +59,8 @@ def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000,
     wrapped = client.copy()
     memories = _Memories(memory, limit=limit, token_budget=token_budget, remember=remember)
     ways: tuple[tuple[Any, _Way], ...] = (
-        (wrapped.chat.completions, _Way(messages="messages", text_of=_chat_text)),
-        (wrapped.responses, _Way(messages="input", text_of=_response_text)),
+        (wrapped.chat.completions, _Way(messages="messages", text_of=_chat_text, is_last=_ends_chat)),
+        (wrapped.responses, _Way(messages="input", text_of=_response_text, is_last=_ends_response)),
     )
     is_async = isinstance(client, openai.AsyncOpenAI)
     for resource, way in ways:
@@ -127,18 +130,23 @@ def _remembering_async(create: Callable[..., Any], memories: _Memories, way: _Wa
 
 @dataclass(slots=True)
 class _Listener:
-    """Collects the text of a stream."""
+    """Collects the text of a stream, and remembers it once."""
 
     memories: _Memories
     request: Request
     way: _Way
     texts: list[str] = field(default_factory=list)
+    is_done: bool = False
 
-    def hear(self, piece: object) -> None:
+    def hear(self, piece: object) -> bool:
+        """Take a piece, and report whether the text is complete now."""
         self.texts.append(self.way.text_of(piece))
+        return self.way.is_last(piece)
 
     def finish(self) -> None:
-        self.memories.remember(self.request, self.way, "".join(self.texts))
+        if not self.is_done:
+            self.is_done = True
+            self.memories.remember(self.request, self.way, "".join(self.texts))
 
 
 def _observed(stream: openai.Stream[Any], listener: _Listener) -> openai.Stream[Any]:
@@ -147,8 +155,10 @@ def _observed(stream: openai.Stream[Any], listener: _Listener) -> openai.Stream[
 
     def heard() -> Iterator[Any]:
         for piece in pieces:
-            listener.hear(piece)
+            if listener.hear(piece):
+                listener.finish()
             yield piece
+        # For services that do not mark the last piece.
         listener.finish()
 
     stream._iterator = heard()  # noqa: SLF001 - see above
@@ -161,8 +171,10 @@ def _observed_async(stream: openai.AsyncStream[Any], listener: _Listener) -> ope
 
     async def heard() -> AsyncIterator[Any]:
         async for piece in pieces:
-            listener.hear(piece)
+            if listener.hear(piece):
+                await asyncio.to_thread(listener.finish)
             yield piece
+        # For services that do not mark the last piece.
         await asyncio.to_thread(listener.finish)
 
     stream._iterator = heard()  # noqa: SLF001 - see above
@@ -193,15 +205,33 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _chat_text(answer: Any) -> str:  # noqa: ANN401 - a completion, a chunk of one, or whatever a service sent
-    choices = getattr(answer, "choices", None)
-    said = getattr(choices[0], "message", None) or getattr(choices[0], "delta", None) if choices else None
+    choice = _first_choice(answer)
+    said = getattr(choice, "message", None) or getattr(choice, "delta", None)
     text = getattr(said, "content", None)
     return text if isinstance(text, str) else ""
+
+
+def _ends_chat(chunk: object) -> bool:
+    return getattr(_first_choice(chunk), "finish_reason", None) is not None
+
+
+def _first_choice(answer: object) -> object:
+    """Return the first choice; None without one, or where a service sent something else."""
+    choices = getattr(answer, "choices", None)
+    return choices[0] if isinstance(choices, list) and choices else None
 
 
 def _response_text(answer: Any) -> str:  # noqa: ANN401 - a response, an event of one, or whatever a service sent
     if getattr(answer, "type", None) == "response.output_text.delta":
         text = getattr(answer, "delta", None)
     else:
-        text = getattr(answer, "output_text", None)
+        try:
+            text = getattr(answer, "output_text", None)
+        except TypeError:
+            # The property goes through an output that is none.
+            return ""
     return text if isinstance(text, str) else ""
+
+
+def _ends_response(event: object) -> bool:
+    return getattr(event, "type", None) in ("response.completed", "response.incomplete")

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from devmem.llm.base import ChatReply, ToolCall, Usage
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class _Lenient(BaseModel):
@@ -16,9 +27,14 @@ class _Lenient(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
+def _json_of(arguments: object) -> object:
+    """Return the arguments of a call as JSON, where a service sends them parsed."""
+    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict | list) else arguments
+
+
 class _Function(_Lenient):
     name: str | None = None
-    arguments: str | None = None
+    arguments: Annotated[str | None, BeforeValidator(_json_of)] = None
 
 
 class _ToolCall(_Lenient):
@@ -40,13 +56,25 @@ class _Usage(_Lenient):
         return Usage(input_tokens=self.prompt_tokens or 0, output_tokens=self.completion_tokens or 0)
 
 
+def _usage_or_none(usage: object, read: ValidatorFunctionWrapHandler) -> _Usage | None:
+    """Read what an answer cost; counts that are none cost nobody the answer."""
+    try:
+        return read(usage)  # type: ignore[no-any-return] # that of `_Usage`
+    except ValidationError:
+        _LOG.warning("a chat service counts tokens in a form that is not known; they are not reported")
+        return None
+
+
+_Cost = Annotated[_Usage | None, WrapValidator(_usage_or_none)]
+
+
 class _Choice(_Lenient):
     message: _Message
 
 
 class _Answer(_Lenient):
     choices: list[_Choice]
-    usage: _Usage | None = None
+    usage: _Cost = None
 
 
 class _Piece(_Lenient):
@@ -56,7 +84,7 @@ class _Piece(_Lenient):
 
 class _Chunk(_Lenient):
     choices: list[_Piece] | None = None
-    usage: _Usage | None = None
+    usage: _Cost = None
 
 
 def parse_answer(body: bytes) -> ChatReply:

@@ -92,7 +92,8 @@ class OpenAIChat:
         """Ask the service as `complete` does, and hand out the pieces of its answer while they come.
 
         Raises:
-            ChatModelError: it refused, did not answer, or the answer broke off; what had come was handed out.
+            ChatModelError: it refused, did not answer, or the answer broke off or came to a halt; what had come was
+                handed out.
         """
         return self._usable(self._asking(request, partial(self._ask_for_pieces, on_text=on_text)))
 
@@ -146,12 +147,13 @@ class OpenAIChat:
     def _ask_for_pieces(self, messages: Messages, params: Params, on_text: Callable[[str], None]) -> ChatReply:
         counted = {"stream_options": {"include_usage": True}} if self._counts_streams else {}
         create: Any = partial(self._client.chat.completions.create, model=self._model, messages=cast("Any", messages))
+        seconds = self._timeout + RETRIES_SHARE
         try:
-            stream = create(stream=True, **{**counted, **params})
+            stream = within(seconds, partial(create, stream=True, **{**counted, **params}))
         except self._refusal as error:
             if not counted or error.status_code not in _REFUSES_PARTS:
                 raise
-            stream = create(stream=True, **params)
+            stream = within(seconds, partial(create, stream=True, **params))
             self._counts_streams = False
         answer = StreamedAnswer()
         with stream:
@@ -162,13 +164,21 @@ class OpenAIChat:
         return answer.reply()
 
     def _texts(self, stream: Iterable[Any], answer: StreamedAnswer) -> Iterator[str]:
-        """Add the pieces of a stream to an answer, and yield their texts."""
+        """Add the pieces of a stream to an answer, and yield their texts.
+
+        Each piece has a deadline, since a service may keep a stream alive with bytes that are none.
+        """
         pieces = iter(stream)
         while True:
             try:
-                text = answer.add(next(pieces).to_dict(warnings=False))
-            except StopIteration:
-                return
+                piece = within(self._timeout, partial(next, pieces, None))
+                if piece is None:
+                    return
+                text = answer.add(piece.to_dict(warnings=False))
+            except DeadlineExceededError as error:
+                raise ChatModelError(self._worded(f"came to a halt in its answer: no piece, {error}")) from None
+            except self._errors as error:
+                raise ChatModelError(self._worded(f"broke off in the middle of an answer: {error}")) from None
             except (ValueError, AttributeError):
                 raise ChatModelError(self._worded("sent something that is no piece of an answer")) from None
             if text:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -17,8 +19,13 @@ class Reply:
     """JSON value, or bytes that are sent as they are."""
     status: int = 200
     kind: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=lambda: {"retry-after-ms": "1"})
     hangs: bool = False
     """Answer only when the test is over."""
+    is_cut: bool = False
+    """Close the connection before the end of the body that was announced."""
+    drips: bytes = b""
+    """Is sent after the body, again and again, until the test is over."""
 
 
 def answering(text: object) -> Reply:
@@ -66,10 +73,19 @@ class ChatService:
                 body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
                 self.send_response(reply.status)
                 self.send_header("content-type", reply.kind)
-                self.send_header("content-length", str(len(body)))
-                self.send_header("retry-after-ms", "1")
+                if not reply.drips:
+                    self.send_header("content-length", str(len(body) + reply.is_cut))
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+                self._drip(reply.drips)
+
+            def _drip(self, drops: bytes) -> None:
+                with contextlib.suppress(OSError):
+                    while drops and not service._over.wait(0.01):
+                        self.wfile.write(drops)
+                        self.wfile.flush()
 
             def log_message(self, *_: object) -> None:
                 """Keep the test's output clean."""

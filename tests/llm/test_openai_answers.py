@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,9 +27,14 @@ def service() -> Iterator[ChatService]:
         yield service
 
 
-def model(service: ChatService) -> StreamingChatModel:
+def model(service: ChatService, timeout: float = 5.0, max_retries: int = 0) -> StreamingChatModel:
     found = open_chat_model(
-        "openai", model="m", api_key=SecretStr("key-1234"), base_url=service.address, timeout=5.0, max_retries=0
+        "openai",
+        model="m",
+        api_key=SecretStr("key-1234"),
+        base_url=service.address,
+        timeout=timeout,
+        max_retries=max_retries,
     )
     assert isinstance(found, StreamingChatModel)
     return found
@@ -124,6 +130,56 @@ def test_a_stream_that_is_none_is_an_error_without_the_key(service: ChatService,
     with pytest.raises(ChatModelError, match=said) as caught:
         model(service).stream(ASKED, lambda _: None)
     assert "key-1234" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "usage", ["many", [1], {"prompt_tokens": "many"}, {"prompt_tokens": 1.5}, {"prompt_tokens": None}, None]
+)
+def test_a_usage_that_is_none_costs_nobody_the_answer(service: ChatService, usage: object) -> None:
+    body = {"choices": [{"message": {"content": "hi"}}], "usage": usage}
+    streamed = pieces(delta(content="hi"), delta("stop"), {**USED, "usage": usage})
+    service.script = [Reply(body=body), streamed]
+    chat = model(service)
+    replies = [chat.complete(ASKED), chat.stream(ASKED, lambda _: None)]
+    expected = Usage() if usage == {"prompt_tokens": None} else None
+    assert [(reply.text, reply.usage) for reply in replies] == [("hi", expected)] * 2
+
+
+def test_arguments_that_a_service_sends_parsed_are_json(service: ChatService) -> None:
+    call = {**CALL, "function": {"name": "look_up", "arguments": {"q": "tea"}}}
+    service.script = [whole(content=None, tool_calls=[call])]
+    assert model(service).complete(ASKED).tool_calls[0].arguments == '{"q": "tea"}'
+
+
+def test_a_whole_answer_that_is_cut_is_asked_for_again(service: ChatService) -> None:
+    service.script = [replace(whole(content="hi"), is_cut=True), whole(content="hi")]
+    assert model(service, max_retries=1).complete(ASKED).text == "hi"
+    assert len(service.requests) == 2
+
+
+def test_a_stream_that_is_cut_is_not_asked_for_again(service: ChatService) -> None:
+    service.script = [replace(pieces(delta(content="Hel"), done=False), is_cut=True)]
+    heard: list[str] = []
+    with pytest.raises(ChatModelError, match="broke off in the middle of an answer: "):
+        model(service, max_retries=1).stream(ASKED, heard.append)
+    assert heard == ["Hel"], "a second answer would follow the first one's beginning"
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("drops", [b": still thinking\n\n", b"x"], ids=["comments", "a line without end"])
+def test_a_stream_that_only_drips_comes_to_an_end(service: ChatService, drops: bytes) -> None:
+    service.script = [replace(pieces(delta(content="Hel"), done=False), drips=drops)]
+    heard: list[str] = []
+    with pytest.raises(ChatModelError, match=r"'m' came to a halt in its answer: no piece, no end within 0\.2 s"):
+        model(service, timeout=0.2).stream(ASKED, heard.append)
+    assert heard == ["Hel"]
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_a_stream_is_asked_for_again_when_the_service_says(service: ChatService, status: int) -> None:
+    busy = Reply(body={"error": {"message": "busy"}}, status=status, headers={"retry-after": "0.01"})
+    service.script = [busy, pieces(delta(content="hi"), delta("stop"))]
+    assert model(service, max_retries=1).stream(ASKED, lambda _: None).text == "hi"
 
 
 def test_what_the_listener_raises_is_the_listeners(service: ChatService) -> None:
