@@ -49,6 +49,7 @@ def test_an_existing_file_gets_its_indexes(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE items SET body = '{' WHERE id = '4'")
         connection.execute("DROP INDEX items_by_trace")
+        connection.execute("DROP INDEX items_by_source")
     connection.close()
     collection = SqliteCollection(path, index=INDEX)
     assert [item.id for item in collection.scan(Filter(metadata={"k": 1}))] == ["1", "7"]
@@ -57,7 +58,7 @@ def test_an_existing_file_gets_its_indexes(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
     connection.close()
-    assert {"items_by_trace", "items_by_metadata_k", "items_by_metadata_a.b"} <= names
+    assert {"items_by_trace", "items_by_source", "items_by_metadata_k", "items_by_metadata_a.b"} <= names
 
 
 @pytest.mark.parametrize("key", ["", "it's", 'say "hi"', "键", "a\\b"])

@@ -52,6 +52,7 @@ CREATE TABLE vector_codes(
 ) PARTITION BY LIST (store);
 ALTER TABLE vector_codes ALTER passages SET STORAGE EXTERNAL, ALTER codes SET STORAGE EXTERNAL;
 CREATE INDEX items_of_user ON items(store, "user", agent, conversation) INCLUDE (row, expires_at);
+CREATE INDEX items_by_source ON items(store, "user", agent, source_name);
 DROP INDEX items_by_scope
 """
 """Statements that bring tables of version 3 to version 4."""

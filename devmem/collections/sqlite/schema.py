@@ -43,7 +43,6 @@ CREATE TABLE IF NOT EXISTS items(
 );
 CREATE INDEX IF NOT EXISTS items_by_content ON items(content_hash);
 CREATE INDEX IF NOT EXISTS items_by_scope ON items(user, agent, conversation);
-CREATE INDEX IF NOT EXISTS items_by_source ON items(user, agent, source_name);
 CREATE INDEX IF NOT EXISTS items_by_session ON items(session) WHERE session IS NOT NULL;
 CREATE INDEX IF NOT EXISTS items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS items_waiting ON items(row) WHERE waiting;

@@ -13,6 +13,7 @@ _OF_COLUMNS: Final = {
     "items_by_agent": "agent",
     "items_by_conversation": "conversation",
     "items_by_trace": "trace",
+    "items_by_source": "user, agent, source_name",
     "items_by_time": EVENT_TIME,
 }
 

@@ -240,6 +240,7 @@ def _downgrade_to_3(connection: Connection) -> None:
     connection.execute("DROP TABLE vector_codes")
     connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
     connection.execute("DROP INDEX items_of_user")
+    connection.execute("DROP INDEX items_by_source")
     connection.execute("UPDATE properties SET value = '3' WHERE name = 'version'")
 
 
