@@ -17,6 +17,7 @@ from devmem.adapters.hosts import writing
 from devmem.errors import NotStoredError
 from devmem.memory import MemoryRecord
 from devmem.messages import Message, Role
+from devmem.stores import Provenance, SourceKind
 
 _require("google.adk.memory", package="google-adk", extra="google-adk")
 
@@ -38,7 +39,7 @@ _CONTENT: Final = "adk.content"
 _CUSTOM: Final = "adk.custom"
 """Metadata key of an entry's custom metadata."""
 _DELETED: Final = "adk.deleted"
-"""Metadata key of the id of a deleted event, so that it is not added again with its session."""
+"""Metadata key of the id of a deleted event, so that it is not added again with its session; and its mark's source."""
 _USER: Final = "user"
 """Author of the user's events."""
 
@@ -161,7 +162,13 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
     def _mark(self, app_name: str, user_id: str, event_id: str) -> None:
         # Without a text, so that no search finds it; with the user's scope, so that forgetting the user reaches it.
         scope = self._memory.scoped(user=user_id, agent=_deleted_of(app_name)).new_scope()
-        mark = MemoryItem(id=uuid4().hex, content_summary="", metadata={_DELETED: event_id}, scope=scope)
+        mark = MemoryItem(
+            id=uuid4().hex,
+            content_summary="",
+            metadata={_DELETED: event_id},
+            scope=scope,
+            provenance=Provenance(kind=SourceKind.TOOL, name=_DELETED),
+        )
         (outcome,) = self._memory.store.add([mark])
         if not outcome:
             raise NotStoredError([outcome.reason or "the store keeps no item without a text"])

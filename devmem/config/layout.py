@@ -70,10 +70,9 @@ def _add_from_graph(report: Report, parts: dict[str, Part], name: str, value: ob
 
 
 def _warn_near_misses(report: Report, path: Path, mapping: Mapping[Any, Any]) -> None:
-    known = _PARTS if path else (*_PARTS, "graph")
     for key in mapping:
         if not isinstance(key, str) or key in _PARTS or key == "graph":
             continue
-        meant = _FOREIGN.get(key) or closest(key, known, cutoff=_NEAR_MISS)
+        meant = _FOREIGN.get(key) or closest(key, _PARTS, cutoff=_NEAR_MISS)
         if meant and meant not in mapping:
             report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)

@@ -346,8 +346,3 @@ def test_warnings_and_suggestions_stand_beside_errors(read: Read) -> None:
     assert str(caught.value).startswith(
         "warning: w.yaml:1: memroy: this key is not read; did you mean 'memory'?\nw.yaml"
     )
-
-
-def test_a_misspelt_graph_is_named_where_nothing_else_is_there(read: Read) -> None:
-    with pytest.raises(ConfigError, match=r"w\.yaml:1: grap: this key is not read; did you mean 'graph'\?"):
-        read("grap: {nodes: []}")

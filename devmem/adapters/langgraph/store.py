@@ -23,8 +23,9 @@ from langgraph.store.base import (
 
 import devmem
 from devmem import Memory
+from devmem.adapters.hosts import writing
 from devmem.adapters.langgraph.embedding import embedder_of
-from devmem.adapters.langgraph.items import OTHERS, Times, check_namespace, entry_of, item_id, item_of
+from devmem.adapters.langgraph.items import OTHERS, SOURCE, Times, check_namespace, entry_of, item_id, item_of
 from devmem.adapters.langgraph.namespaces import list_namespaces
 from devmem.adapters.langgraph.reading import Reader
 from devmem.collections import Unique
@@ -117,9 +118,11 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         for op in asked:
             if isinstance(op, PutOp):
                 check_namespace(op.namespace)
-        results = [None if isinstance(op, PutOp) else self._read(op) for op in asked]
         puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
-        self._write(list(puts.values()))
+        # Reads may start a time to live again.
+        with writing(SOURCE, self._memory):
+            results = [None if isinstance(op, PutOp) else self._read(op) for op in asked]
+            self._write(list(puts.values()))
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

@@ -16,6 +16,7 @@ from google.genai import types
 
 import devmem
 from devmem.adapters.google_adk import DevmemMemoryService
+from devmem.collections import differs_from
 from devmem.errors import NotStoredError, ScopeError
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
@@ -148,6 +149,8 @@ def test_no_search_finds_what_keeps_the_ids_of_deleted_events() -> None:
         run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
         run(service.delete_memory(**ANN, memory_id="1"))
         assert [memory.search(query, user="ann") for query in ("deleted event 1", "shop (deleted)", "tea")] == [[]] * 3
+        others = devmem.Filter(source_name=differs_from("adk.deleted"))
+        assert (memory.count(user="ann"), memory.count(user="ann", where=others)) == (1, 0)
         memory.forget(user="ann")
         assert memory.count(user="ann") == 0
 

@@ -57,6 +57,19 @@ def test_a_second_put_replaces_and_keeps_when_it_was_made(store: DevmemStore) ->
     assert len(store.search(NOTES)) == 1
 
 
+def test_the_history_names_who_wrote(memory: devmem.Memory) -> None:
+    own = memory.scoped(agent="cook")
+    store = DevmemStore(own)
+    store.put(NOTES, "tea", {"text": "with milk"})
+    store.put(NOTES, "tea", {"text": "without milk"})
+    with devmem.acting_as("planner"):
+        store.put(NOTES, "tea", {"text": "none left"})
+    (record,) = own
+    first, second, third = own.history(record.id)
+    assert (first.actor, second.actor, third.actor) == ("langgraph", "cook", "planner")
+    assert [each.ended_by and each.ended_by.actor for each in (first, second, third)] == ["cook", "planner", None]
+
+
 def test_a_deleted_value_leaves_nothing(store: DevmemStore, memory: devmem.Memory) -> None:
     store.put(NOTES, "tea", {"text": "with milk"})
     store.delete(NOTES, "tea")
