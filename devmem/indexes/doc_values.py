@@ -9,9 +9,8 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +39,7 @@ _NONE: Final = -1
 _NEVER: Final = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class DocEntry:
+class DocEntry(NamedTuple):
     """The fields of one item that are kept in memory."""
 
     row: int
@@ -107,20 +105,23 @@ class DocValues:
 
     def add(self, entries: Sequence[DocEntry]) -> None:
         """Append items, none of which was added before."""
+        if not entries:
+            return
         start, need = self._rows.used, self._rows.used + len(entries)
-        self._rows.append(np.array([entry.row for entry in entries], dtype=np.int64))
+        given = dict(zip(DocEntry._fields, zip(*entries, strict=True), strict=True))
+        self._rows.append(np.array(given["row"], dtype=np.int64))
         for name, column in self._columns.items():
             self._columns[name] = with_room(column, need)
         new = slice(start, need)
         for name in ("time", "trust", "length", "cues"):
-            self._columns[name][new] = [getattr(entry, name) for entry in entries]
+            self._columns[name][new] = given[name]
         for name in STRING_COLUMNS:
-            self._columns[name][new] = self._strings.encode_all([getattr(entry, name) for entry in entries])
-        self._columns["importance"][new] = [entry.importance or 0.0 for entry in entries]
-        expiry = [_NEVER if entry.expires_at is None else entry.expires_at for entry in entries]
+            self._columns[name][new] = self._strings.encode_all(given[name])
+        self._columns["importance"][new] = [importance or 0.0 for importance in given["importance"]]
+        expiry = [_NEVER if time is None else time for time in given["expires_at"]]
         self._columns["expires_at"][new] = expiry
         self.next_expiry = min([self.next_expiry, *expiry])
-        threads = [_thread(one.conversation, one.session, one.agent, one.user) for one in entries]
+        threads = list(map(_thread, *(given[name] for name in ("conversation", "session", "agent", "user"))))
         self._columns["thread"][new] = threads
         for link in _LINKS:
             self._columns[link][new] = _NONE

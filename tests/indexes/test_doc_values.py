@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import given
@@ -84,7 +84,7 @@ def applied(
             entries = []
             for entry in operation.entries[: len(free)]:
                 # Mostly the next row, sometimes a later one, so that a lower one comes after it.
-                entries.append(replace(entry, row=free.pop(-1 - int(chance.integers(0, min(3, len(free)))))))
+                entries.append(entry._replace(row=free.pop(-1 - int(chance.integers(0, min(3, len(free)))))))
             doc_values.add(entries)
             plain = sorted([*plain, *entries], key=lambda entry: entry.row)
         elif isinstance(operation, Remove):

@@ -215,8 +215,7 @@ class PostgresFollower(Follower[Connection]):
 def doc_entry(columns: tuple[Any, ...]) -> DocEntry:
     """Return the doc values of an item, read from `DOC_COLUMNS`."""
     last = 1 + len(STRING_COLUMNS)
-    strings: tuple[Any, ...] = tuple(map(_indexed_form, columns[1:last]))
-    return DocEntry(columns[0], *strings, *columns[last:])
+    return DocEntry._make((columns[0], *map(_indexed_form, columns[1:last]), *columns[last:]))
 
 
 @lru_cache(maxsize=1 << 12)

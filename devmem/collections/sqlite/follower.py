@@ -133,7 +133,7 @@ class SqliteFollower(Follower[sqlite3.Connection]):
     def _apply_items(self, connection: sqlite3.Connection) -> None:
         cursor = connection.execute(_NEW_ITEMS, (self._applied.row,))
         while found := cursor.fetchmany(_BATCH):
-            self.indexes.add_items([DocEntry(*fields) for fields in self._damaged.without("items", found)])
+            self.indexes.add_items([DocEntry._make(fields) for fields in self._damaged.without("items", found)])
             self._applied.row = found[-1][1]
 
     def _apply_passages(self, connection: sqlite3.Connection) -> None:

@@ -13,9 +13,10 @@ from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted
 from devmem.collections.postgres.server.planning import of_item, of_store
+from devmem.collections.postgres.server.term_texts import numbers_from
 from devmem.indexes.doc_values import DocValues
 from devmem.indexes.row_column import Rows
-from devmem.indexes.top_k import places_in
+from devmem.indexes.top_k import distinct, places_in
 from devmem.model.items import Vector
 
 _NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
@@ -26,8 +27,10 @@ _THERE: Final = (
     + of_item("passages", "passage", "found.row")
 )
 _KNOWN: Final = "SELECT passage FROM passages WHERE store = %(store)s AND passage = ANY(%(passages)s)"
+# One row is transferred faster than hundreds.
 _SIMILARITY: Final = (
-    "SELECT passage, -(vector <#> %(query)s) FROM vectors WHERE store = %(store)s AND passage = ANY(%(passages)s)"
+    "SELECT string_agg(int8send(passage), ''::bytea), string_agg(float8send(-(vector <#> %(query)s)), ''::bytea) "
+    "FROM vectors WHERE store = %(store)s AND passage = ANY(%(passages)s)"
 )
 
 
@@ -60,12 +63,12 @@ class LoadedItems:
 
     def load(self, rows: Rows) -> None:
         """Read those of the items that were not asked for before; one that is not admitted or not there has nothing."""
-        new = np.setdiff1d(rows, self._asked)
+        new = distinct(rows[places_in(self._asked, rows) < 0])
         if not len(new):
             return
         if not len(self._asked):
-            new = np.union1d(new, self._expected())
-        self._asked = np.union1d(self._asked, new)
+            new = distinct(np.concatenate([new, self._expected()]))
+        self._asked = np.sort(np.concatenate([self._asked, new]))
         if self._admitted.restricts:
             new = new[places_in(self._admitted.rows, new) >= 0]
         # An item's fields never change: what was admitted is, as long as it is there and does not expire.
@@ -103,14 +106,17 @@ class LoadedItems:
         if self._query is None or not len(passages):
             return near
         parameters = {"passages": RowNumbers(passages), "query": self._query}
-        found = self._connection.execute(of_store(_SIMILARITY, self._store), parameters, binary=True).fetchall()
-        read = dict(found)
-        return np.array([read.get(passage, np.nan) for passage in passages.tolist()], dtype=np.float64)
+        query = of_store(_SIMILARITY, self._store)
+        ((found, values),) = self._connection.execute(query, parameters, binary=True).fetchall()
+        read = numbers_from(found, ">i8")
+        order = np.argsort(passages)
+        near[order[places_in(passages[order], read)]] = numbers_from(values, ">f8")
+        return near
 
     def fields_of(self, rows: Rows) -> DocValues:
         """Return doc values that have at least the admitted ones of some items, and know no order of conversations."""
         known = self._fields.positions(rows) >= 0
-        new = np.unique(rows[~known])
+        new = distinct(rows[~known])
         if len(new):
             parameters = {"rows": RowNumbers(new)}
             found = self._connection.execute(of_store(_FIELDS, self._store), parameters, binary=True).fetchall()
@@ -125,7 +131,7 @@ class LoadedItems:
     def are_admitted(self, rows: Rows) -> NDArray[np.bool_]:
         """Return for each row whether it is there and admitted."""
         self.load(rows)
-        return np.isin(rows, self.passages >> PASSAGE_BITS)
+        return places_in(self.passages >> PASSAGE_BITS, rows) >= 0
 
     def similarities(self, passages: Rows) -> NDArray[np.float64]:
         """Return the cosine of the query and some passages; NaN for one without a vector, or that is not there."""

@@ -13,7 +13,7 @@ from devmem.collections.postgres.server.segments import places_of_rows
 from devmem.collections.postgres.server.vector_codes import CodedPassages
 from devmem.indexes.row_column import Rows
 from devmem.indexes.sign_codes import CodeQuery
-from devmem.indexes.top_k import Positions, places_in
+from devmem.indexes.top_k import Positions, distinct, places_in
 from devmem.model.items import Vector
 
 _LEAST: Final = 400
@@ -52,5 +52,5 @@ class NearestCodes:
             compared = max(_LEAST, _COMPARED_EACH * limit)
             parts = zip((self._blocks, self._rest), self._places, strict=True)
             found = [part.nearest(self._query, compared, places) for part, places in parts]
-            self._found[limit] = np.unique(np.concatenate(found))
+            self._found[limit] = distinct(np.concatenate(found))
         return self._found[limit]

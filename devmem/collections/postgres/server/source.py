@@ -25,6 +25,7 @@ from devmem.collections.searching import MISSING
 from devmem.embedding import TokenCodes
 from devmem.indexes.row_column import Rows
 from devmem.indexes.token_codes import TokenCache
+from devmem.indexes.top_k import distinct
 from devmem.model.items import MemoryItem
 from devmem.search.filters import Filter
 from devmem.search.query import SearchQuery
@@ -114,7 +115,7 @@ class ServerSource:
 
         def expected() -> Rows:
             nearest = codes.nearest(candidates) if codes is not None else np.empty(0, dtype=np.int64)
-            return np.unique(nearest >> PASSAGE_BITS)
+            return distinct(nearest >> PASSAGE_BITS)
 
         loaded = LoadedItems(admitted, vector, known=self._indexed.passages_of_rows, expected=expected)
         self._indexes = _Indexes(
