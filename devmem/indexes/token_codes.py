@@ -16,6 +16,8 @@ from devmem.ranking import code_width
 from devmem.ranking.groups import ranges
 
 _MOST_BYTES: Final = 128 << 20
+_SMALL: Final = 8 << 20
+"""Bytes up to which the room of the cache grows with its contents."""
 _AHEAD: Final = 20_000
 """Passages that are read at once when one of them is asked for, in the time that a quarter takes one by one."""
 
@@ -144,7 +146,10 @@ class TokenCache:
         counts = [len(raw) // width for _, raw in right]
         need = self._used + sum(counts)
         if need > len(self._codes):
-            grown = np.zeros((max(need, min(2 * need, self._most_tokens(width))), code_width(width)), dtype=np.uint8)
+            most = self._most_tokens(width)
+            # The system provides memory as it is written to: a large cache gets all of its room without being copied.
+            room = min(2 * need, most) if need * code_width(width) < _SMALL else most
+            grown = np.zeros((max(need, room), code_width(width)), dtype=np.uint8)
             if self._used:
                 grown[: self._used] = self._codes[: self._used]
             self._codes = grown

@@ -5,7 +5,9 @@ After a crash, a failover or a restore the numbers of transactions, rows and seg
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -31,7 +33,7 @@ Scenario = Callable[[PostgresServer], Callable[[], None]]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """A server that writes its log seldom, so that a crash loses what nobody waited for."""
+    """A server that does not write its log by itself when much is waiting, so that a crash loses the last commits."""
     with closing(PostgresServer(settings={"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"})) as server:
         yield server
 
@@ -40,22 +42,36 @@ def connect(server: PostgresServer) -> psycopg.Connection[tuple[object, ...]]:
     return psycopg.connect(Location.parse(server.url()).conninfo, autocommit=True)
 
 
+def paused_log_writer(server: PostgresServer) -> int:
+    """Pause the process that would write what nobody waited for, at some moment within ten seconds; return its id."""
+    with connect(server) as administrator:
+        query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"
+        ((pid,),) = administrator.execute(query).fetchall()
+    assert isinstance(pid, int)
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
 def crash_of_a_process(server: PostgresServer) -> Callable[[], None]:
-    """Kill one backend: PostgreSQL ends all others and recovers, without a new start of the server."""
+    """Kill one process: PostgreSQL ends all others and recovers, without a new start of the server."""
+    log_writer = paused_log_writer(server)
 
     def crash() -> None:
-        with connect(server) as administrator:
-            ((pid,),) = administrator.execute("SELECT pg_backend_pid()").fetchall()
-            # Only the server's user may send a signal.
-            server.run("pg_ctl", "kill", "KILL", str(pid))
+        with connect(server) as other:
+            os.kill(log_writer, signal.SIGKILL)
             with pytest.raises(psycopg.OperationalError):
-                administrator.execute("SELECT 1")
+                # Waits until the server ends it.
+                other.execute("SELECT pg_sleep(60)")
 
     return crash
 
 
 def crash_of_the_server(server: PostgresServer) -> Callable[[], None]:
+    log_writer = paused_log_writer(server)
+
     def crash() -> None:
+        # A paused process would keep the server from ending at once.
+        os.kill(log_writer, signal.SIGKILL)
         server.kill()
         server.start()
 

@@ -60,8 +60,9 @@ class CodedPassages:
 
     def nearest(self, query: CodeQuery, limit: int, places: Positions | None = None) -> Rows:
         """Return the `limit` passages that are probably the nearest to a query; None for places takes all."""
-        codes, passages = (self.codes, self.passages) if places is None else (self.codes[places], self.passages[places])
-        return passages[query.nearest(codes, limit)]
+        if places is None:
+            return self.passages[query.nearest(self.codes, limit)]
+        return self.passages[places[query.nearest(self.codes.take(places, axis=0), limit)]]
 
 
 def no_codes(dimension: int) -> CodedPassages:
