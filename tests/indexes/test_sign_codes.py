@@ -46,3 +46,15 @@ def test_all_are_returned_where_they_are_few() -> None:
     assert query.nearest(codes, 5).tolist() == [0, 1, 2, 3, 4]
     assert query.nearest(codes[:0], 5).tolist() == []
     assert len(query.nearest(np.repeat(codes[:1], 50, axis=0), 5)) == 5
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 700])
+@pytest.mark.parametrize("first", [0, 1, 40_000])
+def test_the_nearest_of_many_are_found_wherever_they_are(step: int, first: int) -> None:
+    """Of many codes a sample decides which are compared; the near ones may all be in it, or none of them."""
+    vector = np.full(64, 0.125, dtype=np.float32)
+    near, far = sign_codes(np.stack([vector, -vector]))
+    codes = np.repeat(far[np.newaxis], 150_000, axis=0)
+    places = first + step * np.arange(100)
+    codes[places] = near
+    assert sorted(CodeQuery.of(vector).nearest(codes, 100).tolist()) == places.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -156,3 +157,25 @@ def test_forgetting(database: Database) -> None:
     cache.clear()
     database.forget()
     assert gathered(database, cache, [1]) == {}
+
+
+def test_a_cache_that_has_grown_keeps_its_codes() -> None:
+    """Its room grows step by step first, and then at once."""
+
+    class Rows:
+        def count_after(self, passage: int, limit: int) -> tuple[int, int]:
+            return 0, 0
+
+        def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
+            yield from ()
+
+        def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
+            return [(passage, bytes([passage]) * WIDTH * 60_000) for passage in passages]
+
+    cache, width = TokenCache(ahead=0), code_width(WIDTH)
+    assert 3 * 60_000 * width > 8 << 20
+    for passage in range(1, 7):
+        cache.gather(Rows(), [passage], WIDTH)
+    codes, counts = cache.gather(Rows(), [1, 3, 6], WIDTH)
+    assert counts.tolist() == [60_000] * 3
+    assert [set(codes[start : start + 60_000, 0].tolist()) for start in (0, 60_000, 120_000)] == [{1}, {3}, {6}]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.indexes.top_k import best_positions, rows_mask
+from devmem.indexes.top_k import best_positions, distinct, rows_mask
 
 
 @given(
@@ -32,3 +32,8 @@ def test_the_wanted(rows: set[int], wanted: set[int], gap: int) -> None:
     ascending = np.array(sorted(gap * row for row in rows), dtype=np.int64)
     mask = rows_mask(ascending, np.array(sorted(gap * row for row in wanted), dtype=np.int64))
     assert mask.tolist() == [row // gap in wanted for row in ascending.tolist()]
+
+
+@given(numbers=st.lists(st.integers(-50, 50)))
+def test_distinct_numbers_ascend(numbers: list[int]) -> None:
+    assert distinct(np.array(numbers, dtype=np.int64)).tolist() == sorted({*numbers})

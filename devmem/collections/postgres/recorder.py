@@ -34,6 +34,15 @@ SELECT max(time) FROM (SELECT {RECORDED_FROM} AS time FROM items WHERE store = %
     UNION ALL SELECT recorded_until FROM versions WHERE store = %(store)s AND id_key = ANY(%(keys)s)) AS times
 """
 
+_DUE: Final = f"""
+SELECT ARRAY(SELECT row FROM items WHERE store = %(store)s AND expires_at <= %(now)s
+    ORDER BY expires_at LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED),
+ARRAY(SELECT row FROM versions WHERE store = %(store)s
+    AND (expires_at <= %(now)s AND recorded_until IS NOT NULL OR recorded_until < %(oldest)s)
+    LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)
+"""
+"""Selects the rows of expired items, and of versions that are not kept any longer."""
+
 
 def check_run(run: str | None) -> None:
     """Refuse the id of a run that an index could not hold.
@@ -189,11 +198,8 @@ class CurrentRecorder:
         At most `SWEPT_AT_ONCE` of each go with one write, so that none is slow; what another transaction removes is
         passed over.
         """
-        query = (
-            "SELECT row FROM items WHERE store = %s AND expires_at <= %s ORDER BY expires_at LIMIT %s "
-            "FOR UPDATE SKIP LOCKED"
-        )
-        found = [row for (row,) in self.connection.execute(query, (self.store, self._now, SWEPT_AT_ONCE))]
+        due = {"store": self.store, "now": self._now, "oldest": self._limit.oldest(self._now)}
+        ((found, old),) = self.connection.execute(_DUE, due).fetchall()
         if found:
             # What replaces an expired item is in no conflict with its expiry.
             self.connection.execute(
@@ -201,12 +207,6 @@ class CurrentRecorder:
                 (self.store, found),
             )
             self.remove("row = ANY(%s)", [found])
-        query = (
-            "SELECT row FROM versions WHERE store = %s AND (expires_at <= %s AND recorded_until IS NOT NULL "
-            "OR recorded_until < %s) LIMIT %s FOR UPDATE SKIP LOCKED"
-        )
-        values = (self.store, self._now, self._limit.oldest(self._now), SWEPT_AT_ONCE)
-        old = [row for (row,) in self.connection.execute(query, values)]
         if old:
             remove_versions(self.connection, self.store, "row = ANY(%s)", [old])
 
