@@ -24,6 +24,26 @@ def test_an_unknown_benchmark_is_refused() -> None:
     assert CliRunner().invoke(app, ["sped"]).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["commits", "--writers", "0"], "--writers takes numbers of processes"),
+        (["commits", "--writers", "1,x"], "--writers takes numbers of processes"),
+        (["providers", "DATA", "--size", "many"], "'many' is no size"),
+        (
+            ["providers", "DATA", "--size", "1M", "--only", "minilm"],
+            "turns are too few to make texts of 1,000,000 items",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(words: list[str], message: str, tmp_path: Path) -> None:
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps(LOCOMO), encoding="utf-8")
+    done = CliRunner().invoke(app, [str(data) if word == "DATA" else word for word in words], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert message in done.output
+
+
 def test_rows_leave_out_what_does_not_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEVMEM_BENCH_MODEL", raising=False)
     sources = tmp_path / "sources"

@@ -23,7 +23,7 @@ from devmem.collections import PreparedItem
 from devmem.collections.postgres.collection import PostgresCollection
 from devmem.embedding import ModelIdentity
 from tools.bench.places import SERVER_SETTINGS
-from tools.bench.rows import JsonFile, Row, report
+from tools.bench.rows import JsonFile, Row, ServerUrl, report
 from tools.bench.synthetic import make_corpus
 from tools.postgres_server import PostgresServer
 
@@ -61,16 +61,16 @@ _start: Barrier | None = None
 def command(
     writers: Annotated[str, typer.Option("--writers", help="Numbers of processes, as in 1,8.")] = "1,8",
     count: Annotated[int, typer.Option("--count", min=1, help="Number of writes of each process.")] = 500,
-    url: Annotated[
-        str | None, typer.Option("--url", help="A PostgreSQL database to use instead of a server of its own.")
-    ] = None,
+    url: ServerUrl = None,
     json_file: JsonFile = None,
 ) -> None:
     """Measure commits a second in PostgreSQL: to one store and to several, with versions and without."""
     try:
         wanted = sorted({int(part) for part in writers.split(",")})
-    except ValueError as error:
-        raise typer.BadParameter("--writers takes numbers, as in 1,8") from error
+    except ValueError:
+        wanted = [0]
+    if wanted[0] < 1:
+        raise typer.BadParameter("--writers takes numbers of processes, each at least 1, as in 1,8")
     report(list(run(wanted, count, url)), json_file)
 
 

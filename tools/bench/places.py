@@ -24,7 +24,7 @@ from devmem.collections.postgres.collection import PostgresCollection
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity
 from devmem.ranking import Weights
-from tools.bench.rows import JsonFile, Row, report
+from tools.bench.rows import JsonFile, Row, ServerUrl, report
 from tools.bench.speed.corpus import NEAREST, CorpusFiles, Queries, prepare
 from tools.bench.speed.rows import label, parse_size
 from tools.bench.speed.words import encoding, token_embedding
@@ -64,9 +64,7 @@ def command(
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Folder that keeps the generated memories for the next run.")
     ] = None,
-    url: Annotated[
-        str | None, typer.Option("--url", help="A PostgreSQL database to use instead of a server of its own.")
-    ] = None,
+    url: ServerUrl = None,
     json_file: JsonFile = None,
 ) -> None:
     """Measure a SQLite file, and PostgreSQL followed and searched on the server: writes, searches, recall, space."""

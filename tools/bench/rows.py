@@ -14,6 +14,9 @@ from rich.table import Table
 
 JsonFile: TypeAlias = Annotated[Path | None, typer.Option("--json", help="Write the rows to this file too.")]
 """The option that every benchmark has."""
+ServerUrl: TypeAlias = Annotated[
+    str | None, typer.Option("--url", help="A PostgreSQL database to use instead of a server of its own.")
+]
 
 _MOST_CASES: Final = 6
 """Maximum number of columns that fit side by side in a terminal."""

@@ -50,9 +50,10 @@ def providers(
         try:
             read, count = read_datasets(datasets), parse_size(size)
             variants = [*cases(only or (), local, onnx, Path(name), notes)]
+            texts = texts_of(read, count)
         except (DevmemError, ValueError) as error:
             raise typer.BadParameter(str(error)) from error
-        rows = _measure(read, variants, count, Path(name))
+        rows = _measure(read, variants, texts, Path(name))
     typer.echo(markdown(rows))
     for note in notes:
         Console().print(note, highlight=False, soft_wrap=True)
@@ -60,7 +61,7 @@ def providers(
         write_json(rows, json_file)
 
 
-def _measure(datasets: Sequence[Dataset], variants: Sequence[Variant], count: int, folder: Path) -> list[Row]:
+def _measure(datasets: Sequence[Dataset], variants: Sequence[Variant], texts: Sequence[str], folder: Path) -> list[Row]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     stores = [StoreCase(variant) for variant in variants]
     memo = EmbeddingMemo()
@@ -75,8 +76,8 @@ def _measure(datasets: Sequence[Dataset], variants: Sequence[Variant], count: in
         for dataset in datasets:
             found = run(dataset, stores, memo, task(dataset.name, steps(dataset, stores)))
             rows += [row for row in rows_of(dataset.name, found) if row.type in (ALL, None)]
-        advance = task(f"{count:,} items", len(variants) * (count + len(questions)))
-        rows += measure_speed(variants, texts_of(datasets, count), questions, folder, advance)
+        advance = task(f"{len(texts):,} items", len(variants) * (len(texts) + len(questions)))
+        rows += measure_speed(variants, texts, questions, folder, advance)
     return rows
 
 

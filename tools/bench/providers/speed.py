@@ -28,21 +28,33 @@ _TOP_K: Final = 10
 _AT_ONCE: Final = 500
 _BATCH: Final = 64
 """Number of texts whose embedding is timed."""
+_MISSES: Final = 10_000
+"""Number of known texts in a row after which no new one is expected."""
 _ROUNDS: Final = 3
 """The shortest of a question's rounds counts: other programs lengthen a time and never shorten it."""
 
 
 def texts_of(datasets: Sequence[Dataset], count: int) -> list[str]:
-    """Return different texts: the data sets' turns, then first halves of some of them with second halves of others."""
+    """Return different texts: the data sets' turns, then first halves of some of them with second halves of others.
+
+    Raises:
+        ValueError: the data sets have too few turns.
+    """
     turns = list(
         dict.fromkeys(item.content_summary for one in datasets for each in one.haystacks for item in each.items)
     )
     found = dict.fromkeys(turns[:count])
-    rng = np.random.default_rng(1)
+    words = [turn.split() for turn in turns]
+    rng, misses = np.random.default_rng(1), 0
     while len(found) < count:
-        first, second = (turns[at].split() for at in rng.integers(0, len(turns), 2))
-        found[" ".join((*first[: len(first) // 2], *second[len(second) // 2 :]))] = None
-        found.pop("", None)
+        if not turns or misses > _MISSES:
+            raise ValueError(f"{len(turns):,} turns are too few to make texts of {count:,} items: name more data sets")
+        first, second = (words[at] for at in rng.integers(0, len(turns), 2))
+        text = " ".join((*first[: len(first) // 2], *second[len(second) // 2 :]))
+        is_new = bool(text) and text not in found
+        misses = 0 if is_new else misses + 1
+        if is_new:
+            found[text] = None
     return list(found)
 
 

@@ -16,7 +16,7 @@ def parse_size(text: str) -> int:
     factor = _FACTORS.get(word[-1:], 1)
     digits = word[:-1] if factor > 1 else word
     if not digits.isdecimal() or int(digits) * factor < 10:
-        raise ValueError(f"--sizes: {text!r} is no size; write 500, 10k or 1M, at least 10")
+        raise ValueError(f"{text!r} is no size; write 500, 10k or 1M, at least 10")
     return int(digits) * factor
 
 
