@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.model.indexed_fields import field_texts
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
 from devmem.text.analysis import terms
 from devmem.text.patterns import lazy_pattern
@@ -34,7 +35,8 @@ def sameness(item: MemoryItem) -> tuple[object, ...]:
     """Return a key that is equal for items that say the same: speaker, day of the event, every word but articles.
 
     Punctuation, capitals and inflection of the summary do not count; numbers, names, pronouns, negations, symbols and
-    the order of words do, and so does everything that the snapshots have beside it: a summary may be only the start.
+    the order of words do, and so does everything that snapshots and indexed fields have beside it: a summary may be
+    only the start.
     """
     words, signs = _words(item.content_summary)
     day = None if item.event_time is None else item.event_time // _DAY
@@ -80,13 +82,16 @@ def _is_punctuation(sign: str) -> bool:
 
 
 def _beside(item: MemoryItem, *snapshots: MemoryContentSnapshot | None) -> tuple[str, ...]:
-    """Return what the snapshots have beyond the summary: their words, and a digest of their attachments."""
+    """Return what snapshots and indexed fields have beyond the summary: words, and a digest of attachments."""
     found: list[str] = []
     for snapshot in snapshots:
         if snapshot is not None and snapshot.text.strip() not in item.content_summary:
             found += snapshot.text.casefold().split()
         if snapshot is not None and snapshot.has_multimodal():
             found.append(content_hash("", replace(snapshot, text="")))
+    for each in field_texts(item):
+        if each.text not in item.content_summary:
+            found += each.text.casefold().split()
     return tuple(found)
 
 

@@ -21,33 +21,48 @@ def observed(call: Call, stream: Any) -> bool:  # noqa: ANN401 - whatever a func
     kind = type(stream)
     source = getattr_static(stream, _SOURCE, None) if hasattr(kind, "__next__") or hasattr(kind, "__anext__") else None
     if isinstance(source, GeneratorType):
-        _observe(stream, recorded_stream(call, source, answer))
+        _observe(call, stream, recorded_stream(call, source, answer))
     elif isinstance(source, AsyncGeneratorType):
-        _observe_async(stream, recorded_async_stream(call, source, answer))
+        _observe_async(call, stream, recorded_async_stream(call, source, answer))
     else:
         return False
     return True
 
 
-def _observe(stream: Any, recorded: Generator[Any, Any, Any]) -> None:  # noqa: ANN401 - a client's
+def _observe(call: Call, stream: Any, recorded: Generator[Any, Any, Any]) -> None:  # noqa: ANN401 - a client's
     close = stream.close
 
     def closing() -> None:
-        # The stream and its generator refer to each other: left alone, they would end when garbage is collected.
-        recorded.close()
-        close()
+        try:
+            # The stream and its generator refer to each other: left alone, they would end when garbage is collected.
+            # Where another thread is reading, closing the connection ends the generator there.
+            if not recorded.gi_running:
+                recorded.close()
+                _finish_unread(call)
+        finally:
+            close()
 
     stream._iterator, stream.close = recorded, closing  # noqa: SLF001 - see `_SOURCE`
 
 
-def _observe_async(stream: Any, recorded: AsyncGenerator[Any, Any]) -> None:  # noqa: ANN401 - a client's
+def _observe_async(call: Call, stream: Any, recorded: AsyncGenerator[Any, Any]) -> None:  # noqa: ANN401 - a client's
     close = stream.close
 
     async def closing() -> None:
-        await recorded.aclose()
-        await close()
+        try:
+            if not recorded.ag_running:
+                await recorded.aclose()
+                _finish_unread(call)
+        finally:
+            await close()
 
     stream._iterator, stream.close = recorded, closing  # noqa: SLF001 - see `_SOURCE`
+
+
+def _finish_unread(call: Call) -> None:
+    """Record the call of a stream that was closed before anything was read of it; any other call is finished."""
+    call.output("")
+    call.finish()
 
 
 def answer(pieces: Sequence[object]) -> object:

@@ -16,6 +16,12 @@ _MARKS: Final = (
 """UTF-32 before UTF-16, whose mark it begins with."""
 _LOOKED_AT: Final = 256 * 1024
 """Number of bytes from which an unknown encoding is detected."""
+_HEAD: Final = 8192
+"""Number of bytes of which none is zero in a text, unless its characters have two bytes."""
+_JAPANESE: Final = (b"\x1b$B", b"\x1b$@")
+"""Escape sequences that begin Japanese in ISO-2022-JP, whose bytes are all ASCII."""
+_MOSTLY: Final = 10
+"""Least number of characters beyond ASCII for each damaged byte in a text that is taken for damaged UTF-8."""
 _CONTROLS: Final = re.compile("[\x00-\x08\x0e-\x1a]")
 
 
@@ -26,11 +32,39 @@ class UnreadableError(ValueError):
 def decode_text(data: bytes, encoding: str | None) -> str:
     """Return the text, every line end a line feed; the encoding is detected when it is None.
 
+    Bytes that a guessed encoding has no characters for become U+FFFD.
+
     Raises:
-        UnreadableError: the bytes are not of that encoding, or not a text at all.
+        UnreadableError: the bytes are not of the given encoding, or not a text at all.
     """
-    text = _decode_as(data, encoding) if encoding else _detect(data)
+    if encoding:
+        text = _decode_as(data, encoding)
+    else:
+        text = data.decode(detect_encoding(data), errors="replace")
+        if _CONTROLS.search(text) and not _is(data, "utf-8"):
+            raise UnreadableError("holds control characters, so it is no text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def detect_encoding(data: bytes) -> str:
+    """Return the encoding of a text: what its mark says, UTF-8, or else a guess.
+
+    Raises:
+        UnreadableError: the bytes are no text.
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return encoding
+    if b"\x00" in data[:_HEAD]:
+        return _wide(data)
+    if seems_utf8(data[:_HEAD]) and _is(data, "utf-8"):
+        return "utf-8"
+    return _guess(data)
+
+
+def seems_utf8(head: bytes) -> bool:
+    """Whether the beginning of a file, if it is valid UTF-8, is that and no other encoding that looks like ASCII."""
+    return b"\x00" not in head and not any(escape in head for escape in _JAPANESE)
 
 
 def _decode_as(data: bytes, encoding: str) -> str:
@@ -42,52 +76,43 @@ def _decode_as(data: bytes, encoding: str) -> str:
         raise UnreadableError(f"is not {encoding}: {error}") from error
 
 
-def _detect(data: bytes) -> str:
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return _decode_as(data, encoding)
-    if b"\x00" in data[:8192]:
-        return _decode_wide(data)
+def _is(data: bytes, encoding: str) -> bool:
     try:
-        return data.decode("utf-8")
+        data.decode(encoding)
     except UnicodeDecodeError:
-        return _guess(data)
+        return False
+    return True
 
 
-def _decode_wide(data: bytes) -> str:
-    """Decode UTF-16 that has no mark: mostly ASCII, it has zeros in every other byte."""
-    head = data[:8192]
+def _wide(data: bytes) -> str:
+    """Return which UTF-16 a text without a mark is: mostly ASCII, it has zeros in every other byte."""
+    head = data[:_HEAD]
     for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         zeros, others = head[first::2].count(0), head[1 - first :: 2].count(0)
-        if len(data) % 2 == 0 and zeros > len(head) // 4 and not others:
-            text = _decode_as(data, encoding)
-            if not _CONTROLS.search(text):
-                return text
+        is_wide = len(data) % 2 == 0 and zeros > len(head) // 4 and not others
+        if is_wide and _is(data, encoding) and not _CONTROLS.search(data.decode(encoding)):
+            return encoding
     raise UnreadableError("holds zero bytes, so it is no text")
 
 
 def _guess(data: bytes) -> str:
+    if any(escape in data for escape in _JAPANESE) and _is(data, "iso2022_jp"):
+        return "iso2022_jp"
+    if _is_mostly_utf8(data):
+        return "utf-8"
     # Imported here: most files are UTF-8 and need no guessing.
     from charset_normalizer import from_bytes
 
     best = from_bytes(data[:_LOOKED_AT]).best()
-    for encoding in dict.fromkeys([best.encoding] if best else []):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            break
+    if best is not None and _is(data, best.encoding):
+        return best.encoding
     # GBK's pairs of high bytes are many in Chinese and rare in Western text, whose every byte is a character.
     high = sum(byte >= 0x80 for byte in data[:_LOOKED_AT])
-    if 2 * high > len(data[:_LOOKED_AT]):
-        try:
-            return data.decode("gb18030")
-        except UnicodeDecodeError:
-            return _decode_latin(data)
-    return _decode_latin(data)
+    return "gb18030" if 2 * high > len(data[:_LOOKED_AT]) and _is(data, "gb18030") else "cp1252"
 
 
-def _decode_latin(data: bytes) -> str:
-    text = data.decode("cp1252", errors="replace")
-    if _CONTROLS.search(text):
-        raise UnreadableError("holds control characters, so it is no text")
-    return text
+def _is_mostly_utf8(data: bytes) -> bool:
+    """Whether UTF-8 was damaged or cut: another encoding has hardly ever as many valid sequences of it."""
+    text = data.decode("utf-8", errors="replace")
+    damaged = text.count("\ufffd")
+    return sum(not char.isascii() for char in text) >= (_MOSTLY + 1) * damaged

@@ -37,6 +37,24 @@ def test_what_is_imported_is_searched_by_its_fields(devmem: Devmem, place: Path,
     assert "1 duplicate" in devmem("import", place, data, "--field", "title").stdout
 
 
+def test_an_import_brings_changed_metadata(devmem: Devmem, place: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    for title in ("Launch", "Review"):
+        data.write_text(json.dumps({"text": "We met at noon.", "id": "1", "metadata": {"title": title}}) + "\n")
+        devmem("import", place, data, "--field", "title")
+    assert found(devmem, place, "review") == [("We met at noon.", "title")]
+    assert found(devmem, place, "launch") == []
+
+
+def test_the_encoding_of_a_table_is_named(devmem: Devmem, place: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data.csv"
+    data.write_bytes("text\nŞifre değişti.\n".encode("cp1254"))
+    devmem("import", place, data, "--encoding", "cp1254")
+    assert found(devmem, place, "değişti") == [("Şifre değişti.", None)]
+    refused = one_paragraph(devmem("import", place, data, "--encoding", "base64", code=2))
+    assert "--encoding 'base64': there is no such encoding of texts." in refused
+
+
 def test_a_file_is_searched_by_other_fields(devmem: Devmem, place: Path) -> None:
     """Later items are found by them too, without naming them again."""
     devmem("add", place, "We met at noon.", "--metadata", "title=Launch")
@@ -55,7 +73,7 @@ def test_a_workflow_names_the_fields_of_its_stores(devmem: Devmem, tmp_path: Pat
     refused = one_paragraph(devmem("reindex", path, "--field", "body", code=2))
     assert "put `index: {fields: [...]}` into" in refused
     path.write_text(store.replace("title", "body"))
-    assert "notes: 1 items, without embeddings" in devmem("reindex", path).stdout
+    assert "notes: 1 item, without embeddings" in devmem("reindex", path).stdout
     assert found(devmem, path, "launch") == []
 
 

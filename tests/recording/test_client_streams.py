@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx2
@@ -95,3 +97,83 @@ def test_what_a_stream_raises_is_recorded(recorder: Recorder, sink: ListSink) ->
     with recorder, recorder.trace(), pytest.raises(openai.APIError, match="overloaded"):
         list(ask(client_of([TEXT[1], {"error": {"message": "overloaded"}}])))
     assert any("overloaded" in one.content for one in sink.in_order())
+
+
+class Held(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """A body whose first piece comes at once, and nothing more until it is closed."""
+
+    def __init__(self) -> None:
+        self.waits, self.closed = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield f"data: {json.dumps(TEXT[1])}\n\n".encode()
+        self.waits.set()
+        self.closed.wait(30)
+        raise httpx2.ReadError("closed")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield f"data: {json.dumps(TEXT[1])}\n\n".encode()
+        self.waits.set()
+        while not self.closed.is_set():
+            await asyncio.sleep(0)
+        raise httpx2.ReadError("closed")
+
+    def close(self) -> None:
+        self.closed.set()
+
+    async def aclose(self) -> None:
+        self.closed.set()
+
+    def transport(self) -> httpx2.MockTransport:
+        headers = {"content-type": "text/event-stream"}
+        return httpx2.MockTransport(lambda _: httpx2.Response(200, stream=self, headers=headers))
+
+
+def test_another_thread_may_close_a_stream_that_is_read(recorder: Recorder, sink: ListSink) -> None:
+    """As an application does whose user cancels; the reader ends, and what it read is recorded."""
+    body, read = Held(), []
+    client = openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=body.transport()))
+    with recorder, recorder.trace():
+        stream = ask(client)
+
+        def reading() -> None:
+            with pytest.raises(openai.APIConnectionError):
+                read.extend(stream)
+
+        reader = threading.Thread(target=reading)
+        reader.start()
+        assert body.waits.wait(30)
+        stream.close()
+        reader.join(30)
+    assert not reader.is_alive()
+    assert any(one.kind is InteractionKind.ERROR for one in sink.in_order())
+
+
+def test_another_task_may_close_a_stream_that_is_read(recorder: Recorder, sink: ListSink) -> None:
+    body = Held()
+
+    async def main() -> None:
+        client = openai.AsyncOpenAI(api_key="k", http_client=httpx2.AsyncClient(transport=body.transport()))
+        ask_async = record_llm("model")(client.chat.completions.create)
+        stream: Any = await ask_async(model="m", messages=[{"role": "user", "content": "When?"}], stream=True)
+
+        async def reading() -> None:
+            async for _ in stream:
+                pass
+
+        reader = asyncio.create_task(reading())
+        while not body.waits.is_set():
+            await asyncio.sleep(0)
+        await stream.close()
+        with pytest.raises(openai.APIConnectionError):
+            await reader
+
+    with recorder, recorder.trace():
+        asyncio.run(main())
+    assert any(one.kind is InteractionKind.ERROR for one in sink.in_order())
+
+
+def test_a_stream_that_is_closed_unread_is_recorded_as_empty(recorder: Recorder, sink: ListSink) -> None:
+    with recorder, recorder.trace():
+        ask(client_of(TEXT)).close()
+    assert outputs(sink) == [""]

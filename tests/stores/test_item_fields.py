@@ -62,6 +62,17 @@ def test_items_are_found_by_the_fields_of_their_store(tmp_path: Path) -> None:
     assert by_title(other) == [("book", "title")]
 
 
+def test_items_that_differ_in_a_field_are_no_duplicates(tmp_path: Path) -> None:
+    store = opened(tmp_path, embedding=None, index={"fields": ["title"]})
+    titles = ["Zebra launch", "Zebra budget", "zebra budget"]
+    store.add([MemoryItem(id=str(at), content_summary="x", metadata={"title": one}) for at, one in enumerate(titles)])
+    assert {item.metadata["title"].lower() for item in store.retrieve("", "zebra", 3)} == {
+        "zebra launch",
+        "zebra budget",
+    }
+    assert len(store.retrieve("", "zebra", 3)) == 2
+
+
 def test_an_item_may_choose_its_own(tmp_path: Path) -> None:
     store = opened(tmp_path, index={"fields": ["title"]})
     store.add([MemoryItem(id="own", content_summary="x", metadata=dict(BOOK.metadata), indexed_fields=())])

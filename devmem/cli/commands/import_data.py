@@ -44,6 +44,9 @@ def import_data(
     data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
     column: Column = None,
     field: Fields = None,
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; without it, it is detected.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
@@ -62,11 +65,11 @@ def import_data(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
-    columns, fields = _columns(column or ()), checked_fields(field)
+    columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
     store = make(place.workflow, place.store, session)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
         paths = (_spooled(Path(folder)) if word == STDIN else Path(word) for word in place.words)
-        files = [(path, partial(open_data, path, data_format, columns=columns)) for path in paths]
+        files = [(path, partial(open_data, path, data_format, columns=columns, encoding=encoding)) for path in paths]
         if dry_run:
             _check(terminal, files)
             return
@@ -98,6 +101,16 @@ def _columns(options: Sequence[str]) -> dict[str, str]:
             raise CommandError(f"--column {option!r}: write KEY=NAME, with one of the keys {', '.join(KEYS)}.")
         columns[key] = name
     return columns
+
+
+def _encoding(name: str | None) -> str | None:
+    """Return the name of an encoding; raises `CommandError` where there is none of it."""
+    if name is not None:
+        try:
+            "".encode(name)
+        except LookupError as error:
+            raise CommandError(f"--encoding {name!r}: there is no such encoding of texts.") from error
+    return name
 
 
 def _spooled(folder: Path) -> Path:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from devmem.cli.describe import items_text
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.item_options import checked_fields
 from devmem.cli.overrides import with_fields
@@ -53,8 +54,8 @@ def reindex(
         info = kept.info()
     finally:
         kept.close()
-    made = f"{done:,} of {info.items:,} items embedded by {info.embedding}"
-    terminal.print(f"{place.store}: {made if config.embedding else f'{info.items:,} items, without embeddings'}")
+    made = f"{done:,} of {items_text(info.items)} embedded by {info.embedding}"
+    terminal.print(f"{place.store}: {made if config.embedding else f'{items_text(info.items)}, without embeddings'}")
     if info.waiting:
         terminal.report("error", f"{info.waiting:,} items still wait: the provider stopped answering. Run it again.")
         raise typer.Exit(EXIT_PARTLY)

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from devmem.errors import DataFileError
-from devmem.text.encoding import UnreadableError, decode_text
+from devmem.text.encoding import UnreadableError, decode_text, detect_encoding, seems_utf8
 
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
 _MARK: Final = b"\xef\xbb\xbf"
+_WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+"""Of UTF-16 and UTF-32, whose mark begins like that of UTF-16 where the low byte comes first."""
 _PART: Final = 1 << 20
 _LOG: Final = logging.getLogger(__name__)
 _HEAD: Final = 8192
-"""Bytes that are looked at."""
+"""Number of bytes that show whether a file is a text."""
 
 
 @contextmanager
@@ -54,25 +56,28 @@ def is_sqlite(path: Path) -> bool:
 
 
 def is_text(path: Path) -> bool:
-    """Whether the beginning of a file has no zero bytes, or the mark of UTF-16 or UTF-32.
-
-    Raises:
-        DataFileError: the file cannot be read.
-    """
+    """Whether a file begins as a text does; raises `DataFileError` when it cannot be read."""
     with _opened(path) as file:
         head = file.read(_HEAD)
-    return b"\0" not in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
+    try:
+        detect_encoding(head)
+    except UnreadableError:
+        return False
+    return True
 
 
-def read_text_lines(path: Path) -> Iterator[str]:
+def read_text_lines(path: Path, encoding: str | None = None, *, quiet: bool = False) -> Iterator[str]:
     """Return all lines of a plain text or a table with their ends, blank ones too.
 
-    What is not UTF-8 is read in the encoding that it seems to have, which is logged.
+    Args:
+        path: the file.
+        encoding: None takes UTF-8, or else the encoding that the file seems to have, which is logged.
+        quiet: whether a guess is not logged.
 
     Raises:
-        DataFileError: the file cannot be read, or is no text.
+        DataFileError: the file cannot be read, or is no text, or not of this encoding.
     """
-    if _is_utf8(path):
+    if encoding is None and _is_utf8(path):
         with _opened(path) as file:
             for number, raw in enumerate(file, start=1):
                 yield (raw.removeprefix(_MARK) if number == 1 else raw).decode("utf-8")
@@ -80,20 +85,36 @@ def read_text_lines(path: Path) -> Iterator[str]:
     with _opened(path) as file:
         data = file.read()
     try:
-        text = decode_text(data, None)
+        text = decode_text(data, encoding)
+        if encoding is None and not quiet and not data.startswith(_WIDE_MARKS):
+            _LOG.warning("%s %s", path, _guessed(text, detect_encoding(data)))
     except UnreadableError as error:
         raise DataFileError(path, str(error)) from error
-    if not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
-        _LOG.warning("%s is not UTF-8; its encoding was guessed: look at what was stored", path)
     yield from io.StringIO(text)
+
+
+def _guessed(text: str, encoding: str) -> str:
+    """Return what a person should know of a text whose encoding was guessed."""
+    said = f"is not UTF-8 and was read as {encoding}, a guess"
+    if encoding == "utf-8":
+        said = "is damaged UTF-8"
+    lost = text.count("\ufffd")
+    if lost:
+        line = text.count("\n", 0, text.index("\ufffd")) + 1
+        said += f"; {lost:,} of its characters could not be read and became U+FFFD, first on line {line:,}"
+    return f"{said}: where that is wrong, name its encoding (--encoding)"
 
 
 def _is_utf8(path: Path) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
     with _opened(path) as file:
+        part = file.read(_PART)
+        if not seems_utf8(part[:_HEAD]):
+            return False
         try:
-            while part := file.read(_PART):
+            while part:
                 decoder.decode(part)
+                part = file.read(_PART)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             return False

@@ -59,6 +59,7 @@ def open_data(
     format: FileFormat | str = FileFormat.AUTO,  # noqa: A002 - the option's word
     *,
     columns: Mapping[str, str] | None = None,
+    encoding: str | None = None,
 ) -> DataFile:
     """Detect the format of a file and count its records, which are read and checked as they are consumed.
 
@@ -66,6 +67,7 @@ def open_data(
         path: the file, plain or gzipped.
         format: its format.
         columns: of a table, names of columns by the keys of a record: `{"text": "Body"}`.
+        encoding: of a text or a table; None takes UTF-8, or guesses and logs what it takes. JSON is always UTF-8.
 
     Raises:
         DataFileError: it cannot be read, or is of no known format. Consuming the records raises it too.
@@ -73,14 +75,15 @@ def open_data(
     file = Path(path)
     wanted = FileFormat(format)
     if wanted is FileFormat.AUTO:
-        wanted = _format_of_file(file)
+        wanted = _format_of_file(file, encoding)
     if wanted is FileFormat.OUTBOX:
         return _outbox(file)
     if wanted in _TABLES:
-        table = read_table(read_text_lines(file), Origin(path=file), delimiter=_TABLES[wanted], columns=columns or {})
+        lines = read_text_lines(file, encoding)
+        table = read_table(lines, Origin(path=file), delimiter=_TABLES[wanted], columns=columns or {})
         return DataFile(path=file, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
     if wanted in (FileFormat.TEXT, FileFormat.MARKDOWN):
-        numbered = enumerate((line.rstrip("\r\n") for line in read_text_lines(file)), start=1)
+        numbered = enumerate((line.rstrip("\r\n") for line in read_text_lines(file, encoding)), start=1)
         found = list(read_paragraphs(numbered, Origin(path=file), markdown=wanted is FileFormat.MARKDOWN))
         return DataFile(path=file, format=wanted, total=len(found), records=iter(found))
     if wanted in _LINES:
@@ -98,13 +101,17 @@ def read_records(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -
     yield from open_data(path, format).records
 
 
-def _format_of_file(path: Path) -> FileFormat:
+def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
     """Return the format, or AUTO for a document whose content decides."""
     if is_sqlite(path):
         return FileFormat.OUTBOX
-    if not is_text(path):
-        raise DataFileError(path, f"of no known format ({known_formats()}): it is no text. Unpack an archive first")
-    first = next((line.strip() for line in read_text_lines(path) if line.strip()), "")
+    if encoding is None and not is_text(path):
+        raise DataFileError(
+            path,
+            f"of no known format ({known_formats()}): it is no text. Unpack an archive first; name the encoding of a "
+            "text (--encoding)",
+        )
+    first = next((line.strip() for line in read_text_lines(path, encoding, quiet=True) if line.strip()), "")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if named is not None and (named in _TABLES or not first.startswith(("{", "["))):

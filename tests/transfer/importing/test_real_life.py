@@ -211,6 +211,37 @@ def test_texts_and_tables_may_have_another_encoding(
     assert ("a.csv is not UTF-8" in caplog.text) == (not encoding.startswith("utf"))
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "iso2022_jp"])
+def test_an_encoding_that_looks_like_ascii_is_detected(encoding: str, tmp_path: Path) -> None:
+    """The bytes of all of them are valid UTF-8, so that nothing but noise would be stored."""
+    text = "明日の会議は三時です" if encoding == "iso2022_jp" else "The launch is on June 2nd."
+    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+    assert [one.content_summary for one in items(tmp_path / "a.txt")] == [text]
+
+
+def test_of_damaged_utf_8_only_the_damage_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As of a download that was cut off."""
+    text = "会议改到星期五下午三点，地点在二楼会议室。"
+    (tmp_path / "a.txt").write_bytes(f"one\n\n{text}".encode()[:-1])
+    assert [one.content_summary for one in items(tmp_path / "a.txt")] == ["one", text[:-1] + "\ufffd"]
+    assert "a.txt is damaged UTF-8; 1 of its characters could not be read" in caplog.text
+    assert "first on line 3" in caplog.text
+
+
+def test_a_guess_is_named_once_and_can_be_corrected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "Toplantı 2 Haziran'da, şifre değişti."
+    (tmp_path / "a.txt").write_bytes(text.encode("cp1254"))
+    assert [one.content_summary for one in items(tmp_path / "a.txt")] != [text]
+    (record,) = caplog.records
+    assert "a guess: where that is wrong, name its encoding (--encoding)" in record.message
+    caplog.clear()
+    named = open_data(tmp_path / "a.txt", encoding="cp1254").records
+    assert [one.content_summary for one in named if isinstance(one, MemoryItem)] == [text]
+    assert caplog.text == ""
+    with pytest.raises(DataFileError, match="is not utf-8"):
+        list(open_data(tmp_path / "a.txt", encoding="utf-8").records)
+
+
 def test_lines_of_json_are_utf_8(tmp_path: Path) -> None:
     """One damaged byte must not have the rest of a large file read as something else."""
     file = tmp_path / "a.jsonl"

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from crewai.memory.storage import lancedb_storage
 
@@ -15,6 +16,9 @@ import devmem
 from devmem.adapters.crewai import DevmemStorage
 from devmem.errors import EmbeddingUnavailableError
 from devmem.stores import ModelIdentity, Vector
+
+_FOLDER: Final = TemporaryDirectory(prefix="devmem-crewai-")
+"""Folder of storages that are made without one, until the process ends."""
 
 
 class _GivenVectors:
@@ -35,7 +39,7 @@ class Storage(DevmemStorage):
     """A storage that is made as CrewAI's are."""
 
     def __init__(self, path: str | Path | None = None, vector_dim: int | None = None, **_options: Any) -> None:  # noqa: ANN401
-        place = Path(path or Path.cwd() / "memory")
+        place = Path(path or _FOLDER.name)
         place.mkdir(parents=True, exist_ok=True)
         super().__init__(devmem.open(place / "memory.db", embedding=_GivenVectors(vector_dim)))
 
