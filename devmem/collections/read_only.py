@@ -59,6 +59,10 @@ class ReadOnly:
         """Refuse to write."""
         self._refuse()
 
+    def record_fields(self, fields: Sequence[str]) -> None:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()
+
     def replace_model(self, model: str, dimension: int | None) -> int:  # noqa: ARG002
         """Refuse to write."""
         self._refuse()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import Generator, Sequence
 from inspect import getattr_static
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from devmem.recording.calls import Call
 from devmem.recording.streams import recorded_async_stream, recorded_stream
@@ -23,7 +23,7 @@ def observed(call: Call, stream: Any) -> bool:  # noqa: ANN401 - whatever a func
     if isinstance(source, GeneratorType):
         _observe(call, stream, recorded_stream(call, source, answer))
     elif isinstance(source, AsyncGeneratorType):
-        _observe_async(call, stream, recorded_async_stream(call, source, answer))
+        _observe_async(call, stream, cast("AsyncGeneratorType[Any, Any]", recorded_async_stream(call, source, answer)))
     else:
         return False
     return True
@@ -45,7 +45,7 @@ def _observe(call: Call, stream: Any, recorded: Generator[Any, Any, Any]) -> Non
     stream._iterator, stream.close = recorded, closing  # noqa: SLF001 - see `_SOURCE`
 
 
-def _observe_async(call: Call, stream: Any, recorded: AsyncGenerator[Any, Any]) -> None:  # noqa: ANN401 - a client's
+def _observe_async(call: Call, stream: Any, recorded: AsyncGeneratorType[Any, Any]) -> None:  # noqa: ANN401 - a client's
     close = stream.close
 
     async def closing() -> None:

@@ -64,7 +64,7 @@ class CollectionMemory(CollectionItems):
         self._rerank_stage = open_rerank_stage(
             self._options.retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
-        self._fields = ItemFields(setup.name, self._options.index.fields)
+        self._fields = ItemFields(setup.name, self._options.index.fields, clock=setup.monotonic)
         self._collection = LazyCollection(setup.name)
         self._use_model(self._configured_model())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,16 +13,24 @@ from devmem.collections import Collection, FieldedCollection
 from devmem.model.items import MemoryItem
 
 _LOG: Final = logging.getLogger(__name__)
+_FRESH_FOR: Final = 5.0
+"""Seconds for which recorded fields are taken for current: another process may reindex the store by others."""
 
 
 class ItemFields:
     """Settles the fields of new items, and reports items that are searched by others."""
 
-    def __init__(self, store: str, configured: tuple[str, ...] | None) -> None:
-        """Take the store's name, for messages, and the configured fields; None leaves them to the collection."""
-        self._store, self._configured = store, configured
+    def __init__(self, store: str, configured: tuple[str, ...] | None, *, clock: Callable[[], float]) -> None:
+        """Take the store's name, for messages, and the configured fields; None leaves them to the collection.
+
+        `clock` returns seconds, which only grow.
+        """
+        self._store, self._configured, self._clock = store, configured, clock
         self._lock = threading.Lock()
-        self._recorded: tuple[str, ...] | None = None
+        self._recorded: tuple[str, ...] = ()
+        self._read_at = -math.inf
+        self._is_recorded = False
+        """Whether the configured fields are known to be on record."""
 
     def stamped(self, items: Sequence[MemoryItem], collection: Callable[[], Collection]) -> list[MemoryItem]:
         """Return items as they are stored: one that names no fields gets those of the store."""
@@ -44,18 +53,34 @@ class ItemFields:
 
     def reindexed(self, collection: Collection) -> Collection:
         """Return a collection, its items searched by the configured fields unless they have fields of their own."""
-        if self._is_outdated(collection) and isinstance(collection, FieldedCollection):
-            collection.index_fields(self._configured or ())
+        if self._configured is not None:
+            if isinstance(collection, FieldedCollection):
+                collection.index_fields(self._configured)
+            else:
+                _LOG.warning(
+                    "memory store %r: items of this kind of file keep the fields that they were written with; a .db "
+                    "file takes others (`devmem copy`).", self._store,
+                )  # fmt: skip
         return collection
 
     def _of_store(self, collection: Callable[[], Collection]) -> tuple[str, ...] | None:
         """Return the fields of an item that names none; None where the store has none either."""
-        if self._configured is not None:
-            return self._configured or None
         with self._lock:
-            if self._recorded is None:
-                self._recorded = recorded_fields(collection())
+            if self._configured is not None:
+                self._record(collection)
+                return self._configured or None
+            if self._clock() - self._read_at >= _FRESH_FOR:
+                self._recorded, self._read_at = recorded_fields(collection()), self._clock()
             return self._recorded or None
+
+    def _record(self, collection: Callable[[], Collection]) -> None:
+        """Record the configured fields before items are written with them, so that a reindex knows these later."""
+        if self._is_recorded:
+            return
+        opened = collection()
+        if self._is_outdated(opened) and isinstance(opened, FieldedCollection):
+            opened.record_fields(self._configured or ())
+        self._is_recorded = True
 
     def _is_outdated(self, collection: Collection) -> bool:
         return (

@@ -9,18 +9,20 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Final
 
+from devmem.collections import FieldedCollection
 from devmem.embedding import TokenEmbedder
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
-from devmem.stores import CollectionMemory, MemoryBase
+from devmem.stores import CollectionConfig, CollectionMemory, MemoryBase
+from devmem.stores.item_fields import recorded_fields
 from devmem.stores.states import TakesStates
 from devmem.transfer import every_item
 
 _BATCH: Final = 64
 _SAME_SECOND: Final = 1.0
 """Seconds by which a time may differ and still be the same: services keep whole ones."""
-_COMPARED: Final = ("input_snapshot", "output_snapshot", "provenance", "trust")
+_COMPARED: Final = ("input_snapshot", "output_snapshot", "provenance", "trust", "indexed_fields")
 _TIMES: Final = ("created_at", "event_time", "expires_at")
 
 
@@ -68,6 +70,7 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
         advance: called with the number of items processed since the last call.
     """
     report = CopyReport()
+    _take_fields(source, target)
     items = every_item(source)
     embeddings = _same_model(source, target)
     if embeddings is None:
@@ -78,6 +81,18 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     if isinstance(target, TakesStates):
         report.states = target.take_states(source)
     return report
+
+
+def _take_fields(source: MemoryBase, target: MemoryBase) -> None:
+    """Have an empty target record the fields by which the source is searched, unless its configuration names some."""
+    if not isinstance(source, CollectionMemory) or not isinstance(target, CollectionMemory):
+        return
+    config, into = target.setup.config, target.collection
+    if isinstance(config, CollectionConfig) and config.index.fields is not None:
+        return
+    wanted = recorded_fields(source.collection)
+    if wanted and isinstance(into, FieldedCollection) and not into.indexed_fields() and not into.count():
+        into.index_fields(wanted)
 
 
 def _vectors_left(source: MemoryBase, target: MemoryBase) -> str:
@@ -125,7 +140,7 @@ def _copy(
             report.skipped[item.id] = outcome.reason
     copies = {copy.id: copy for copy in target.get(ids)}
     for item in batch:
-        report.source_hash ^= _hash_of(item)
+        report.source_hash ^= _hash_of(_with_fields_of(copies.get(item.id), item))
         if item.id in copies:
             report.target_hash ^= _hash_of(copies[item.id])
             report.lost.update(lost_parts(item, copies[item.id]))
@@ -136,8 +151,15 @@ def _copy(
 def _is_same(item: MemoryItem, copy: MemoryItem, target: MemoryBase) -> bool:
     """Whether an item need not be copied again; a service may never return one as it was given."""
     if isinstance(target, CollectionMemory):
-        return version_hash(item) == version_hash(copy)
+        return version_hash(_with_fields_of(copy, item)) == version_hash(copy)
     return item.content_summary == copy.content_summary
+
+
+def _with_fields_of(copy: MemoryItem | None, item: MemoryItem) -> MemoryItem:
+    """Return an item as the target stores it, whose fields are settled there where the item names none."""
+    if copy is None or item.indexed_fields is not None:
+        return item
+    return replace(item, indexed_fields=copy.indexed_fields)
 
 
 def _hash_of(item: MemoryItem) -> int:

@@ -135,6 +135,26 @@ def test_a_copy_is_compared_by_its_hash(open_store: Open) -> None:
     assert target.get(["i2"])[0].metadata == {"topic": "tea"}
 
 
+def test_a_new_store_is_searched_by_the_fields_of_the_source(open_store: Open) -> None:
+    """Items that are added to it later, too."""
+    source, target = open_store("source", None), open_store("target", None)
+    source.collection.index_fields(["title"])  # type: ignore[attr-defined]
+    source.add([MemoryItem(id="i0", content_summary="x", metadata={"title": "launch"})])
+    assert copied(source, target).identical
+    target.add([MemoryItem(id="i1", content_summary="y", metadata={"title": "review"})])
+    assert [item.id for item in target.retrieve("", "review", 3)] == ["i1"]
+
+
+def test_a_copy_into_a_store_with_fields_is_the_same_and_is_made_once(open_store: Open) -> None:
+    model = Counted(name="one")
+    source, target = filled(open_store("source", None)), open_store("target", model)
+    target.collection.index_fields(["title"])  # type: ignore[attr-defined]
+    assert copied(source, target).identical
+    embedded = model.embedded
+    assert copied(source, target).counts == {"duplicate": 3}
+    assert model.embedded == embedded
+
+
 def test_a_copy_goes_on_where_it_stopped(open_store: Open) -> None:
     source, target = filled(open_store("source", HashEmbedder(name="old"))), open_store("target", None)
     target.add(source.get(["i0"]))

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from devmem.cli.describe import items_text
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.lazy import CONTEXT, help_of
 from devmem.cli.places import Place, find_place
@@ -92,7 +93,7 @@ def _copy(
     if as_json:
         terminal.json(_as_json(report, total))
     else:
-        _show(terminal, report, f"{first} -> {second}", f"{second} has {total:,} items now")
+        _show(terminal, report, f"{first} -> {second}", f"{second} has {items_text(total)} now")
     if not report.complete:
         raise typer.Exit(EXIT_PARTLY)
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from devmem.collections.postgres import claim, writes
 from devmem.collections.postgres.claim import StoreRecord, check_embeddings
 from devmem.collections.postgres.database import Access, Connection, run_alone
-from devmem.collections.postgres.indexed_fields import replace_fields
+from devmem.collections.postgres.indexed_fields import record_fields, replace_fields
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.searcher import open_searcher
@@ -101,6 +101,10 @@ class PostgresCollection(PostgresVersions):
     def index_fields(self, fields: Sequence[str]) -> int:
         """Search the items by other fields of theirs."""
         return self._database.write(lambda connection: replace_fields(connection, self._store, tuple(fields)))
+
+    def record_fields(self, fields: Sequence[str]) -> None:
+        """Record that items are written with other fields, too."""
+        self._database.write(lambda connection: record_fields(connection, self._store, tuple(fields)))
 
     def maintain(self) -> None:
         """Bring the indexes in the database up to date, where searches use them; this may take minutes.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from devmem.collections.fielded import Fields, with_fields
+from devmem.collections.fielded import Fields, recorded_first, recorded_too, with_fields
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.inserting import insert_passages
@@ -26,31 +27,46 @@ _AT_ONCE: Final = 500
 
 
 def read_fields(connection: Connection, store: int) -> Fields:
-    """Return the recorded fields."""
+    """Return the fields that are recorded now."""
+    return next(iter(_recorded(connection, store)), ())
+
+
+def record_fields(connection: Connection, store: int, fields: Fields) -> None:
+    """Record that items are written with other fields, too."""
+    lock(connection, "store", store)
+    _record(connection, store, recorded_too(fields, _recorded(connection, store)))
+
+
+def _recorded(connection: Connection, store: int) -> list[Fields]:
+    """Return the fields that are recorded, the current ones first, then all earlier ones."""
     query = "SELECT value FROM states WHERE store = %s AND kind = %s AND name_key = %s"
     found = connection.execute(query, (store, _KIND, _KEY), binary=True).fetchone()
-    return () if found is None else tuple(json.loads(bytes(found[0])))
+    return [] if found is None else [tuple(each) for each in json.loads(bytes(found[0]))]
+
+
+def _record(connection: Connection, store: int, recorded: list[Fields]) -> None:
+    connection.execute(
+        "INSERT INTO states(store, kind, name_key, name, value) VALUES (%s, %s, %s, %s, %s) "
+        "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = excluded.value, version = states.version + 1",
+        (store, _KIND, _KEY, _NAME, json.dumps(recorded).encode()),
+    )
 
 
 def replace_fields(connection: Connection, store: int, fields: Fields) -> int:
     """Search items and versions by other fields; return the number of items that wait for embeddings."""
     lock(connection, "store", store)
     connection.execute("SET LOCAL statement_timeout = 0")
-    before = read_fields(connection, store)
-    changed = sum(_replace_in(connection, store, fields, before, tables) for tables in (CURRENT, KEPT))
+    recorded = _recorded(connection, store)
+    changed = sum(_replace_in(connection, store, fields, recorded, tables) for tables in (CURRENT, KEPT))
     if changed:
         start_again(connection, store)
         connection.execute("UPDATE stores SET generation = generation + 1 WHERE store = %s", (store,))
-    connection.execute(
-        "INSERT INTO states(store, kind, name_key, name, value) VALUES (%s, %s, %s, %s, %s) "
-        "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = excluded.value, version = states.version + 1",
-        (store, _KIND, _KEY, _NAME, json.dumps(fields).encode()),
-    )
+    _record(connection, store, recorded_first(fields, recorded))
     query = "SELECT count(*) FROM items WHERE store = %s AND waiting"
     return int((connection.execute(query, (store,)).fetchone() or (0,))[0])
 
 
-def _replace_in(connection: Connection, store: int, fields: Fields, before: Fields, tables: Tables) -> int:
+def _replace_in(connection: Connection, store: int, fields: Fields, recorded: Sequence[Fields], tables: Tables) -> int:
     """Replace the fields of the items in some tables; return the number of those whose passages are others now."""
     update = composed(f"UPDATE {tables.items} SET body = %s WHERE store = %s AND row = %s")
     changed, bodies = 0, rows.each_body(connection, store, tables)
@@ -58,7 +74,7 @@ def _replace_in(connection: Connection, store: int, fields: Fields, before: Fiel
         other_passages: list[tuple[int, PreparedItem]] = []
         for row, body in some:
             item = rows.item_from(body)
-            new = with_fields(item, fields, before)
+            new = with_fields(item, fields, recorded)
             if new is item:
                 continue
             connection.execute(update, (dump_item_json(new).decode(), store, row))

@@ -24,7 +24,7 @@ from devmem.collections.sqlite.database import MEMORY
 from devmem.collections.sqlite.exports import SqliteExports
 from devmem.collections.sqlite.follower import SqliteFollower
 from devmem.collections.sqlite.full_disk import shorten_log, with_room
-from devmem.collections.sqlite.indexed_fields import replace_fields
+from devmem.collections.sqlite.indexed_fields import record_fields, replace_fields
 from devmem.collections.sqlite.item_changes import SqliteItemChanges, surplus_of
 from devmem.collections.sqlite.ownership import claim_file
 from devmem.collections.sqlite.reader import Opened
@@ -219,6 +219,10 @@ class SqliteCollection(SqliteVersions, SqliteExports):
     def index_fields(self, fields: Sequence[str]) -> int:
         """Search the items by other fields of theirs."""
         return self._write(lambda connection: replace_fields(connection, tuple(fields), self._damaged))
+
+    def record_fields(self, fields: Sequence[str]) -> None:
+        """Record that items are written with other fields, too."""
+        self._write(lambda connection: record_fields(connection, tuple(fields)))
 
     def _shown_items(self, items: str) -> ShownItems:
         """Return a reader of the database in which `items` means the rows of a query."""

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Final
 
-from devmem.collections.fielded import Fields, with_fields
+from devmem.collections.fielded import Fields, recorded_first, recorded_too, with_fields
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.sqlite import database, rows
 from devmem.collections.sqlite.integrity import ITEM_CHECKSUM, DamagedRows, checksum
@@ -16,25 +16,38 @@ from devmem.model.indexed_fields import has_text
 from devmem.model.items import MemoryItem, dump_item_json
 
 FIELDS: Final = "fields"
-"""Property with the recorded fields, as a JSON list."""
+"""Property with the recorded fields, as JSON: lists of paths, the current one first, then all earlier ones."""
 _TABLES: Final = ("items", "versions")
 
 
 def read_fields(connection: sqlite3.Connection) -> Fields:
-    """Return the recorded fields."""
+    """Return the fields that are recorded now."""
+    return next(iter(_recorded(connection)), ())
+
+
+def record_fields(connection: sqlite3.Connection, fields: Fields) -> None:
+    """Record that items are written with other fields, too."""
+    _record(connection, recorded_too(fields, _recorded(connection)))
+
+
+def _recorded(connection: sqlite3.Connection) -> list[Fields]:
     found = database.read_meta(connection).get(FIELDS)
-    return tuple(json.loads(found)) if isinstance(found, str) else ()
+    return [tuple(each) for each in json.loads(found)] if isinstance(found, str) else []
+
+
+def _record(connection: sqlite3.Connection, recorded: list[Fields]) -> None:
+    database.set_meta(connection, FIELDS, json.dumps(recorded))
 
 
 def replace_fields(connection: sqlite3.Connection, fields: Fields, damaged: DamagedRows) -> int:
     """Search items and versions by other fields; return the number of items that wait for embeddings."""
-    before = read_fields(connection)
+    recorded = _recorded(connection)
     changed: dict[int, PreparedItem] = {}
     for table in _TABLES:
         select = f"SELECT row, CAST(body AS BLOB), body_checksum FROM {table}"
         for row, *rest in connection.execute(select).fetchall():
             item = rows.item_from_row(damaged, row, *rest)
-            if item is None or (new := with_fields(item, fields, before)) is item:
+            if item is None or (new := with_fields(item, fields, recorded)) is item:
                 continue
             _replace_body(connection, table, row, new)
             if passages_of(new) != passages_of(item):
@@ -43,7 +56,7 @@ def replace_fields(connection: sqlite3.Connection, fields: Fields, damaged: Dama
     if changed:
         _renumber(connection, changed)
         connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-    database.set_meta(connection, FIELDS, json.dumps(fields))
+    _record(connection, recorded_first(fields, recorded))
     return int(connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()[0])
 
 
