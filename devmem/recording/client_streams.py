@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from inspect import getattr_static
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Final, cast
@@ -21,7 +21,7 @@ def observed(call: Call, stream: Any) -> bool:  # noqa: ANN401 - whatever a func
     kind = type(stream)
     source = getattr_static(stream, _SOURCE, None) if hasattr(kind, "__next__") or hasattr(kind, "__anext__") else None
     if isinstance(source, GeneratorType):
-        _observe(call, stream, recorded_stream(call, source, answer))
+        _observe(call, stream, cast("GeneratorType[Any, Any, Any]", recorded_stream(call, source, answer)))
     elif isinstance(source, AsyncGeneratorType):
         _observe_async(call, stream, cast("AsyncGeneratorType[Any, Any]", recorded_async_stream(call, source, answer)))
     else:
@@ -29,7 +29,7 @@ def observed(call: Call, stream: Any) -> bool:  # noqa: ANN401 - whatever a func
     return True
 
 
-def _observe(call: Call, stream: Any, recorded: Generator[Any, Any, Any]) -> None:  # noqa: ANN401 - a client's
+def _observe(call: Call, stream: Any, recorded: GeneratorType[Any, Any, Any]) -> None:  # noqa: ANN401 - a client's
     close = stream.close
 
     def closing() -> None:
