@@ -16,6 +16,8 @@ from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.reader import PostgresReader
 from devmem.collections.postgres.recorder import CurrentRecorder, remove_versions
 from devmem.collections.postgres.runs import forget_runs, runs_of_items, runs_of_versions
+from devmem.collections.postgres.server.coding import rewrite_sparse_codes
+from devmem.collections.postgres.server.merging import rewrite_sparse
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.model.items import MemoryItem
 
@@ -82,7 +84,10 @@ class PostgresEraser(PostgresReader):
         return [read_text(name) or "" for (name,) in found if name is not None] if found else None
 
     def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> Erasure:  # noqa: ARG002 - no files
-        """Remove what is planned, with every version; the files of the server are out of reach."""
+        """Remove what is planned, with every version, and from the indexes in the database whatever is not there.
+
+        The files of the server are out of reach.
+        """
 
         def finish(connection: Connection) -> int:
             recorder = self._recorder(connection)
@@ -95,6 +100,10 @@ class PostgresEraser(PostgresReader):
             items = recorder.remove("id_key = ANY(%s)", [keys])
             remove_versions(connection, self._store, *erased)
             forget_runs(connection, self._store, runs)
+            if planned:
+                # Hashes of terms and codes of vectors tell what a text was about.
+                rewrite_sparse(connection, self._store, least=0.0)
+                rewrite_sparse_codes(connection, self._store, least=0.0)
             return items
 
         items = self._database.write(finish)

@@ -45,6 +45,8 @@ def _add_version_tables(connection: Connection) -> None:
 def _add_code_tables(connection: Connection) -> None:
     """Add codes of vectors, which are made together with the segments: these are made again."""
     _add_tables(connection, CREATE_CODE_TABLES, CODE_TABLES)
+    # A process of an older devmem that is making a segment finishes first.
+    connection.execute("LOCK TABLE search_states IN ACCESS EXCLUSIVE MODE")
     _of_all_tenants(connection, lambda: start_again(connection, None))
 
 

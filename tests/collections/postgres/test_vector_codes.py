@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
 import pytest
 
 from devmem.collections import Filter, SearchQuery
+from devmem.collections.erasure import Erasing
 from devmem.collections.postgres.collection import PostgresCollection
-from devmem.collections.postgres.server import coding, maintenance, merging
+from devmem.collections.postgres.database import Connection
+from devmem.collections.postgres.server import coding, maintenance, merging, vector_codes
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity, PassageEmbeddings
+from devmem.errors import CollectionError
+from devmem.indexes.row_column import Rows
 from devmem.model.items import MemoryItem, Scope, Vector
 from devmem.ranking import Weights
 from tools.bench.synthetic import make_corpus
@@ -161,3 +167,70 @@ def test_words_within_a_filter_are_ranked_as_in_memory(store: PostgresCollection
                     for each in (store, follower)
                 )
                 assert there == here
+
+
+def test_a_vector_that_comes_while_its_item_is_merged_is_found_once(
+    store: PostgresCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its code is in the block, and counts as missing still: fewer are found than are wanted, and the search ends."""
+    store.add([_item(at, embedded=at != 1) for at in range(150)])
+
+    def embed_first(connection: Connection, number: int, rows: Rows) -> None:
+        store.set_embeddings({"1": PassageEmbeddings.of(CORPUS.vectors[1])})
+        coding.write_codes(connection, number, rows)
+
+    monkeypatch.setattr(merging, "write_codes", embed_first)
+    store.maintain()
+    assert _blocks(store) == 1
+    _check(store, range(150))
+
+
+def test_vectors_whose_reading_failed_are_read_by_the_next_search(
+    store: PostgresCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add([_item(at) for at in range(50)])
+    with monkeypatch.context() as patched:
+        patched.setattr(vector_codes, "_VECTORS", "SELECT 1 / 0")
+        with pytest.raises(CollectionError, match="division"):
+            _found(store, CORPUS.vectors[0])
+    _check(store, range(50))
+
+
+def test_two_processes_do_not_join_the_same_blocks(store: PostgresCollection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither are there codes twice, nor does the one that comes later fail."""
+    store.maintain()
+    monkeypatch.setattr(maintenance.IndexMaintenance, "start", lambda *_arguments, **_options: None)
+    for first in range(0, 400, 50):
+        store.add([_item(at) for at in range(first, first + 50)])
+        store._database.write(lambda connection: merging.merge_tail(connection, store._store))
+    assert _blocks(store) == 8
+    both = threading.Barrier(2)
+
+    def step(connection: Connection) -> bool:
+        both.wait(timeout=30)
+        return coding.join_codes(connection, store._store)
+
+    with ThreadPoolExecutor(2) as pool:
+        joined = [pool.submit(store._database.write, step) for _ in range(2)]
+        assert sorted(each.result(timeout=60) for each in joined) == [False, True]
+    assert _blocks(store) == 1
+    _check(store, range(400))
+
+
+def test_what_was_erased_is_in_no_index(store: PostgresCollection) -> None:
+    """Hashes of words and codes of vectors are kept of no item that is gone, whether deleted before or erased now."""
+    store.add([_item(at) for at in range(300)])
+    store.maintain()
+    store.delete(ids=["7"])
+    erasing = Erasing(ids=["8"])
+    erased = store.begin_erasure(erasing)
+    store.erase(ids=erased)
+    store.finish_erasure()
+    parts = store._fetch(
+        "SELECT passages FROM segments WHERE store = %s UNION ALL SELECT passages FROM vector_codes WHERE store = %s",
+        [store._store] * 2,
+    )
+    there = {passage for (passage,) in store._fetch("SELECT passage FROM passages WHERE store = %s", [store._store])}
+    assert [set(np.frombuffer(raw, dtype="<i8").tolist()) for (raw,) in parts] == [there, there]
+    assert len(there) == 298
+    _check(store, [at for at in range(300) if at not in (7, 8)])

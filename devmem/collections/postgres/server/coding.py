@@ -8,7 +8,8 @@ import numpy as np
 
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.parameters import RowNumbers
-from devmem.collections.postgres.server.joining import MOST_TEXTS, is_sparse, joinable
+from devmem.collections.postgres.server.joining import LEAST_DEAD, MOST_TEXTS, is_sparse, joinable
+from devmem.collections.postgres.server.steps import begin_step
 from devmem.collections.postgres.server.vector_codes import CodedPassages, block_from, read_codes
 from devmem.indexes.row_column import Rows
 
@@ -49,6 +50,7 @@ def _write(connection: Connection, store: int, coded: CodedPassages) -> None:
 
 def join_codes(connection: Connection, store: int) -> bool:
     """Join blocks of about one size, where there are enough of them; return whether there were."""
+    begin_step(connection, store)
     sizes = connection.execute(composed(_SIZES), (store,)).fetchall()
     joined = joinable([(block, size) for block, size in sizes if size < MOST_TEXTS], _LEAST)
     if joined:
@@ -56,12 +58,13 @@ def join_codes(connection: Connection, store: int) -> bool:
     return bool(joined)
 
 
-def rewrite_sparse_codes(connection: Connection, store: int) -> int:
-    """Make the blocks again of which more than a share was deleted; return their number."""
+def rewrite_sparse_codes(connection: Connection, store: int, *, least: float = LEAST_DEAD) -> int:
+    """Make the blocks again of which more than the share `least` was deleted; return their number."""
+    begin_step(connection, store)
     sparse = [
         block
         for block, size in connection.execute(composed(_SIZES), (store,)).fetchall()
-        if is_sparse(size, len(_live(connection, store, [block]).passages))
+        if is_sparse(size, len(_live(connection, store, [block]).passages), least)
     ]
     for block in sparse:
         _rewrite(connection, store, [block])

@@ -9,8 +9,8 @@ MOST_TEXTS: Final = 1 << 17
 """Number of passages from which a part is not joined with others: the longest step takes some seconds."""
 _FANOUT: Final = 8
 """Number of parts of about one size that are joined."""
-_MOST_DEAD: Final = 8
-"""A part is made again when more than one passage in this many was deleted."""
+LEAST_DEAD: Final = 1 / 8
+"""A part is made again when more than this share of its passages was deleted."""
 
 
 def joinable(parts: Sequence[tuple[int, int]], least: int) -> list[int]:
@@ -27,6 +27,6 @@ def joinable(parts: Sequence[tuple[int, int]], least: int) -> list[int]:
     return []
 
 
-def is_sparse(size: int, live: int) -> bool:
-    """Whether more than one passage in `_MOST_DEAD` of a part was deleted."""
-    return (size - live) * _MOST_DEAD > size
+def is_sparse(size: int, live: int, least: float) -> bool:
+    """Whether more than the share `least` of a part's passages was deleted."""
+    return size - live > least * size

@@ -147,6 +147,8 @@ class IndexMaintenance:
         except CollectionError as error:
             if not self._closed:
                 _LOG.warning("The indexes of %s were not brought up to date: %s", self._access.location, error)
+        except Exception:  # noqa: BLE001 - nobody asks for the result of the future
+            _LOG.exception("The indexes of %s were not brought up to date.", self._access.location)
 
     def _build_hnsw(self) -> None:
         if self._closed or self._hnsw_from is None or not self._database.read(self._needs_hnsw):

@@ -12,12 +12,11 @@ from typing import Final
 import numpy as np
 
 from devmem.collections.postgres.database import Connection, composed
-from devmem.collections.postgres.locks import lock
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.coding import write_codes, write_late_codes
-from devmem.collections.postgres.server.joining import MOST_TEXTS, is_sparse, joinable
-from devmem.collections.postgres.server.planning import SEARCH_SETTINGS
+from devmem.collections.postgres.server.joining import LEAST_DEAD, MOST_TEXTS, is_sparse, joinable
 from devmem.collections.postgres.server.segments import UNMERGED, fetch_terms, read_terms
+from devmem.collections.postgres.server.steps import begin_step
 from devmem.collections.postgres.server.term_texts import TermRow, TermTexts, numbers_from
 
 TAIL: Final = 1_000
@@ -37,7 +36,8 @@ _INSERT: Final = (
 
 def merge_tail(connection: Connection, store: int) -> int:
     """Make segments of all items that are in none, in a write transaction; return their number."""
-    _begin(connection, store)
+    begin_step(connection, store)
+    connection.execute("INSERT INTO search_states(store) VALUES (%s) ON CONFLICT DO NOTHING", (store,))
     ((seen,),) = connection.execute("SELECT pg_current_snapshot()::text").fetchall()
     merged, last = 0, 0
     write_late_codes(connection, store, str(seen))
@@ -50,14 +50,6 @@ def merge_tail(connection: Connection, store: int) -> int:
         write_codes(connection, store, np.unique(texts.passages >> PASSAGE_BITS))
     connection.execute("UPDATE search_states SET merged = %s::pg_snapshot WHERE store = %s", (seen, store))
     return merged
-
-
-def _begin(connection: Connection, store: int) -> None:
-    """Keep others from changing the store's segments until the transaction ends."""
-    lock(connection, "segments", store)
-    connection.execute("SET LOCAL statement_timeout = 0")
-    connection.execute(composed(SEARCH_SETTINGS))
-    connection.execute("INSERT INTO search_states(store) VALUES (%s) ON CONFLICT DO NOTHING", (store,))
 
 
 def _next_texts(connection: Connection, store: int, seen: str, last: int) -> tuple[TermTexts, int, int]:
@@ -79,7 +71,7 @@ def _next_texts(connection: Connection, store: int, seen: str, last: int) -> tup
 
 def join_segments(connection: Connection, store: int) -> bool:
     """Join segments of about one size, where there are enough of them; return whether there were."""
-    _begin(connection, store)
+    begin_step(connection, store)
     found = connection.execute(
         "SELECT segment, texts FROM segments WHERE store = %s AND texts < %s ORDER BY texts", (store, MOST_TEXTS)
     ).fetchall()
@@ -99,13 +91,13 @@ def rewrite_segments(connection: Connection, store: int, segments: Sequence[int]
     write_segment(connection, store, read_terms(connection, store, np.unique(passages >> PASSAGE_BITS).tolist()))
 
 
-def rewrite_sparse(connection: Connection, store: int) -> int:
-    """Make the segments again of which more than a share was deleted; return their number."""
-    _begin(connection, store)
+def rewrite_sparse(connection: Connection, store: int, *, least: float = LEAST_DEAD) -> int:
+    """Make the segments again of which more than the share `least` was deleted; return their number."""
+    begin_step(connection, store)
     found = connection.execute("SELECT segment, texts FROM segments WHERE store = %s", (store,)).fetchall()
     sparse = 0
     for segment, texts in found:
-        if is_sparse(texts, _count_live(connection, store, segment)):
+        if is_sparse(texts, _count_live(connection, store, segment), least):
             rewrite_segments(connection, store, [segment])
             sparse += 1
     return sparse

@@ -40,17 +40,22 @@ class NearestCodes:
         in_blocks = self._admitted.set.places(blocks, lambda: places_of_rows(blocks.passages, rows))
         return in_blocks, np.flatnonzero(places_in(rows, self._rest.passages >> PASSAGE_BITS) >= 0)
 
-    @property
-    def count(self) -> int:
-        """Number of passages that may be found; deleted ones may count."""
+    def takes_all(self, limit: int) -> bool:
+        """Whether all passages that may be found are compared in order to find the `limit` nearest."""
         parts = zip((self._blocks, self._rest), self._places, strict=True)
-        return sum(len(part.passages) if places is None else len(places) for part, places in parts)
+        most = max(len(part.passages) if places is None else len(places) for part, places in parts)
+        return most <= _compared(limit)
 
     def nearest(self, limit: int) -> Rows:
         """Return the passages to compare in order to find the `limit` nearest."""
         if limit not in self._found:
-            compared = max(_LEAST, _COMPARED_EACH * limit)
+            compared = _compared(limit)
             parts = zip((self._blocks, self._rest), self._places, strict=True)
             found = [part.nearest(self._query, compared, places) for part, places in parts]
             self._found[limit] = distinct(np.concatenate(found))
         return self._found[limit]
+
+
+def _compared(limit: int) -> int:
+    """Return the number of passages of each part that are compared in order to find the `limit` nearest."""
+    return max(_LEAST, _COMPARED_EACH * limit)

@@ -16,6 +16,8 @@ from devmem.indexes.top_k import Positions
 
 _MOST_ROWS: Final = 2_000_000
 """Maximum number of rows of all sets: some 32 MB with their places."""
+_OVERHEAD: Final = 100
+"""Number of rows that take as much memory as an empty set."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +61,8 @@ class RowSets:
         self._state: object = None
         self._sets: dict[Hashable, RowSet] = {}
         """In the order of their use."""
+        self._total = 0
+        """Cost of all of them, in rows."""
 
     def of(
         self,
@@ -79,21 +83,30 @@ class RowSets:
         if known is not None and not snapshot.shows_all_of(known.snapshot):
             return RowSet(read(None), snapshot)
         found = known.with_rows(read(known.snapshot), snapshot) if known is not None else RowSet(read(None), snapshot)
-        locked(self._lock, lambda: self._keep(key, found))
+        locked(self._lock, lambda: self._keep(key, state, found))
         return found
 
     def _known(self, key: Hashable, state: object) -> RowSet | None:
         if state != self._state:
-            self._state, self._sets = state, {}
+            self._state, self._sets, self._total = state, {}, 0
         return self._sets.get(key)
 
-    def _keep(self, key: Hashable, found: RowSet) -> None:
-        self._sets.pop(key, None)
+    def _keep(self, key: Hashable, state: object, found: RowSet) -> None:
+        if state != self._state:
+            # Meanwhile another search found the indexes in another state.
+            return
+        self._total += _cost(found) - (_cost(self._sets.pop(key)) if key in self._sets else 0)
         self._sets[key] = found
-        total = sum(len(each.rows) for each in self._sets.values())
-        while total > _MOST_ROWS and len(self._sets) > 1:
-            total -= len(self._sets.pop(next(iter(self._sets))).rows)
+        while self._total > _MOST_ROWS and len(self._sets) > 1:
+            self._total -= _cost(self._sets.pop(next(iter(self._sets))))
 
     def clear(self) -> None:
         """Forget everything."""
-        locked(self._lock, lambda: self._sets.clear())
+        locked(self._lock, self._forget)
+
+    def _forget(self) -> None:
+        self._state, self._sets, self._total = None, {}, 0
+
+
+def _cost(found: RowSet) -> int:
+    return len(found.rows) + _OVERHEAD

@@ -170,10 +170,10 @@ class CodeCache:
         kept = self._new.where(np.flatnonzero(np.isin(known, rows)))
         without = np.setdiff1d(uncoded.late, known)
         missing = np.union1d(np.setdiff1d(uncoded.tail, self._asked), without)
+        if len(missing):
+            kept = CodedPassages.of([kept, read_codes(connection, self._store, self._dimension, missing)])
         self._asked = rows
-        if not len(missing):
-            return kept
-        return CodedPassages.of([kept, read_codes(connection, self._store, self._dimension, missing)])
+        return kept
 
     def clear(self) -> None:
         """Forget everything."""

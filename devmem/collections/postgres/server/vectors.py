@@ -79,7 +79,7 @@ class ServerVectors:
             passages = codes.nearest(asked)
             best, near = self._best_of(query, limit, passages)
             # Passages that were deleted may have codes still.
-            if len(best) == limit or len(passages) >= codes.count:
+            if len(best) == limit or codes.takes_all(asked):
                 return best, near
             asked *= _WIDENING
 
