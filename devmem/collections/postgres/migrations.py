@@ -16,6 +16,7 @@ from devmem.collections.postgres.search_tables import (
     CODE_TABLES,
     CREATE_CODE_TABLES,
     CREATE_SEARCH_TABLES,
+    MARK_SEGMENTS,
     SEARCH_TABLES,
 )
 from devmem.collections.postgres.server.merging import start_again
@@ -48,6 +49,7 @@ def _add_code_tables(connection: Connection) -> None:
     # A process of an older devmem that is making a segment finishes first.
     connection.execute("LOCK TABLE search_states IN ACCESS EXCLUSIVE MODE")
     _of_all_tenants(connection, lambda: start_again(connection, None))
+    connection.execute(MARK_SEGMENTS)
 
 
 def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from devmem.collections.postgres.search_tables import (
     CODE_TABLES,
     CREATE_CODE_TABLES,
     CREATE_SEARCH_TABLES,
+    MARK_SEGMENTS,
     SEARCH_TABLES,
 )
 from devmem.collections.postgres.version_tables import CREATE_VERSION_TABLES, VERSION_TABLES
@@ -140,6 +141,7 @@ def statements() -> Iterator[str]:
     yield from CREATE_SEARCH_TABLES.strip().split(";\n")
     yield from CREATE_VERSION_TABLES.strip().split(";\n")
     yield from CREATE_CODE_TABLES.strip().split(";\n")
+    yield MARK_SEGMENTS
     for table in PARTITIONED:
         yield default_partition(table)
 

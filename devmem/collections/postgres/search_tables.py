@@ -55,4 +55,9 @@ CREATE INDEX items_of_user ON items(store, "user", agent, conversation) INCLUDE 
 CREATE INDEX items_by_source ON items(store, "user", agent, source_name);
 DROP INDEX items_by_scope
 """
-"""Statements that bring tables of version 3 to version 4."""
+"""Statements that bring tables of version 3 to version 4, but for `MARK_SEGMENTS`."""
+MARK_SEGMENTS: Final = "ALTER TABLE segments ADD COLUMN coded boolean NOT NULL"
+"""Keeps processes of version 3 that go on from making segments, whose vectors would have no codes.
+
+It comes last, when there is no segment.
+"""

@@ -19,6 +19,7 @@ from devmem.collections.postgres.version_tables import VERSION_TABLES
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.config import IndexConfig
+from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem, Scope
 from devmem.testing import HashEmbedder, ManualClock
 from tools.bench.synthetic import make_corpus
@@ -236,8 +237,29 @@ def test_tables_of_version_2_are_upgraded(store_url: str, clock: ManualClock) ->
             assert earlier.count() == 0
 
 
+def test_no_process_of_version_3_makes_segments_after_the_upgrade(store_url: str, clock: ManualClock) -> None:
+    """They would have no codes, and what is in them would not be found by its vector."""
+    url = f"{store_url}&schema=old3"
+    with closing(_open(url, clock)) as older:
+        older.add(_items(30))
+        older.maintain()
+        older._database.write(_downgrade_to_3)
+        with closing(_open(url, clock)) as store:
+            older_insert = (
+                "INSERT INTO segments(store, segment, passages, lengths, texts, total_length) "
+                f"VALUES ({store._store}, 1, '', '', 0, 0)"
+            )
+            with pytest.raises(CollectionError, match="coded"):
+                older._database.write(lambda connection: connection.execute(composed(older_insert)))
+            assert _segments(store) == []
+            store.maintain()
+            assert sum(_segments(store)) == 30
+            assert len(store.search(SearchQuery(vector=_items(1)[0].embedding, limit=30))) == 30
+
+
 def _downgrade_to_3(connection: Connection) -> None:
     connection.execute("DROP TABLE vector_codes")
+    connection.execute("ALTER TABLE segments DROP COLUMN coded")
     connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
     connection.execute("DROP INDEX items_of_user")
     connection.execute("DROP INDEX items_by_source")

@@ -222,7 +222,7 @@ def test_what_was_erased_is_in_no_index(store: PostgresCollection) -> None:
     store.add([_item(at) for at in range(300)])
     store.maintain()
     store.delete(ids=["7"])
-    erasing = Erasing(ids=["8"])
+    erasing = Erasing(ids=("8",))
     erased = store.begin_erasure(erasing)
     store.erase(ids=erased)
     store.finish_erasure()

@@ -29,8 +29,8 @@ _NEW_ROWS: Final = (
     "AND items.row > %(last)s ORDER BY items.row LIMIT %(limit)s"
 )
 _INSERT: Final = (
-    "INSERT INTO segments(store, segment, passages, lengths, texts, total_length) "
-    "VALUES (%s, nextval('row_numbers'), %s, %s, %s, %s) RETURNING segment"
+    "INSERT INTO segments(store, segment, passages, lengths, texts, total_length, coded) "
+    "VALUES (%s, nextval('row_numbers'), %s, %s, %s, %s, true) RETURNING segment"
 )
 
 
