@@ -49,7 +49,11 @@ def _add_code_tables(connection: Connection) -> None:
     # A process of an older devmem that is making a segment finishes first.
     connection.execute("LOCK TABLE search_states IN ACCESS EXCLUSIVE MODE")
     _of_all_tenants(connection, lambda: start_again(connection, None))
-    connection.execute(MARK_SEGMENTS)
+
+
+def _mark_segments(connection: Connection) -> None:
+    """Require of every segment that whoever makes it knows of codes."""
+    _add_tables(connection, MARK_SEGMENTS, ())
 
 
 def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
@@ -63,7 +67,12 @@ def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> N
             connection.execute(composed(statement))
 
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {1: _add_search_tables, 2: _add_version_tables, 3: _add_code_tables}
+MIGRATIONS: Final[Mapping[int, Migration]] = {
+    1: _add_search_tables,
+    2: _add_version_tables,
+    3: _add_code_tables,
+    4: _mark_segments,
+}
 """By version: what makes the next version of it, within the caller's transaction."""
 
 

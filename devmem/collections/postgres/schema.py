@@ -19,7 +19,7 @@ from devmem.collections.postgres.search_tables import (
 )
 from devmem.collections.postgres.version_tables import CREATE_VERSION_TABLES, VERSION_TABLES
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""
@@ -141,7 +141,7 @@ def statements() -> Iterator[str]:
     yield from CREATE_SEARCH_TABLES.strip().split(";\n")
     yield from CREATE_VERSION_TABLES.strip().split(";\n")
     yield from CREATE_CODE_TABLES.strip().split(";\n")
-    yield MARK_SEGMENTS
+    yield from MARK_SEGMENTS.strip().split(";\n")
     for table in PARTITIONED:
         yield default_partition(table)
 

@@ -55,9 +55,13 @@ CREATE INDEX items_of_user ON items(store, "user", agent, conversation) INCLUDE 
 CREATE INDEX items_by_source ON items(store, "user", agent, source_name);
 DROP INDEX items_by_scope
 """
-"""Statements that bring tables of version 3 to version 4, but for `MARK_SEGMENTS`."""
-MARK_SEGMENTS: Final = "ALTER TABLE segments ADD COLUMN coded boolean NOT NULL"
-"""Keeps processes of version 3 that go on from making segments, whose vectors would have no codes.
+"""Statements that bring tables of version 3 to version 4."""
 
-It comes last, when there is no segment.
+MARK_SEGMENTS: Final = """
+ALTER TABLE segments ADD COLUMN coded boolean NOT NULL DEFAULT true;
+ALTER TABLE segments ALTER COLUMN coded DROP DEFAULT
+"""
+"""Statements that bring tables of version 4 to version 5.
+
+A process of version 3 that goes on cannot make segments without a value, and these would have no codes of vectors.
 """
