@@ -13,6 +13,9 @@ _ROLES: Final = frozenset("user assistant system human ai bot agent tool".split(
 """Speakers that are roles, not names: a question that has such a word need not mean who spoke."""
 _JOINS: Final = lazy_pattern(r"(?:['’]s?)?[\s,、]*(?:(?:and|or|&|和|与|與|及|或)(?:\sboth)?)?[\s,]*", re.IGNORECASE)
 """Text between two names that are named together."""
+_GREETING: Final = lazy_pattern(r"\W*(?:(?:hey|hi|hello|dear|ok|okay|well|so|嗨|你好)\b\W*)?", re.IGNORECASE)
+"""Text before the name of somebody who is addressed."""
+_AFTER_ADDRESS: Final = lazy_pattern(r"\s*[,:!\uff0c\uff1a\uff01]")
 _WORD: Final = lazy_pattern(r"\w+(?:[.\-'’]\w+)*")
 
 
@@ -25,13 +28,14 @@ def mentioned(query: str, speakers: Iterable[str]) -> frozenset[str]:
 def subjects(query: str, named: Iterable[str]) -> frozenset[str]:
     """Return whom a query is about: the first that it names, and those who are named together with them.
 
-    "What did Ann tell Ben?" asks for what Ann said; "What do Ann and Ben like?" for what both said.
+    "What did Ann tell Ben?" asks for what Ann said; "What do Ann and Ben like?" for what both said; "Ann, what did Ben
+    say?" addresses Ann.
 
     Args:
         query: the question.
         named: the speakers that it names.
     """
-    places = sorted((*_place(query, name), name) for name in named)
+    places = _without_address(query, sorted((*_place(query, name), name) for name in named))
     found: set[str] = set()
     last = 0
     for start, end, name in places:
@@ -40,6 +44,16 @@ def subjects(query: str, named: Iterable[str]) -> frozenset[str]:
         found.add(name)
         last = max(last, end)
     return frozenset(found)
+
+
+def _without_address(query: str, places: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return the places of names without that of somebody who is only addressed before others are named."""
+    if len(places) < 2:
+        return places
+    (start, end, _), (following, _, _) = places[:2]
+    addressed = _GREETING.fullmatch(query[:start]) and _AFTER_ADDRESS.match(query[end:])
+    joined = following < end or _JOINS.fullmatch(query[end:following])
+    return places[1:] if addressed and not joined else places
 
 
 def _is_named(name: str, words: set[str]) -> bool:

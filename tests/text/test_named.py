@@ -54,6 +54,12 @@ def test_whom_a_question_names(query: str, speakers: set[str], wanted: set[str])
         ("What did Ann and Chris tell Ben?", {"Ann", "@chris", "Ben"}, {"Ann", "@chris"}),
         ("What did Ben tell Anns sister?", {"Ann", "Ben"}, {"Ben"}),
         ("What did Ann say?", {"Ann"}, {"Ann"}),
+        # Whoever is addressed is not asked about, unless nobody else is named.
+        ("Hey Ann, what did Ben say?", {"Ann", "Ben"}, {"Ben"}),
+        ("Ann: what did Ben tell Cleo?", {"Ann", "Ben", "Cleo"}, {"Ben"}),
+        ("李娜,王芳说了什么?", {"李娜", "王芳"}, {"李娜", "王芳"}),
+        ("Ann, what did you buy?", {"Ann"}, {"Ann"}),
+        ("Ann, Ben and Cleo like what?", {"Ann", "Ben", "Cleo"}, {"Ann", "Ben", "Cleo"}),
         ("What was said?", set(), set()),
     ],
 )
