@@ -14,6 +14,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """UTF-32 before UTF-16, whose mark it begins with."""
+_WIDE_MARKS: Final = tuple(mark for mark, encoding in _MARKS if encoding != "utf-8-sig")
 _LOOKED_AT: Final = 256 * 1024
 """Number of bytes from which an unknown encoding is detected."""
 _HEAD: Final = 8192
@@ -35,10 +36,12 @@ def decode_text(data: bytes, encoding: str | None) -> str:
     Bytes that a guessed encoding has no characters for become U+FFFD.
 
     Raises:
-        UnreadableError: the bytes are not of the given encoding, or not a text at all.
+        UnreadableError: the bytes are not of the encoding that is given or marked, or not a text at all.
     """
     if encoding:
         text = _decode_as(data, encoding)
+    elif data.startswith(_WIDE_MARKS):
+        text = _decode_as(data, detect_encoding(data))
     else:
         text = data.decode(detect_encoding(data), errors="replace")
         if _CONTROLS.search(text) and not _is(data, "utf-8"):

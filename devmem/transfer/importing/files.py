@@ -96,7 +96,7 @@ def read_text_lines(path: Path, encoding: str | None = None, *, quiet: bool = Fa
 def _guessed(text: str, encoding: str) -> str:
     """Return what a person should know of a text whose encoding was guessed."""
     said = f"is not UTF-8 and was read as {encoding}, a guess"
-    if encoding == "utf-8":
+    if encoding in ("utf-8", "utf-8-sig"):
         said = "is damaged UTF-8"
     lost = text.count("\ufffd")
     if lost:

@@ -228,6 +228,16 @@ def test_of_damaged_utf_8_only_the_damage_is_lost(tmp_path: Path, caplog: pytest
     assert "first on line 3" in caplog.text
 
 
+def test_damage_behind_a_mark_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "会议改到星期五下午三点"
+    (tmp_path / "a.txt").write_bytes(text.encode("utf-8-sig")[:-1])
+    assert [one.content_summary for one in items(tmp_path / "a.txt")] == [text[:-1] + "\ufffd"]
+    assert "a.txt is damaged UTF-8; 1 of its characters" in caplog.text
+    (tmp_path / "b.txt").write_bytes(text.encode("utf-16")[:-1])
+    with pytest.raises(DataFileError, match=r"b\.txt: is not utf-16"):
+        items(tmp_path / "b.txt")
+
+
 def test_a_guess_is_named_once_and_can_be_corrected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = "Toplantı 2 Haziran'da, şifre değişti."
     (tmp_path / "a.txt").write_bytes(text.encode("cp1254"))
