@@ -26,6 +26,8 @@ C = TypeVar("C", openai.OpenAI, openai.AsyncOpenAI)
 Request = dict[str, Any]
 """Arguments of a request."""
 _LOG: Final = logging.getLogger(__name__)
+_FAILURES: Final = ("response.failed", "error")
+"""Types of the events with which a streamed response ends too early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,8 @@ class _Listener:
     def hear(self, piece: object) -> bool:
         """Take a piece, and report whether the text is complete now."""
         self.texts.append(self.way.text_of(piece))
+        # Half an answer is none.
+        self.is_done = self.is_done or getattr(piece, "type", None) in _FAILURES
         return self.way.is_last(piece)
 
     def finish(self) -> None:

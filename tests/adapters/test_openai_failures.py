@@ -107,6 +107,15 @@ def test_of_a_stream_that_is_cut_nothing_is_remembered_and_the_next_request_is(
     assert remembered(memory) == EXCHANGE
 
 
+@pytest.mark.parametrize("kind", ["response.failed", "error"])
+def test_of_a_response_that_fails_in_its_stream_nothing_is_remembered(
+    service: ChatService, client: openai.OpenAI, memory: devmem.Memory, kind: str
+) -> None:
+    service.script = [events({"type": "response.output_text.delta", "delta": "On the "}, {"type": kind})]
+    assert len(list(client.responses.create(model="m", input=ASKED, stream=True))) == 2
+    assert remembered(memory) == []
+
+
 @pytest.mark.parametrize("status", [429, 500])
 def test_a_request_that_is_repeated_is_remembered_once(
     service: ChatService, client: openai.OpenAI, memory: devmem.Memory, status: int

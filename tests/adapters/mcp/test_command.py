@@ -51,6 +51,34 @@ def test_servers_on_one_file_lose_nothing_and_see_each_other(tmp_path: Path) -> 
         assert len(memory) == 2 * count
 
 
+@pytest.mark.kit
+def test_a_read_only_server_sees_what_others_write_and_changes_no_byte(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with devmem.open(file, embedding=None) as memory:
+        memory.add("The venue is booked.")
+
+    async def best(client: Client, query: str) -> Any:
+        result = await client.call_tool("recall", {"query": query})
+        await client.call_tool("list", {})
+        await client.list_resources()
+        return result.structured_content["memories"][0]["text"]
+
+    async def talk() -> None:
+        async with client_of(file, "--read-only") as reader:
+            before = file.read_bytes()
+            assert await best(reader, "venue") == "The venue is booked."
+            refused = await reader.call_tool("remember", {"text": "No."})
+            assert refused.is_error
+            assert file.read_bytes() == before
+            async with client_of(file) as writer:
+                await writer.call_tool("remember", {"text": "The launch is in June."})
+                assert await best(reader, "launch") == "The launch is in June."
+
+    asyncio.run(talk())
+    with devmem.open(file, embedding=None) as memory:
+        assert len(memory) == 2
+
+
 def test_the_scope_is_that_of_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "notes.db"
     with devmem.open(file, embedding=None) as memory:

@@ -99,6 +99,21 @@ def test_no_call_leaves_the_scope(memory: devmem.Memory) -> None:
     assert {record.id for record in memory.recent(5, user=devmem.ANY)} == {bobs, nobodys}
 
 
+@pytest.mark.parametrize("scope", [{"user": "bob"}, {"scope": {"user": "bob"}}, {"agent": "bob"}])
+def test_a_model_names_no_scope_as_an_argument(memory: devmem.Memory, scope: dict[str, object]) -> None:
+    tools = Tools(memory.scoped(user="ann"))
+    for name, arguments in (("recall", {"query": "tea"}), ("remember", {"text": "Tea."}), ("list", {})):
+        assert "not permitted" in tools.error(name, **arguments, **scope)
+
+
+def test_a_label_is_no_scope(memory: devmem.Memory) -> None:
+    memory.add("Bob's secret.", user="bob")
+    tools = Tools(memory.scoped(user="ann"))
+    tools("remember", text="Ann's.", metadata={"user": "bob"})
+    assert tools("recall", query="Ann", metadata={"user": "bob"})["memories"][0]["text"] == "Ann's."
+    assert [record.text for record in memory.recent(9, user="bob")] == ["Bob's secret."]
+
+
 def test_read_only_lists_and_carries_out_nothing_that_writes(memory: devmem.Memory) -> None:
     memory.add("Kept.")
     options = ServerOptions(read_only=True)
