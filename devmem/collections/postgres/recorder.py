@@ -199,7 +199,7 @@ class CurrentRecorder:
         passed over.
         """
         due = {"store": self.store, "now": self._now, "oldest": self._limit.oldest(self._now)}
-        ((found, old),) = self.connection.execute(_DUE, due).fetchall()
+        ((found, old),) = self.connection.execute(composed(_DUE), due).fetchall()
         if found:
             # What replaces an expired item is in no conflict with its expiry.
             self.connection.execute(
