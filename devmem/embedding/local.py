@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -209,7 +210,11 @@ def _embedding(
 @contextmanager
 def _without_progress_bars() -> Iterator[None]:
     """Keep transformers from drawing on the error stream, which belongs to the program that uses devmem."""
-    bars: Any = import_module("transformers.utils.logging")
+    # sentence-transformers has imported it, unless a version of it works without.
+    bars: Any = sys.modules.get("transformers.utils.logging")
+    if bars is None:
+        yield
+        return
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
