@@ -27,6 +27,7 @@ CONFLICTS: Final = (
 """The transaction was rolled back, since another one came first."""
 _UNREACHABLE: Final = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
 """Codes, or how they begin: the last three are a session that was idle, one idle in a transaction, and too many."""
+_ANSWERS: Final = ("the database system is", "too many clients", "server closed the connection unexpectedly")
 NOT_KNOWN: Final = "Try again; a write is stored whole or not at all, and which of the two is not known."
 _REFUSED: Final = ("28", "3D", "3F", "42501")
 
@@ -41,9 +42,9 @@ def is_lost(error: psycopg.Error) -> bool:
 
 
 def is_starting(error: psycopg.Error) -> bool:
-    """Whether a server answered that it takes no connections yet, or has too many."""
+    """Whether a server answered that takes no connections now: it starts, ends all after a crash, or has too many."""
     # libpq has no code where the server refuses to connect.
-    return error.sqlstate is not None or "the database system is" in str(error) or "too many clients" in str(error)
+    return error.sqlstate is not None or any(answer in str(error) for answer in _ANSWERS)
 
 
 @contextmanager

@@ -108,3 +108,20 @@ def test_a_write_whose_commit_is_not_over_is_not_called_unwritten(
         assert store.count() == 1
         (outcome,) = store.add([TEA])
         assert outcome.status == "duplicate"
+
+
+def test_a_store_that_is_opened_while_the_server_ends_all_connections_is_opened_later(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash of one process a server accepts a connection, and ends it before it answers."""
+    connect_first = database.connect
+    ended = iter([psycopg.OperationalError("connection failed: server closed the connection unexpectedly")])
+
+    def connect_later(access: Access) -> Connection:
+        for error in ended:
+            raise error
+        return connect_first(access)
+
+    monkeypatch.setattr(database, "connect", connect_later)
+    with closing(PostgresCollection(store_url)) as store:
+        assert store.count() == 0
