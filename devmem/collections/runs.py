@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from devmem.collections.recorded import recorded, seconds
 from devmem.errors import RunStateError
@@ -20,6 +22,19 @@ class RunRow:
     started: int
     ended: int | None = None
     committed: int | None = None
+
+    @classmethod
+    def read(cls, columns: Sequence[Any], read_text: Callable[[str | None], str | None]) -> RunRow:
+        """Return the run of a row with the columns in this order; `read_text` reverses how texts are stored."""
+        run, state, actor, started, ended, committed = columns
+        return cls(
+            run=read_text(run) or "",
+            state=RunState(state),
+            actor=read_text(actor),
+            started=started,
+            ended=ended,
+            committed=committed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ class PostgresRuns(Runs):
     def _row(self, run: str) -> RunRow | None:
         query = f"SELECT {_COLUMNS} FROM runs WHERE store = %(store)s AND run = %(run)s"
         found = self.fetch(query, run=stored_text(run))
-        return _run_row(*found[0]) if found else None
+        return RunRow.read(found[0], read_text) if found else None
 
     def _insert(self, row: RunRow) -> None:
         check_run(row.run)
@@ -120,7 +120,7 @@ class PostgresRuns(Runs):
 
     def _newest(self, limit: int) -> list[RunRow]:
         query = f"SELECT {_COLUMNS} FROM runs WHERE store = %(store)s ORDER BY started_at DESC, run LIMIT %(limit)s"
-        return [_run_row(*found) for found in self.fetch(query, limit=limit)]
+        return [RunRow.read(found, read_text) for found in self.fetch(query, limit=limit)]
 
     def _never_pending(self, limit: int) -> list[tuple[str, int, int]]:
         return [(read_text(run) or "", first, last) for run, first, last in self.fetch(_NEVER_PENDING, limit=limit)]
@@ -145,14 +145,3 @@ def runs_of_versions(connection: Connection, store: int, condition: str, values:
 def forget_runs(connection: Connection, store: int, runs: Iterable[str]) -> None:
     """Remove the rows of those runs that have ended, and of which no change is kept any more."""
     connection.execute(_FORGET, (store, list(runs)))
-
-
-def _run_row(run: str, state: str, actor: str | None, started: int, ended: int | None, committed: int | None) -> RunRow:
-    return RunRow(
-        run=read_text(run) or "",
-        state=RunState(state),
-        actor=read_text(actor),
-        started=started,
-        ended=ended,
-        committed=committed,
-    )

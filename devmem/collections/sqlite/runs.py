@@ -84,7 +84,7 @@ class SqliteRuns(Runs):
 
     def _row(self, run: str) -> RunRow | None:
         found = self.connection.execute(f"SELECT {_COLUMNS} FROM runs WHERE run = ?", (sql_text(run),)).fetchone()
-        return None if found is None else _run_row(*found)
+        return None if found is None else RunRow.read(found, read_text)
 
     def _insert(self, row: RunRow) -> None:
         values = (sql_text(row.run), row.state.value, sql_text(row.actor), row.started, row.ended, row.committed)
@@ -92,7 +92,7 @@ class SqliteRuns(Runs):
 
     def _newest(self, limit: int) -> list[RunRow]:
         query = f"SELECT {_COLUMNS} FROM runs ORDER BY started_at DESC, run LIMIT ?"
-        return [_run_row(*found) for found in self.connection.execute(query, (limit,)).fetchall()]
+        return [RunRow.read(found, read_text) for found in self.connection.execute(query, (limit,)).fetchall()]
 
     def _never_pending(self, limit: int) -> list[tuple[str, int, int]]:
         found = self.connection.execute(_NEVER_PENDING, (limit,)).fetchall()
@@ -118,14 +118,3 @@ def runs_of_versions(connection: sqlite3.Connection, condition: str, values: Seq
 def forget_runs(connection: sqlite3.Connection, runs: Iterable[str]) -> None:
     """Remove the rows of those runs that have ended, and of which no change is kept any more."""
     connection.executemany(_FORGET, [(run,) for run in runs])
-
-
-def _run_row(run: str, state: str, actor: str | None, started: int, ended: int | None, committed: int | None) -> RunRow:
-    return RunRow(
-        run=read_text(run) or "",
-        state=RunState(state),
-        actor=read_text(actor),
-        started=started,
-        ended=ended,
-        committed=committed,
-    )

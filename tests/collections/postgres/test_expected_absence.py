@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -16,15 +17,14 @@ from devmem.model.items import MemoryItem, Provenance, SourceKind
 ROUNDS = 30
 
 
-@pytest.mark.parametrize("others", [0, 100])
-def test_of_two_that_expect_each_other_to_be_absent_one_is_stored(store_url: str, others: int) -> None:
+def check_that_one_is_stored(store_url: str, *writes: Callable[[PostgresCollection, int], object]) -> None:
+    """Start two writes at once, each on a collection of its own, and check that one alone succeeds, in every round."""
     start = threading.Barrier(2, timeout=30)
 
-    def write(collection: PostgresCollection, name: str, number: int) -> bool:
-        pair = [f"{number} left", f"{number} right", *(f"{number} {other}" for other in range(others))]
+    def stores(write: Callable[[PostgresCollection, int], object], collection: PostgresCollection, number: int) -> bool:
         start.wait()
         try:
-            collection.add([MemoryItem(id=f"{number} {name}", content_summary=name)], expected=dict.fromkeys(pair))
+            write(collection, number)
         except VersionConflictError:
             return False
         return True
@@ -35,31 +35,35 @@ def test_of_two_that_expect_each_other_to_be_absent_one_is_stored(store_url: str
         ThreadPoolExecutor(2) as pool,
     ):
         for number in range(ROUNDS):
-            one = pool.submit(write, left, "left", number)
-            other = pool.submit(write, right, "right", number)
+            one, other = (
+                pool.submit(stores, write, collection, number)
+                for write, collection in zip(writes, (left, right), strict=True)
+            )
             assert one.result() is not other.result()
 
 
-def test_of_two_that_the_filter_of_one_keeps_apart_one_is_stored(store_url: str) -> None:
-    start = threading.Barrier(2, timeout=30)
+@pytest.mark.parametrize("others", [0, 100])
+def test_of_two_that_expect_each_other_to_be_absent_one_is_stored(store_url: str, others: int) -> None:
+    def write(collection: PostgresCollection, name: str, number: int) -> None:
+        pair = [f"{number} left", f"{number} right", *(f"{number} {other}" for other in range(others))]
+        collection.add([MemoryItem(id=f"{number} {name}", content_summary=name)], expected=dict.fromkeys(pair))
 
-    def write(collection: PostgresCollection, name: str, absent: str, number: int) -> bool:
+    check_that_one_is_stored(
+        store_url,
+        lambda collection, number: write(collection, "left", number),
+        lambda collection, number: write(collection, "right", number),
+    )
+
+
+def test_of_two_that_the_filter_of_one_keeps_apart_one_is_stored(store_url: str) -> None:
+    def write(collection: PostgresCollection, name: str, absent: str, number: int) -> None:
         source = Provenance(kind=SourceKind.FILE, name=f"{number}{name}")
         item = MemoryItem(id=source.name, content_summary="text", provenance=source)
         where = Filter(source_name=starts_with(f"{number}{absent}"))
-        start.wait()
-        try:
-            collection.add([item], expected={str(number): None}, absent=where)
-        except VersionConflictError:
-            return False
-        return True
+        collection.add([item], expected={str(number): None}, absent=where)
 
-    with (
-        closing(PostgresCollection(store_url)) as left,
-        closing(PostgresCollection(store_url)) as right,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        for number in range(ROUNDS):
-            file = pool.submit(write, left, "", "/", number)
-            below = pool.submit(write, right, "/below", "/below", number)
-            assert file.result() is not below.result()
+    check_that_one_is_stored(
+        store_url,
+        lambda collection, number: write(collection, "", "/", number),
+        lambda collection, number: write(collection, "/below", "/below", number),
+    )
