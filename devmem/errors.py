@@ -293,7 +293,7 @@ class DataFileError(DevmemError):
     """A data file cannot be read as what it should be; it was left as it is."""
 
     def __init__(self, path: Path | str, message: str, *, line: int | None = None) -> None:
-        self.path, self.line = str(path), line
+        self.path, self.message, self.line = str(path), message, line
         place = f"{self.path}:{line}" if line is not None else self.path
         super().__init__(f"{place}: {message}")
 

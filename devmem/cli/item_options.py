@@ -21,7 +21,7 @@ Fields: TypeAlias = Annotated[
     typer.Option(
         "--field",
         metavar="PATH",
-        help="Field of the metadata that is searched too: title, chapters[*].content. Repeatable.",
+        help="Field of the metadata that is searched too: title, chapters[*].content; `none` is no field. Repeatable.",
     ),
 ]
 Time: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="When it happened.")]
@@ -32,7 +32,7 @@ Ttl: TypeAlias = Annotated[
     str | None, typer.Option("--ttl", metavar="DURATION", help="How long it is kept from now on: 30d, 12h, `1h 30m`.")
 ]
 NEVER: Final = "none"
-"""Removes a time or an expiry."""
+"""Removes a time or an expiry; as the only field, none is searched."""
 
 
 def expiry_of(expires: str | None, ttl: str | None) -> str | timedelta | None:
@@ -64,6 +64,8 @@ def metadata_of(pairs: Sequence[str] | None) -> dict[str, str | int | float | bo
 
 def checked_fields(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the paths of `--field` arguments, None where there are none; raises `CommandError` for what is no path."""
+    if paths is not None and [path.lower() for path in paths] == [NEVER]:
+        return ()
     if wrong := [path for path in paths or () if not is_path(path)]:
         raise CommandError(f"--field {wrong[0]!r}: expected a path such as title, author.name or chapters[*].content.")
     return None if paths is None else tuple(paths)

@@ -162,6 +162,12 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
     )
 
 
+def with_metadata(item: MemoryItem, values: Mapping[str, JsonValue]) -> MemoryItem:
+    """Return the item with values set in its metadata; None takes a key out."""
+    merged = {**item.metadata, **values}
+    return replace(item, metadata={key: value for key, value in merged.items() if value is not None})
+
+
 def _only_blocks(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
     return replace(snapshot, text="") if snapshot and snapshot.blocks else None
 

@@ -14,7 +14,16 @@ from pydantic import JsonValue
 
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory.boundary import Boundary, ScopeParts
-from devmem.memory.contents import Content, check_one_text, envelope_of, items_of, listed, with_text
+from devmem.memory.contents import (
+    Content,
+    check_one_text,
+    envelope_of,
+    field_paths,
+    items_of,
+    listed,
+    with_metadata,
+    with_text,
+)
 from devmem.memory.forgetting import ForgettingMemory
 from devmem.memory.records import MemoryRecord, record_of
 from devmem.memory.times import When, expiry_of, seconds_of
@@ -143,6 +152,7 @@ class Memory(ForgettingMemory):
         metadata: Mapping[str, JsonValue] | None = None,
         time: When | EllipsisType | None = ...,
         expires_at: When | timedelta | EllipsisType | None = ...,
+        fields: Sequence[str] | EllipsisType | None = ...,
         expected: str | None = None,
     ) -> MemoryRecord:
         """Change a record and return it; what is not given stays as it is, also where others change it meanwhile.
@@ -153,10 +163,12 @@ class Memory(ForgettingMemory):
             metadata: values to set; None takes a key out.
             time: when it happened; None is not known.
             expires_at: from when on it is forgotten, or how long from now; None is never.
+            fields: paths of the metadata that are searched too; None takes those of the store.
             expected: `version` of the record that was read; a record that was changed since is left as it is.
 
         Raises:
             ItemNotFoundError: no item within reach has this id.
+            ValueError: the text is blank, or another argument is not what it should be.
             VersionConflictError: the record is another version than the expected one.
             NotStoredError: the store keeps the item as it was.
         """
@@ -168,14 +180,12 @@ class Memory(ForgettingMemory):
 
         def changed(item: MemoryItem) -> MemoryItem:
             new = item if text is None else with_text(item, text)
-            if metadata is not None:
-                merged = {**item.metadata, **metadata}
-                new = replace(new, metadata={key: value for key, value in merged.items() if value is not None})
+            new = new if metadata is None else with_metadata(new, metadata)
             if time is not ...:
                 new = replace(new, event_time=None if time is None else seconds_of(time))
             if expires_at is not ...:
                 new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
-            return new
+            return new if fields is ... else replace(new, indexed_fields=field_paths(fields))
 
         with acting_as(self._boundary.parts.agent):
             return record_of(update_item(self.store, read, changed, expected))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from devmem.errors import NotStoredError, ScopeError, VersionConflictError
@@ -41,7 +42,8 @@ def update_item(
         found = version_hash(item)
         if expected not in (None, found):
             raise VersionConflictError(item.id, expected=expected, found=found)
-        new = changed(item)
+        # The vector that an item is read with is that of its first passage; the store takes over all that still fit.
+        new = _as_stored(store, replace(changed(item), embedding=None))
         left -= 1
         try:
             _replace_item(store, new, found)
@@ -50,6 +52,11 @@ def update_item(
                 raise
         else:
             return new
+
+
+def _as_stored(store: MemoryBase, item: MemoryItem) -> MemoryItem:
+    """Return an item with the fields that a store would add to it, so that its version is the one that is stored."""
+    return store.with_fields([item])[0] if isinstance(store, CollectionMemory) else item
 
 
 def _replace_item(store: MemoryBase, item: MemoryItem, expected: str) -> None:

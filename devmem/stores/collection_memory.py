@@ -209,7 +209,7 @@ class CollectionMemory(CollectionItems):
             CollectionError, VersionConflictError: nothing was stored.
         """
         self._check.settle(self.collection)
-        items = self._with_fields(items)
+        items = self.with_fields(items)
         # What replaces a version that the caller knows keeps the expiry that the caller says.
         known = {item_id for item_id, version in (expected or {}).items() if version is not None}
         stamped = {item.id: item for item in self.stamped([item for item in items if item.id not in known])}
@@ -227,7 +227,7 @@ class CollectionMemory(CollectionItems):
 
     def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """Return items as `store_items` stores them, with the store's fields, and the expiry of its lifetimes."""
-        return self._expiry.stamped(self._with_fields(items), self.setup.clock(), self.collection.get)
+        return self._expiry.stamped(self.with_fields(items), self.setup.clock(), self.collection.get)
 
     def _keep_within_limits(self) -> None:
         """Delete what is more than the store's capacity, and what is older than its retention."""
@@ -237,9 +237,10 @@ class CollectionMemory(CollectionItems):
 
     def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
         """Return the embeddings, by id, of those items that are stored with the same content already."""
-        return self._writer.stored_embeddings(self.collection, self._with_fields(items))
+        return self._writer.stored_embeddings(self.collection, self.with_fields(items))
 
-    def _with_fields(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    def with_fields(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return items as they are searched here: one that names no fields gets those of the store."""
         return self._fields.stamped(items, lambda: self.collection)
 
     def search_by_words(self) -> None:

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Final
 
-from devmem.collections import FieldedCollection
 from devmem.embedding import TokenEmbedder
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.version_hash import version_hash
-from devmem.stores import CollectionConfig, CollectionMemory, MemoryBase
-from devmem.stores.item_fields import recorded_fields
+from devmem.stores import CollectionMemory, MemoryBase
 from devmem.stores.states import TakesStates
 from devmem.transfer import every_item
+from devmem.transfer.searched_fields import fields_of, take_fields
 
 _BATCH: Final = 64
 _SAME_SECOND: Final = 1.0
@@ -70,7 +69,7 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
         advance: called with the number of items processed since the last call.
     """
     report = CopyReport()
-    _take_fields(source, target)
+    take_fields(target, fields_of(source))
     items = every_item(source)
     embeddings = _same_model(source, target)
     if embeddings is None:
@@ -81,18 +80,6 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     if isinstance(target, TakesStates):
         report.states = target.take_states(source)
     return report
-
-
-def _take_fields(source: MemoryBase, target: MemoryBase) -> None:
-    """Have an empty target record the fields by which the source is searched, unless its configuration names some."""
-    if not isinstance(source, CollectionMemory) or not isinstance(target, CollectionMemory):
-        return
-    config, into = target.setup.config, target.collection
-    if isinstance(config, CollectionConfig) and config.index.fields is not None:
-        return
-    wanted = recorded_fields(source.collection)
-    if wanted and isinstance(into, FieldedCollection) and not into.indexed_fields() and not into.count():
-        into.index_fields(wanted)
 
 
 def _vectors_left(source: MemoryBase, target: MemoryBase) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,8 +12,9 @@ from devmem.collections import Filter
 from devmem.manager import dump_payload
 from devmem.model.items import MemoryItem
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
-from devmem.stores import MemoryBase
+from devmem.stores import CollectionMemory, MemoryBase
 from devmem.transfer.importing import Record
+from devmem.transfer.searched_fields import take_fields
 
 _BATCH: Final = 128
 _REASONS_SHOWN: Final = 3
@@ -37,7 +38,13 @@ class Filler:
         """Number of records by the status of their write, `expired` for those that were not written because of it."""
         self.replaced: list[str] = []
         """Ids of items whose earlier content was replaced."""
+        self._kept: Counter[str] = Counter()
+        """Number of duplicates by the part that is stored with another value than the record's, which stays."""
         self._reasons: Counter[tuple[str, str]] = Counter()
+
+    def take_fields(self, fields: tuple[str, ...]) -> None:
+        """Take over the fields by which the store was searched that the next records come from."""
+        take_fields(self._store, fields)
 
     def put(self, record: Record) -> None:
         """Take a record; it is durable after `flush`.
@@ -62,20 +69,42 @@ class Filler:
         self.counts[EXPIRED] += len(items) - len(current)
         # Asked first, because a store would make the embedding of an item that it then does not need.
         there = {item.id: item for item in self._store.get([item.id for item in current])}
-        fresh = [item for item in current if not _is_like(item, there.get(item.id))]
+        fresh: list[MemoryItem] = []
+        like: list[MemoryItem] = []
+        for item in current:
+            (like if self._is_like(item, there.get(item.id)) else fresh).append(item)
         outcomes = self._store.add(fresh) if fresh else []
-        self.counts[WriteStatus.DUPLICATE.value] += len(current) - len(fresh)
+        self.counts[WriteStatus.DUPLICATE.value] += len(like)
+        self._note_kept(like, there)
         for item, outcome in zip(fresh, outcomes, strict=True):
             self._count(outcome)
             if outcome.status is WriteStatus.SUPERSEDED and there[item.id].content_hash != item.content_hash:
                 self.replaced.append(item.id)
 
     def notes(self) -> list[str]:
-        """Return what a person should know: replaced contents, and the most frequent reasons why nothing was stored."""
+        """Return what a person should know: replaced and kept contents, and the reasons why nothing was stored."""
         reasons = [f"{count:,} {status}: {reason}" for (status, reason), count in self._reasons.most_common()]
         more = len(reasons) - _REASONS_SHOWN
         shown = reasons[:_REASONS_SHOWN] + ([f"and {more:,} more reasons"] if more > 0 else [])
-        return [*self._replacements(), *shown]
+        return [*self._replacements(), *self._kept_parts(), *shown]
+
+    def _is_like(self, item: MemoryItem, stored: MemoryItem | None) -> bool:
+        """Whether all that an item says is stored; only its content and metadata where a service keeps it."""
+        if stored is None or not _has_content_of(item, stored):
+            return False
+        return not isinstance(self._store, CollectionMemory) or _has_facts_of(item, stored)
+
+    def _note_kept(self, duplicates: Sequence[MemoryItem], there: Mapping[str, MemoryItem]) -> None:
+        # A service may never return an item as it was given.
+        if isinstance(self._store, CollectionMemory):
+            for item in self._store.stamped(duplicates):
+                self._kept.update(_kept_parts(item, there[item.id]))
+
+    def _kept_parts(self) -> Iterator[str]:
+        if self._kept:
+            named = ", ".join(f"{part} of {count:,}" for part, count in self._kept.most_common(_REASONS_SHOWN))
+            more = ", ..." if len(self._kept) > _REASONS_SHOWN else ""
+            yield f"duplicates stay as they are where the file differs: {named}{more}; `devmem edit` changes them"
 
     def _replacements(self) -> Iterator[str]:
         if self.replaced:
@@ -97,13 +126,26 @@ class Filler:
             self.counts["waiting for their embedding"] += 1
 
 
-def _is_like(item: MemoryItem, stored: MemoryItem | None) -> bool:
-    """Whether an item is stored with the same content and metadata, and searched by the fields that it names.
+def _has_content_of(item: MemoryItem, stored: MemoryItem) -> bool:
+    """Whether an item is stored with its content and metadata, to which a store adds some of its own."""
+    if stored.content_hash != item.content_hash:
+        return False
+    return all(name in stored.metadata and stored.metadata[name] == value for name, value in item.metadata.items())
 
-    A store adds metadata of its own; times and expiry may be those of the import.
-    """
-    if stored is None or stored.content_hash != item.content_hash:
-        return False
-    if any(name not in stored.metadata or stored.metadata[name] != value for name, value in item.metadata.items()):
-        return False
-    return item.indexed_fields is None or item.indexed_fields == stored.indexed_fields
+
+def _has_facts_of(item: MemoryItem, stored: MemoryItem) -> bool:
+    """Whether an item is stored with its trust, and with the time of its event and the fields that it names."""
+    return (
+        item.trust == stored.trust
+        and item.event_time in (None, stored.event_time)
+        and item.indexed_fields in (None, stored.indexed_fields)
+    )
+
+
+def _kept_parts(item: MemoryItem, stored: MemoryItem) -> Iterator[str]:
+    """Name the parts of a stored item that a record of the same content lacks, and the expiry where it differs."""
+    yield from (f"metadata.{key}" for key in stored.metadata if key not in item.metadata)
+    if item.event_time is None and stored.event_time is not None:
+        yield "event_time"
+    if item.expires_at != stored.expires_at:
+        yield "expires_at"

@@ -1,4 +1,4 @@
-"""`--field` of `add`, `import` and `reindex`: fields of the metadata that are searched beside the text."""
+"""`--field` of `add`, `edit`, `import` and `reindex`: fields of the metadata that are searched beside the text."""
 
 from __future__ import annotations
 
@@ -24,6 +24,19 @@ def test_an_item_is_added_with_its_fields(devmem: Devmem, place: Path) -> None:
     devmem("add", place, "We met at noon.", "--metadata", "title=Launch", "--field", "title")
     assert found(devmem, place, "launch") == [("We met at noon.", "title")]
     assert "… title: Launch" in devmem("search", place, "launch").stdout
+
+
+def test_an_item_gets_other_fields(devmem: Devmem, place: Path) -> None:
+    """`none` are no fields, also against those of the store."""
+    devmem("add", place, "We met at noon.", "--id", "1", "--metadata", "title=Launch", "--metadata", "town=Oslo")
+    assert "nothing to change" in one_paragraph(devmem("edit", place, "1", code=2))
+    devmem("edit", place, "1", "--field", "title", "--field", "town")
+    assert found(devmem, place, "oslo") == [("We met at noon.", "town")]
+    devmem("edit", place, "1", "--field", "none")
+    assert found(devmem, place, "oslo") == found(devmem, place, "launch") == []
+    devmem("reindex", place, "--field", "title")
+    devmem("add", place, "We met again.", "--metadata", "title=Launch", "--field", "none")
+    assert found(devmem, place, "launch") == []
 
 
 def test_what_is_imported_is_searched_by_its_fields(devmem: Devmem, place: Path, tmp_path: Path) -> None:
@@ -75,6 +88,32 @@ def test_a_workflow_names_the_fields_of_its_stores(devmem: Devmem, tmp_path: Pat
     path.write_text(store.replace("title", "body"))
     assert "notes: 1 item, without embeddings" in devmem("reindex", path).stdout
     assert found(devmem, path, "launch") == []
+
+
+def test_an_export_brings_the_fields_of_its_store(devmem: Devmem, place: Path, tmp_path: Path) -> None:
+    """A new store adds items that are found likewise; another one keeps its own, and a reindex knows the export's."""
+    devmem("add", place, "We met at noon.", "--metadata", "title=Launch", "--metadata", "town=Oslo")
+    devmem("reindex", place, "--field", "title")
+    devmem("export", place, "--output", tmp_path / "notes.json")
+    for name, first in (("new.db", False), ("other.db", True)):
+        target = tmp_path / name
+        if first:
+            devmem("add", target, "Tea at three.")
+        devmem("import", target, tmp_path / "notes.json")
+        assert found(devmem, target, "launch") == [("We met at noon.", "title")]
+        devmem("add", target, "The last call.", "--metadata", "title=Budget")
+        assert found(devmem, target, "budget") == ([] if first else [("The last call.", "title")])
+        devmem("reindex", target, "--field", "town")
+        assert found(devmem, target, "launch") == []
+        assert found(devmem, target, "oslo") == [("We met at noon.", "town")]
+
+
+def test_an_export_with_fields_that_are_none_is_refused(devmem: Devmem, place: Path, tmp_path: Path) -> None:
+    path = tmp_path / "notes.json"
+    export = {"format": "devmem-export", "version": 1, "fields": ["a..b"], "items": [], "count": 0}
+    path.write_text(json.dumps(export), encoding="utf-8")
+    refused = one_paragraph(devmem("import", place, path, code=2))
+    assert "notes.json: `fields`: expected a list of paths such as 'title', found ['a..b']" in refused
 
 
 @pytest.mark.parametrize("command", [["add", "text"], ["reindex"]])

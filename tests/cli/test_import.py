@@ -227,6 +227,57 @@ def test_items_wait_while_the_provider_is_down(
     assert "The deadline moved." in devmem("search", path, "notes", "deadline").stdout
 
 
+@pytest.mark.parametrize(
+    ("options", "text", "told"),
+    [
+        ([], '{"text": "One."}\n{"text": ""}\n', "standard input:2: 'text'"),
+        ([], '{"text": "One."}\n{"text"\n', "standard input:2: the line is not JSON"),
+        ([], '[{"text": "One."}', "standard input:1: the file is not JSON"),
+        (["--format", "outbox"], "A", "standard input: a SQLite file that is not an outbox"),
+        (["--format", "csv", "--column", "text=Body"], "Town\nOslo\n", "standard input: there is no column 'Body'"),
+    ],
+)
+def test_what_is_wrong_in_standard_input_names_it(
+    devmem: Devmem, tmp_path: Path, options: list[str], text: str, told: str
+) -> None:
+    """Not the file that it is kept in meanwhile."""
+    assert told in one_paragraph(devmem("import", tmp_path / "a.db", "-", *options, stdin=text, code=2))
+
+
+def test_a_guessed_encoding_of_standard_input_names_it(devmem: Devmem, tmp_path: Path) -> None:
+    """And an item names its source."""
+    said = devmem("import", tmp_path / "a.db", "-", "--format", "text", stdin="Le café est fermé.\n".encode("cp1252"))
+    assert "standard input is not UTF-8 and was read as" in said.stderr
+    (item,) = json.loads(devmem("show", tmp_path / "a.db", "--json").stdout)
+    assert item["provenance"]["name"] == "standard input"
+
+
+def test_another_time_or_trust_takes_the_place_of_the_older(devmem: Devmem, tmp_path: Path) -> None:
+    """Whatever a record says is stored, also where its text is known."""
+    data, place = tmp_path / "data.jsonl", tmp_path / "a.db"
+    for facts in ({}, {"time": "2026-05-08"}, {"time": "2026-05-09"}, {"time": "2026-05-09", "trust": 0.25}):
+        data.write_text(json.dumps({"id": "d1", "text": "The plan.", **facts}), encoding="utf-8")
+        told = devmem("import", place, data)
+    assert told.stdout.splitlines()[0] == f"{data}: 1 superseded"
+    (item,) = json.loads(devmem("show", place, "--json").stdout)
+    assert (item["event_time"], item["trust"]) == (1778284800.0, 0.25)
+
+
+def test_what_a_duplicate_keeps_is_reported(devmem: Devmem, tmp_path: Path) -> None:
+    """Facts that a record lacks stay, as they may be added by hand; an expiry may be counted from the import."""
+    data, place = tmp_path / "data.jsonl", tmp_path / "a.db"
+    data.write_text('{"id": "d1", "text": "The plan.", "expires_at": "2999-01-01"}', encoding="utf-8")
+    devmem("import", place, data)
+    assert "duplicates" not in devmem("import", place, data).stderr
+    devmem("edit", place, "d1", "--metadata", "room=6", "--time", "2026-05-08", "--expires-at", "2999-02-01")
+    again = devmem("import", place, data)
+    assert again.stdout.splitlines()[0] == f"{data}: 1 duplicate"
+    assert (
+        "duplicates stay as they are where the file differs: metadata.room of 1, event_time of 1, "
+        "expires_at of 1; `devmem edit` changes them" in " ".join(again.stderr.split())
+    )
+
+
 def test_a_table_is_imported_by_the_columns_that_are_named(devmem: Devmem, tmp_path: Path) -> None:
     table = tmp_path / "mails.csv"
     table.write_text("Body,Sent,Ward\nThe launch moved.,2024-05-01,north\n", encoding="utf-8")
@@ -248,4 +299,5 @@ def test_standard_input_is_a_file_of_any_format(devmem: Devmem, tmp_path: Path) 
     told = devmem("import", tmp_path / "a.db", "-", "--format", "text", "--dry-run", stdin="A\n\nB\n").stdout
     assert "text: 2 records, all usable" in told
     refused = devmem("import", tmp_path / "a.db", "-", stdin="A\n", code=2).stderr
+    assert "error: standard input: of no known format" in refused
     assert "--format text reads it as plain text" in " ".join(refused.split())

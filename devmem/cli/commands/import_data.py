@@ -34,6 +34,7 @@ Column: TypeAlias = Annotated[
     typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
 ]
 
+_STDIN_NAME: Final = "standard input"
 _ONCE: Final = "items that are stored already are not stored twice."
 
 
@@ -68,28 +69,28 @@ def import_data(
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
     store = make(place.workflow, place.store, session)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
-        paths = (_spooled(Path(folder)) if word == STDIN else Path(word) for word in place.words)
-        files = [(path, partial(open_data, path, data_format, columns=columns, encoding=encoding)) for path in paths]
+        opening = partial(open_data, format=data_format, columns=columns, encoding=encoding)
+        files = [_source(word, Path(folder), opening) for word in place.words]
         if dry_run:
             _check(terminal, files)
             return
         check_lasting(store, "an import")
         with opened(terminal, place.workflow, place.store, session, save=True) as target:
             filler = Filler(target, fields=fields)
-            for path, open_file in files:
-                _fill(terminal, filler, path, open_file)
+            for name, open_file in files:
+                _fill(terminal, filler, name, open_file)
             total = target.count_memories()
     terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {items_text(total)} now")
     for note in filler.notes():
         terminal.report("warning", note)
 
 
-def _check(terminal: Terminal, files: Sequence[tuple[Path, Callable[[], DataFile]]]) -> None:
+def _check(terminal: Terminal, files: Sequence[tuple[str, Callable[[], DataFile]]]) -> None:
     """Read all records and store none."""
-    for path, open_file in files:
+    for name, open_file in files:
         found = open_file()
         usable = _take(terminal, found, lambda _: None)
-        terminal.print(f"{path}: {found.format.value}: {usable:,} records, all usable")
+        terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable")
 
 
 def _columns(options: Sequence[str]) -> dict[str, str]:
@@ -113,6 +114,13 @@ def _encoding(name: str | None) -> str | None:
     return name
 
 
+def _source(word: str, folder: Path, opening: Callable[..., DataFile]) -> tuple[str, Callable[[], DataFile]]:
+    """Return the name of a file, and what opens it."""
+    if word == STDIN:
+        return _STDIN_NAME, partial(opening, _spooled(folder), name=_STDIN_NAME)
+    return str(Path(word)), partial(opening, Path(word))
+
+
 def _spooled(folder: Path) -> Path:
     """Return a file that holds what standard input had; formats are detected by reading it more than once."""
     path = folder / "stdin"
@@ -121,11 +129,13 @@ def _spooled(folder: Path) -> Path:
     return path
 
 
-def _fill(terminal: Terminal, filler: Filler, path: Path, open_file: Callable[[], DataFile]) -> None:
+def _fill(terminal: Terminal, filler: Filler, name: str, open_file: Callable[[], DataFile]) -> None:
     before = Counter(filler.counts)
     try:
         try:
-            _take(terminal, open_file(), filler.put)
+            found = open_file()
+            filler.take_fields(found.fields)
+            _take(terminal, found, filler.put)
         except DataFileError:
             # The records before the bad one are good.
             filler.flush()
@@ -133,7 +143,7 @@ def _fill(terminal: Terminal, filler: Filler, path: Path, open_file: Callable[[]
         filler.flush()
     except KeyboardInterrupt:
         stored = _counted(filler.counts - before)
-        note = f"{path}: {stored} before the interruption. Run the same command again to go on: {_ONCE}"
+        note = f"{name}: {stored} before the interruption. Run the same command again to go on: {_ONCE}"
         terminal.report("note", note)
         raise
     except DevmemError as error:
@@ -141,10 +151,10 @@ def _fill(terminal: Terminal, filler: Filler, path: Path, open_file: Callable[[]
         if not done:
             raise
         raise CommandError(
-            f"{path}: the import stopped after {_counted(done)}: {str(error).rstrip('.')}. Run the same command again "
+            f"{name}: the import stopped after {_counted(done)}: {str(error).rstrip('.')}. Run the same command again "
             f"when that is corrected: {_ONCE}"
         ) from error
-    terminal.print(f"{path}: {_counted(filler.counts - before)}")
+    terminal.print(f"{name}: {_counted(filler.counts - before)}")
 
 
 def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> int:

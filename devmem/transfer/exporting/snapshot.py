@@ -12,7 +12,8 @@ from devmem.collections.attachments import with_inline_attachments
 from devmem.messages import AttachmentRef
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.stores import MemoryBase
-from devmem.transfer.importing.exports import FORMAT, VERSION
+from devmem.transfer.importing.exports import FIELDS_KEY, FORMAT, VERSION
+from devmem.transfer.searched_fields import fields_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,8 @@ class Snapshot:
     exported_at: float
     """Seconds since the epoch, UTC."""
     items: Iterable[MemoryItem]
+    fields: tuple[str, ...] = ()
+    """Paths of the items' metadata by which the store is searched."""
 
 
 def snapshot_of(store: MemoryBase, items: Iterable[MemoryItem], lost: Callable[[str], None]) -> Snapshot:
@@ -35,6 +38,7 @@ def snapshot_of(store: MemoryBase, items: Iterable[MemoryItem], lost: Callable[[
         store=store.name,
         store_type=store.setup.store_type,
         exported_at=store.setup.clock(),
+        fields=fields_of(store),
         items=(with_inline_attachments(item, partial(_tell, item.id, lost)) for item in items),
     )
 
@@ -46,7 +50,12 @@ def _tell(item_id: str, lost: Callable[[str], None], ref: AttachmentRef, error: 
 
 def json_parts(snapshot: Snapshot) -> Iterator[str]:
     """Yield one JSON object, a line for each item; the count comes last, so that a truncated file is noticed."""
-    head = {"store": snapshot.store, "type": snapshot.store_type, "exported_at": iso_time(snapshot.exported_at)}
+    head = {
+        "store": snapshot.store,
+        "type": snapshot.store_type,
+        "exported_at": iso_time(snapshot.exported_at),
+        **({FIELDS_KEY: snapshot.fields} if snapshot.fields else {}),
+    }
     yield f'{{"format": {json.dumps(FORMAT)}, "version": {VERSION},\n '
     yield json.dumps(head)[1:-1] + ',\n "items": ['
     count = 0

@@ -1,4 +1,7 @@
-"""The form of `devmem export`: `{"format": "devmem-export", "version", "store", "type", "items": [...], "count"}`."""
+"""The form of `devmem export`: `{"format": "devmem-export", "version", "store", "type", "items": [...], "count"}`.
+
+`fields` are the paths of the metadata by which the store is searched; they are left out where there are none.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from devmem.model.field_paths import is_path
 from devmem.model.items import MemoryItem, load_item
 from devmem.transfer.importing.origin import Origin
 
 FORMAT: Final = "devmem-export"
 VERSION: Final = 1
+FIELDS_KEY: Final = "fields"
 
 
 def is_export(raw: object) -> bool:
@@ -24,6 +29,20 @@ def count_exported(document: object) -> int:
     """Count the items of an export; 0 when the document is none."""
     items = document.get("items") if isinstance(document, Mapping) else None
     return len(items) if isinstance(items, list) else 0
+
+
+def exported_fields(document: object, origin: Origin) -> tuple[str, ...]:
+    """Return the fields by which an exported store was searched; none of any other document.
+
+    Raises:
+        DataFileError: they are no paths.
+    """
+    if not is_export(document) or not isinstance(document, Mapping):
+        return ()
+    fields = document.get(FIELDS_KEY) or []
+    if not isinstance(fields, list) or not all(isinstance(path, str) and is_path(path) for path in fields):
+        raise origin.error(f"`{FIELDS_KEY}`: expected a list of paths such as 'title', found {fields!r}")
+    return tuple(fields)
 
 
 def read_export(document: object, origin: Origin) -> Iterator[MemoryItem]:

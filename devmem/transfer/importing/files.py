@@ -66,12 +66,15 @@ def is_text(path: Path) -> bool:
     return True
 
 
-def read_text_lines(path: Path, encoding: str | None = None, *, quiet: bool = False) -> Iterator[str]:
+def read_text_lines(
+    path: Path, encoding: str | None = None, *, shown: Path | None = None, quiet: bool = False
+) -> Iterator[str]:
     """Return all lines of a plain text or a table with their ends, blank ones too.
 
     Args:
         path: the file.
         encoding: None takes UTF-8, or else the encoding that the file seems to have, which is logged.
+        shown: name of the file in the log; None is its path.
         quiet: whether a guess is not logged.
 
     Raises:
@@ -87,7 +90,7 @@ def read_text_lines(path: Path, encoding: str | None = None, *, quiet: bool = Fa
     try:
         text = decode_text(data, encoding)
         if encoding is None and not quiet and not data.startswith(_WIDE_MARKS):
-            _LOG.warning("%s %s", path, _guessed(text, detect_encoding(data)))
+            _LOG.warning("%s %s", shown or path, _guessed(text, detect_encoding(data)))
     except UnreadableError as error:
         raise DataFileError(path, str(error)) from error
     yield from io.StringIO(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from devmem.collections.wrappers import outbox_bodies
 from devmem.errors import DataFileError, OutboxError
 from devmem.transfer.importing.coding_sessions import is_claude_code, is_codex, read_claude_code, read_codex
 from devmem.transfer.importing.documents import DOCUMENTS, find_document, known_formats
+from devmem.transfer.importing.exports import exported_fields
 from devmem.transfer.importing.file_format import FileFormat
 from devmem.transfer.importing.files import (
     count_lines,
@@ -48,10 +50,13 @@ class DataFile:
     """An opened data file; its records can be consumed once."""
 
     path: Path
+    """Path, or the name in its place."""
     format: FileFormat
     total: int
     """Number of records, or of messages where some of them make none."""
     records: Iterator[Record]
+    fields: tuple[str, ...] = ()
+    """Fields by which the store was searched that the file is an export of."""
 
 
 def open_data(
@@ -60,6 +65,7 @@ def open_data(
     *,
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
+    name: str | None = None,
 ) -> DataFile:
     """Detect the format of a file and count its records, which are read and checked as they are consumed.
 
@@ -68,27 +74,52 @@ def open_data(
         format: its format.
         columns: of a table, names of columns by the keys of a record: `{"text": "Body"}`.
         encoding: of a text or a table; None takes UTF-8, or guesses and logs what it takes. JSON is always UTF-8.
+        name: of the file in messages and in its records; None is its path.
 
     Raises:
         DataFileError: it cannot be read, or is of no known format. Consuming the records raises it too.
     """
     file = Path(path)
-    wanted = FileFormat(format)
+    origin = Origin(path=Path(name) if name else file)
+    with _called(file, origin.path):
+        found = _open(file, origin, FileFormat(format), columns or {}, encoding)
+    return replace(found, records=_each(found.records, file, origin.path))
+
+
+@contextmanager
+def _called(file: Path, shown: Path) -> Iterator[None]:
+    """Have errors call a file by the name that is shown."""
+    try:
+        yield
+    except DataFileError as error:
+        if shown == file or error.path != str(file):
+            raise
+        raise DataFileError(shown, error.message, line=error.line) from error
+
+
+def _each(records: Iterator[Record], file: Path, shown: Path) -> Iterator[Record]:
+    with _called(file, shown):
+        yield from records
+
+
+def _open(file: Path, origin: Origin, wanted: FileFormat, columns: Mapping[str, str], encoding: str | None) -> DataFile:
     if wanted is FileFormat.AUTO:
         wanted = _format_of_file(file, encoding)
     if wanted is FileFormat.OUTBOX:
-        return _outbox(file)
+        return _outbox(file, origin)
     if wanted in _TABLES:
-        lines = read_text_lines(file, encoding)
-        table = read_table(lines, Origin(path=file), delimiter=_TABLES[wanted], columns=columns or {})
-        return DataFile(path=file, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
+        lines = read_text_lines(file, encoding, shown=origin.path)
+        table = read_table(lines, origin, delimiter=_TABLES[wanted], columns=columns)
+        return DataFile(path=origin.path, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
     if wanted in (FileFormat.TEXT, FileFormat.MARKDOWN):
-        numbered = enumerate((line.rstrip("\r\n") for line in read_text_lines(file, encoding)), start=1)
-        found = list(read_paragraphs(numbered, Origin(path=file), markdown=wanted is FileFormat.MARKDOWN))
-        return DataFile(path=file, format=wanted, total=len(found), records=iter(found))
+        lines = read_text_lines(file, encoding, shown=origin.path)
+        numbered = enumerate((line.rstrip("\r\n") for line in lines), start=1)
+        found = list(read_paragraphs(numbered, origin, markdown=wanted is FileFormat.MARKDOWN))
+        return DataFile(path=origin.path, format=wanted, total=len(found), records=iter(found))
     if wanted in _LINES:
-        return DataFile(path=file, format=wanted, total=count_lines(file), records=_LINES[wanted](_parsed_lines(file)))
-    return _document(file, wanted)
+        records = _LINES[wanted](_parsed_lines(file, origin))
+        return DataFile(path=origin.path, format=wanted, total=count_lines(file), records=records)
+    return _document(file, origin, wanted)
 
 
 def detect_format(path: str | Path) -> FileFormat:
@@ -155,17 +186,22 @@ def _parsed(path: Path) -> Iterator[Mapping[str, object] | None]:
         yield raw if isinstance(raw, Mapping) else None
 
 
-def _document(path: Path, wanted: FileFormat) -> DataFile:
+def _document(path: Path, origin: Origin, wanted: FileFormat) -> DataFile:
     """Open a JSON document, or the lines of a format that has both forms."""
     known = DOCUMENTS.get(wanted)
-    origin = Origin(path=path)
     document: object
     if known is not None and known.is_line is not None and _has_lines(path):
         document = [parse_line(path, number, line) for number, line in read_lines(path)]
     else:
         document = read_document(path)
     found = known or find_document(document, origin)
-    return DataFile(path=path, format=found.name, total=found.count(document), records=found.read(document, origin))
+    return DataFile(
+        path=origin.path,
+        format=found.name,
+        total=found.count(document),
+        records=found.read(document, origin),
+        fields=exported_fields(document, origin),
+    )
 
 
 def _has_lines(path: Path) -> bool:
@@ -174,19 +210,19 @@ def _has_lines(path: Path) -> bool:
     return len(first) == 2 and None not in first
 
 
-def _outbox(path: Path) -> DataFile:
+def _outbox(path: Path, origin: Origin) -> DataFile:
     try:
         bodies = outbox_bodies(path)
     except OutboxError as error:
         raise DataFileError(path, f"a SQLite file that is not an outbox ({error})") from error
     elements = [parse_line(path, number, body) for number, body in enumerate(bodies, start=1)]
-    records = DOCUMENTS[FileFormat.DEVALL].read(elements, Origin(path=path))
-    return DataFile(path=path, format=FileFormat.OUTBOX, total=len(elements), records=records)
+    records = DOCUMENTS[FileFormat.DEVALL].read(elements, origin)
+    return DataFile(path=origin.path, format=FileFormat.OUTBOX, total=len(elements), records=records)
 
 
-def _parsed_lines(path: Path) -> Iterator[Line]:
+def _parsed_lines(path: Path, origin: Origin) -> Iterator[Line]:
     for number, line in read_lines(path):
-        yield parse_line(path, number, line), Origin(path=path, line=number)
+        yield parse_line(path, number, line), replace(origin, line=number)
 
 
 def _read_plain(lines: Iterable[Line]) -> Iterator[Record]:
