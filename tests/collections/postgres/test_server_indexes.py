@@ -295,3 +295,13 @@ def test_items_without_words_are_in_segments_too(store: PostgresCollection) -> N
     store.add([MemoryItem(id=str(n), content_summary=" ", created_at=1e9 + n) for n in range(9)])
     store.maintain()
     assert _segments(store) == [9]
+
+
+def test_asked_to_it_merges_however_little_there_is(
+    store_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "TAIL", 1000)
+    with closing(_open(store_url, clock)) as store:
+        store.add(_items(3))
+        store.maintain()
+        assert _segments(store) == [3]

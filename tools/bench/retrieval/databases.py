@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from devmem import MemoryItem
+from devmem.collections.postgres.collection import PostgresCollection
 from devmem.collections.postgres.dropping import drop_store
 from devmem.stores import CollectionMemory, Progress
 from tools.bench.retrieval.cases import Case, Searcher, StoreSearcher
@@ -31,13 +32,17 @@ class PostgresCase:
 
     @contextmanager
     def opened(self, items: Sequence[MemoryItem], memo: EmbeddingMemo, progress: Progress) -> Iterator[Searcher]:
-        """Store the items as an import does; the store is dropped at the end."""
+        """Store the items as an import does, and have all of them indexed; the store is dropped at the end."""
         url = self._server.url(store=f"{self.name} {next(self._numbers)}", mode=self._mode)
         variant = replace(DEFAULT, name=self.name, place=url)
         with TemporaryDirectory(prefix="devmem-bench-") as folder, variant.opened(Path(folder), memo) as store:
             assert isinstance(store, CollectionMemory)
             store.add(items, progress)
-            yield StoreSearcher(store=store, variant=variant, index_bytes=store.collection.info().size_bytes)
+            collection = store.collection
+            assert isinstance(collection, PostgresCollection)
+            # Small stores too are to be searched by postings and codes, as large ones are.
+            collection.maintain()
+            yield StoreSearcher(store=store, variant=variant, index_bytes=collection.info().size_bytes)
         drop_store(url)
 
 

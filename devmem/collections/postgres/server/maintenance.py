@@ -94,27 +94,35 @@ class IndexMaintenance:
         """Work in the background, unless that is going on; `hnsw` is whether to build that index too."""
         with self._lock:
             if not self._closed and (self._running is None or self._running.done()):
-                self._running = self._executor.submit(self._run_logged, self.run if hnsw else self.run_segments)
+                self._running = self._executor.submit(self._run_logged, self._run_due if hnsw else self.run_segments)
 
     def run(self) -> None:
-        """Do now what is due; an HNSW index that another process is building is not waited for.
+        """Do now what there is to do, however little; an HNSW index that another process builds is not waited for.
 
         Raises:
             CollectionError: the database refuses.
         """
+        self.run_segments(tail=1)
+        with self._working:
+            self._build_hnsw()
+
+    def _run_due(self) -> None:
         self.run_segments()
         with self._working:
             self._build_hnsw()
 
-    def run_segments(self) -> None:
-        """Merge the tail and join segments as far as that is due."""
-        with self._working:
-            self._make_segments()
+    def run_segments(self, *, tail: int | None = None) -> None:
+        """Merge the tail, if at least `tail` items are in it, and join segments as far as that is due.
 
-    def _make_segments(self) -> None:
+        `tail` is by default the number from which the background merges.
+        """
+        with self._working:
+            self._make_segments(TAIL if tail is None else tail)
+
+    def _make_segments(self, tail: int) -> None:
         with self._lock:
             deleted, self._written, self._deleted = self._deleted, 0, 0
-        if self.tail_is_long(TAIL):
+        if self.tail_is_long(tail):
             self._step(merge_tail)
         for join in (join_segments, join_codes):
             while not self._closed and self._step(join):
