@@ -78,24 +78,17 @@ class WritingCollection(ABC):
 
     def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
         """Delete the items stored last, and return them."""
-        popped = self._deleting(lambda changes: changes.pop(count, where or Filter()))
-        self._note(deleted=len(popped))
-        return popped
+        return self._deleting(lambda changes: changes.pop(count, where or Filter()))
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items."""
         check_deletion(ids, where)
-        return self._deleted(lambda changes: changes.delete(ids, where))
+        return self._deleting(lambda changes: changes.delete(ids, where))
 
     def clear(self) -> int:
         """Delete everything."""
-        return self._deleted(lambda changes: changes.delete(None, None))
+        return self._deleting(lambda changes: changes.delete(None, None))
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
-        return self._deleted(lambda changes: changes.trim(keep, stored_before))
-
-    def _deleted(self, operation: Callable[[ItemChanges], int]) -> int:
-        deleted = self._deleting(operation)
-        self._note(deleted=deleted)
-        return deleted
+        return self._deleting(lambda changes: changes.trim(keep, stored_before))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +58,12 @@ def carry_out(
     words = words_of(plan.items) if search else []
     remove_undecided(decisions)
     with decided(decisions, [*map(_part_of, planned), *_parts_of_waiting(plan)]) as parts:
-        receipts = [_erase(each, part, words, vacuum=vacuum) for each, part in zip(planned, parts, strict=False)]
+        # Every database knows what is decided before the first one changes.
+        counts = [_announce(each, part) for each, part in zip(planned, parts, strict=False)]
+        receipts = [
+            _erase(each, part, words, count, vacuum=vacuum)
+            for each, part, count in zip(planned, parts, counts, strict=False)
+        ]
         left = [*plan.unreached, *(left for part in parts[len(planned) :] for left in _finish_lines(part))]
     reached, found = _search(plan, files, receipts, words) if words else ([], [])
     return WorkflowReceipt(
@@ -92,8 +98,24 @@ def _parts_of_waiting(plan: ForgettingPlan) -> list[DecidedPart]:
     return [DecidedPart(kind="lines", place=str(each.file), names=each.checksums) for each in plan.waiting]
 
 
-def _erase(each: TargetPlan, part: DecidedPart, words: Sequence[str], *, vacuum: bool) -> ForgetReceipt:
-    """Erase the part of one store; return its receipt."""
+def _announce(each: TargetPlan, part: DecidedPart) -> int:
+    """Record the part of a store that other machines open too in its database; return the number of its items."""
+    if not each.target.is_elsewhere:
+        return 0
+    try:
+        with each.target.open() as store:
+            return store.begin_purge(_erasing(store, part))
+    except DevmemError as error:
+        # It is decided all the same; where the database cannot be used, the receipt names it.
+        _LOG.warning("%s: only this machine knows what is to be forgotten: %s", each.target.label, error)
+        return 0
+
+
+def _erase(each: TargetPlan, part: DecidedPart, words: Sequence[str], count: int, *, vacuum: bool) -> ForgetReceipt:
+    """Erase the part of one store; return its receipt.
+
+    Another machine that opened the store meanwhile may have erased some of the `count` items that were there.
+    """
     try:
         with each.target.open() as store:
             exports = exports_of(store, each.items.values())
@@ -102,7 +124,7 @@ def _erase(each: TargetPlan, part: DecidedPart, words: Sequence[str], *, vacuum:
     except (DevmemError, OSError) as error:
         reason = f"it is decided, and is done when the store is next opened or forgotten from: {error}"
         return _receipt(each, Erasure(unreached=(Unreached(place=each.target.label, reason=reason, failed=True),)), ())
-    return _receipt(each, done, exports)
+    return _receipt(each, replace(done, items=max(done.items, count)), exports)
 
 
 def _erasing(store: MemoryBase, part: DecidedPart) -> Erasing:

@@ -21,6 +21,8 @@ class Target:
     """Opens the store for a `with` block; one that is open already stays open."""
     files: tuple[Path, ...] = ()
     """Files and folders that the store keeps."""
+    is_elsewhere: bool = False
+    """Whether its items are in a server or behind a service, which other machines may use too."""
     journals: Path | None = None
     """Folder of the journals in which its records wait."""
 

@@ -141,6 +141,7 @@ class WorkflowForgetting:
             session="" if is_usual else session,
             open=opening,
             files=tuple(files),
+            is_elsewhere=_is_elsewhere(store),
             journals=journals if isinstance(store, InteractionStore) else None,
         )
 

@@ -19,6 +19,7 @@ from devmem.collections import (
     Unreached,
     VersionedCollection,
     descendants,
+    file_of,
 )
 from devmem.collections.erasure import search_files
 from devmem.model.items import MemoryItem, dump_item_json
@@ -86,6 +87,14 @@ class CollectionItems(MemoryBase):
         if isinstance(self.collection, ErasableCollection):
             return self.collection.derived_from(ids)
         return descendants(list(self.collection.scan()), ids)
+
+    def begin_purge(self, erasing: Erasing) -> int:
+        """Record in a database, but not in a file, what is about to be purged; see `MemoryBase.begin_purge`."""
+        collection = self.collection
+        if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
+            return 0
+        planned = collection.begin_erasure(replace(erasing, where=self.erasing_filter(erasing.where)))
+        return len(collection.get(planned))
 
     def purge(
         self, erasing: Erasing, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False

@@ -109,6 +109,17 @@ class MemoryBase(ABC):
     def _all_items(self) -> list[MemoryItem]:
         return self.recent(self.count_memories())
 
+    def begin_purge(self, erasing: Erasing) -> int:  # noqa: ARG002 - of a subclass
+        """Record durably, where other machines open the store too, what is about to be purged.
+
+        Whoever opens the store finishes it if this process dies; a store that is used from one machine records nothing,
+        as the decision is kept beside its workflow.
+
+        Returns:
+            Number of the items that were there and are recorded.
+        """
+        return 0
+
     def purge(
         self,
         erasing: Erasing,

@@ -18,7 +18,10 @@ from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionError
 from devmem.text.analysis import ANALYSIS_VERSION
 
-_SELECT = "SELECT store, store_type, analysis, model, dimension FROM stores WHERE tenant = %s AND name = %s"
+_SELECT = (
+    "SELECT store, store_type, analysis, model, dimension, EXISTS (SELECT FROM search_states "
+    "WHERE search_states.store = stores.store AND erased > cleaned) FROM stores WHERE tenant = %s AND name = %s"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class StoreRecord:
     """Version of the text analysis that made the terms."""
     model: str | None
     dimension: int | None
+    uncleaned: bool
+    """Whether the indexes in the database may have something of items that were erased."""
 
 
 def claim_store(

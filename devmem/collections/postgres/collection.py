@@ -18,6 +18,7 @@ from devmem.collections.postgres.indexed_fields import record_fields, replace_fi
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.searcher import open_searcher
+from devmem.collections.postgres.server.cleaning import IndexCleaner, IndexSteps
 from devmem.collections.postgres.states import PostgresStates
 from devmem.collections.postgres.transactions import Database
 from devmem.collections.postgres.versions import PostgresVersions
@@ -67,17 +68,31 @@ class PostgresCollection(PostgresVersions):
         access = Access(location=Location.parse(url, name), durability=durability, busy_timeout=busy_timeout)
         self._model = model.name if model else None
         self._history, self._index = HistoryLimit(days=history_days), index or IndexConfig()
-        store = _opened(access, model, store_type).store
-        database = Database(access)
+        opened = _opened(access, model, store_type)
+        store, database = opened.store, Database(access)
         self.states = PostgresStates(database, access, store)
         """Values of the store beside its items; see `StatefulCollection`."""
         super().__init__(access, database, store, open_searcher(access, database, store, self._index), clock)
+        self._cleaner = IndexCleaner(IndexSteps(database, self.location, store))
+        if opened.uncleaned:
+            self._cleaner.start()
 
     def _model_name(self) -> str | None:
         return self._model
 
     def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
-        return self._database.write(lambda connection: operation(self._item_changes(connection)))
+        removed = 0
+
+        def change(connection: Connection) -> T:
+            nonlocal removed
+            changes = self._item_changes(connection)
+            result = operation(changes)
+            removed = changes.removed
+            return result
+
+        result = self._database.write(change)
+        self._searcher.note(deleted=removed)
+        return result
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items."""
@@ -115,6 +130,7 @@ class PostgresCollection(PostgresVersions):
 
     def close(self) -> None:
         """Release the connections and the indexes."""
+        self._cleaner.close()
         self._searcher.close()
         self._database.close()
 

@@ -16,8 +16,7 @@ from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.reader import PostgresReader
 from devmem.collections.postgres.recorder import CurrentRecorder, remove_versions
 from devmem.collections.postgres.runs import forget_runs, runs_of_items, runs_of_versions
-from devmem.collections.postgres.server.coding import rewrite_sparse_codes
-from devmem.collections.postgres.server.merging import rewrite_sparse
+from devmem.collections.postgres.server.cleaning import IndexSteps, clean_indexes, note_erasure
 from devmem.collections.postgres.texts import read_text, stored_text
 from devmem.model.items import MemoryItem
 
@@ -86,7 +85,8 @@ class PostgresEraser(PostgresReader):
     def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> Erasure:  # noqa: ARG002 - no files
         """Remove what is planned, with every version, and from the indexes in the database whatever is not there.
 
-        The files of the server are out of reach.
+        The items are removed in one transaction; the indexes are cleaned after it, step by step, for which nobody
+        waits. The files of the server are out of reach.
         """
 
         def finish(connection: Connection) -> int:
@@ -98,15 +98,14 @@ class PostgresEraser(PostgresReader):
             runs = runs_of_versions(connection, self._store, *erased)
             runs |= runs_of_items(connection, self._store, "id_key = ANY(%s)", [keys])
             items = recorder.remove("id_key = ANY(%s)", [keys])
-            remove_versions(connection, self._store, *erased)
+            if remove_versions(connection, self._store, *erased) or items:
+                note_erasure(connection, self._store)
             forget_runs(connection, self._store, runs)
-            if planned:
-                # Hashes of terms and codes of vectors tell what a text was about.
-                rewrite_sparse(connection, self._store, least=0.0)
-                rewrite_sparse_codes(connection, self._store, least=0.0)
             return items
 
         items = self._database.write(finish)
+        # Hashes of terms and codes of vectors tell what a text was about.
+        clean_indexes(IndexSteps(self._database, self.location, self._store))
         self._searcher.note(deleted=items)
         return Erasure(items=items, unreached=(Unreached(place=self.location, reason=_OUT_OF_REACH),))
 

@@ -13,6 +13,7 @@ from devmem.collections.postgres.database import composed
 from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.recorder import FORGOTTEN, Recorder, remove_versions
 from devmem.collections.postgres.runs import forget_runs, runs_of_versions
+from devmem.collections.postgres.server.cleaning import note_erasure
 from devmem.collections.prepared import PreparedItem
 from devmem.collections.protocol import Unique
 from devmem.model.items import MemoryItem
@@ -34,6 +35,11 @@ class PostgresItemChanges:
         """
         self._recorder, self._location, self._model, self._now = recorder, location, model, now
         self._connection, self._store = recorder.connection, recorder.store
+
+    @property
+    def removed(self) -> int:
+        """Number of current items that were replaced or deleted."""
+        return self._recorder.removed
 
     def add(
         self,
@@ -85,7 +91,8 @@ class PostgresItemChanges:
         )
         erased, both = f"({condition}) OR ({gone})", [*values, self._store, *values]
         runs = runs_of_versions(self._connection, self._store, erased, both)
-        remove_versions(self._connection, self._store, erased, both)
+        if remove_versions(self._connection, self._store, erased, both) or deleted:
+            note_erasure(self._connection, self._store)
         forget_runs(self._connection, self._store, runs)
         return deleted
 

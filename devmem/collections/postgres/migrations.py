@@ -14,6 +14,7 @@ from devmem.collections.postgres.row_security import is_secured, owns_tables, se
 from devmem.collections.postgres.schema import SCHEMA_VERSION, default_partition, partition_statements, statements
 from devmem.collections.postgres.search_tables import (
     CODE_TABLES,
+    COUNT_ERASURES,
     CREATE_CODE_TABLES,
     CREATE_SEARCH_TABLES,
     MARK_SEGMENTS,
@@ -56,6 +57,11 @@ def _mark_segments(connection: Connection) -> None:
     _add_tables(connection, MARK_SEGMENTS, ())
 
 
+def _count_erasures(connection: Connection) -> None:
+    """Add the counts of erasures; what was erased before was cleaned with it."""
+    _add_tables(connection, COUNT_ERASURES, ())
+
+
 def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
     for statement in create.strip().split(";\n"):
         connection.execute(composed(statement))
@@ -72,6 +78,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     2: _add_version_tables,
     3: _add_code_tables,
     4: _mark_segments,
+    5: _count_erasures,
 }
 """By version: what makes the next version of it, within the caller's transaction."""
 

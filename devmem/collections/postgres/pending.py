@@ -33,7 +33,7 @@ class RunRecorder:
     """Changes the items that a pending run sees; see `Recorder`. Used on connections of the run's view."""
 
     def __init__(self, connection: Connection, store: int, run: str) -> None:
-        self.connection, self.store = connection, store
+        self.connection, self.store, self.removed = connection, store, 0
         self._run, self._actor = run, current_actor().name
 
     def tick(self, keys: Sequence[UUID]) -> None:

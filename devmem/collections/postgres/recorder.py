@@ -62,6 +62,8 @@ class Recorder(Protocol):
 
     connection: Connection
     store: int
+    removed: int
+    """Number of current items that the transaction replaced or deleted."""
 
     def insert(self, new: Sequence[NewItem]) -> list[int]:
         """Insert items, the terms of their passages and their embeddings; return their rows."""
@@ -144,7 +146,7 @@ class CurrentRecorder:
         Raises:
             ValueError: the id of the run is too long.
         """
-        self.connection, self.store = connection, store
+        self.connection, self.store, self.removed = connection, store, 0
         self._limit, self._now = limit, now
         # What a run writes on commit has the actors that wrote it.
         self._actor = Actor(run=run) if run is not None else current_actor()
@@ -186,7 +188,9 @@ class CurrentRecorder:
         return self._run(_REMOVE, condition, values)
 
     def _run(self, query: str, condition: str, values: Sequence[object], **others: object) -> int:
-        return _deleted(self.connection, self.store, query, condition, values, **others)
+        count = _deleted(self.connection, self.store, query, condition, values, **others)
+        self.removed += count
+        return count
 
     def keeps_since(self, at: int) -> bool:
         """Whether every version that ended at a recorded time, or later, is still kept."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from devmem.collections.postgres.search_tables import (
     CODE_TABLES,
+    COUNT_ERASURES,
     CREATE_CODE_TABLES,
     CREATE_SEARCH_TABLES,
     MARK_SEGMENTS,
@@ -19,7 +20,7 @@ from devmem.collections.postgres.search_tables import (
 )
 from devmem.collections.postgres.version_tables import CREATE_VERSION_TABLES, VERSION_TABLES
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""
@@ -142,6 +143,7 @@ def statements() -> Iterator[str]:
     yield from CREATE_VERSION_TABLES.strip().split(";\n")
     yield from CREATE_CODE_TABLES.strip().split(";\n")
     yield from MARK_SEGMENTS.strip().split(";\n")
+    yield COUNT_ERASURES
     for table in PARTITIONED:
         yield default_partition(table)
 

@@ -65,3 +65,8 @@ ALTER TABLE segments ALTER COLUMN coded DROP DEFAULT
 
 A process of version 3 that goes on cannot make segments without a value, and these would have no codes of vectors.
 """
+
+COUNT_ERASURES: Final = """
+ALTER TABLE search_states ADD COLUMN erased bigint NOT NULL DEFAULT 0, ADD COLUMN cleaned bigint NOT NULL DEFAULT 0
+"""
+"""Statement that brings tables of version 5 to version 6."""

@@ -19,6 +19,7 @@ from devmem.collections.postgres.recorder import CurrentRecorder, check_run
 from devmem.collections.postgres.reverting import PostgresRunChanges
 from devmem.collections.postgres.run_view import PostgresRunView
 from devmem.collections.postgres.runs import PostgresRuns
+from devmem.collections.postgres.server.cleaning import IndexCleaner
 from devmem.collections.postgres.shown import items_as_of, items_of_run, show_statements
 from devmem.collections.postgres.view import PostgresView
 from devmem.collections.recorded import HistoryLimit, recorded
@@ -36,6 +37,7 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
 
     _history: HistoryLimit
     _index: IndexConfig
+    _cleaner: IndexCleaner
 
     @abstractmethod
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
@@ -118,4 +120,5 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
         everything = HistoryLimit(days=None)
         deleted = self._write(lambda connection: self._item_changes(connection, everything).erase(ids, where))
         self._note(deleted=deleted)
+        self._cleaner.start()
         return deleted

@@ -259,6 +259,7 @@ def test_no_process_of_version_3_makes_segments_after_the_upgrade(store_url: str
 def _downgrade_to_3(connection: Connection) -> None:
     connection.execute("DROP TABLE vector_codes")
     connection.execute("ALTER TABLE segments DROP COLUMN coded")
+    connection.execute("ALTER TABLE search_states DROP COLUMN erased, DROP COLUMN cleaned")
     connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
     connection.execute("DROP INDEX items_of_user")
     connection.execute("DROP INDEX items_by_source")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from devmem.collections import Filter, SearchQuery
-from devmem.collections.erasure import Erasing
 from devmem.collections.postgres.collection import PostgresCollection
 from devmem.collections.postgres.database import Connection
 from devmem.collections.postgres.server import coding, maintenance, merging, vector_codes
@@ -216,22 +215,3 @@ def test_two_processes_do_not_join_the_same_blocks(store: PostgresCollection, mo
         assert sorted(each.result(timeout=60) for each in joined) == [False, True]
     assert _blocks(store) == 1
     _check(store, range(400))
-
-
-def test_what_was_erased_is_in_no_index(store: PostgresCollection) -> None:
-    """Hashes of words and codes of vectors are kept of no item that is gone, whether deleted before or erased now."""
-    store.add([_item(at) for at in range(300)])
-    store.maintain()
-    store.delete(ids=["7"])
-    erasing = Erasing(ids=("8",))
-    erased = store.begin_erasure(erasing)
-    store.erase(ids=erased)
-    store.finish_erasure()
-    parts = store._fetch(
-        "SELECT passages FROM segments WHERE store = %s UNION ALL SELECT passages FROM vector_codes WHERE store = %s",
-        [store._store] * 2,
-    )
-    there = {passage for (passage,) in store._fetch("SELECT passage FROM passages WHERE store = %s", [store._store])}
-    assert [set(np.frombuffer(raw, dtype="<i8").tolist()) for (raw,) in parts] == [there, there]
-    assert len(there) == 298
-    _check(store, [at for at in range(300) if at not in (7, 8)])

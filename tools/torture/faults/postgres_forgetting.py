@@ -1,6 +1,7 @@
 """SIGKILL at every point of a forgetting over stores in a PostgreSQL database: all of it is gone, or nothing.
 
-A point is a statement that is sent to the server, or an operation on a file beside the database.
+A point is a statement that is sent to the server, or an operation on a file beside the database. After every other kill
+another machine opens the stores first, which has nothing but the workflow and the documents.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 import psycopg
 
 import devmem
+from devmem import load_workflow, open_stores
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.schema import PARTITIONED
 from tools.forgetting_team import fill_team, left_in_files, make_team, write_team
@@ -45,6 +47,8 @@ def run(plan: Plan) -> list[Result]:
             where = f"seed {plan.seed}, killed at point {at} of {points}"
             if child.status == EXIT_FAILED:
                 result.fail("unrecovered", f"{where}: it failed")
+            if kill % 2:
+                _open_elsewhere(plan.folder / "elsewhere", folder / "docs", url, result, where)
             check_forgetting(folder, partial(_words_in, url, folder), result, where)
             server.drop_database(folder.name)
             shutil.rmtree(folder)
@@ -58,6 +62,22 @@ def _copy(server: PostgresServer, template: Path, folder: Path) -> str:
     url = server.url(folder.name)
     write_team(folder, url)
     return url
+
+
+def _open_elsewhere(folder: Path, documents: Path, url: str, result: Result, where: str) -> None:
+    """Open the stores as another machine does, which finishes what the databases know of the decision."""
+
+    def work(_send: Callable[[str], None]) -> None:
+        with open_stores(load_workflow(folder / "team.yaml")):
+            return
+
+    shutil.copytree(documents, folder / "docs")
+    write_team(folder, url)
+    with Child(work) as child:
+        child.finish()
+    if child.status:
+        result.fail("unrecovered", f"{where}: another machine cannot use the stores")
+    shutil.rmtree(folder)
 
 
 def _count(server: PostgresServer, template: Path, folder: Path) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.parameters import RowNumbers
-from devmem.collections.postgres.server.joining import LEAST_DEAD, MOST_TEXTS, is_sparse, joinable
+from devmem.collections.postgres.server.joining import MOST_TEXTS, is_sparse, joinable
 from devmem.collections.postgres.server.steps import begin_step
 from devmem.collections.postgres.server.vector_codes import CodedPassages, block_from, read_codes
 from devmem.indexes.row_column import Rows
@@ -54,25 +54,28 @@ def join_codes(connection: Connection, store: int) -> bool:
     sizes = connection.execute(composed(_SIZES), (store,)).fetchall()
     joined = joinable([(block, size) for block, size in sizes if size < MOST_TEXTS], _LEAST)
     if joined:
-        _rewrite(connection, store, joined)
+        _replace(connection, store, joined, _live(connection, store, joined))
     return bool(joined)
 
 
-def rewrite_sparse_codes(connection: Connection, store: int, *, least: float = LEAST_DEAD) -> int:
-    """Make the blocks again of which more than the share `least` was deleted; return their number."""
+def block_numbers(connection: Connection, store: int) -> list[int]:
+    """Return the numbers of all blocks; one that is made later has nothing that was deleted before."""
     begin_step(connection, store)
-    sparse = [
-        block
-        for block, size in connection.execute(composed(_SIZES), (store,)).fetchall()
-        if is_sparse(size, len(_live(connection, store, [block]).passages), least)
-    ]
-    for block in sparse:
-        _rewrite(connection, store, [block])
-    return len(sparse)
+    return [block for block, _ in connection.execute(composed(_SIZES), (store,)).fetchall()]
 
 
-def _rewrite(connection: Connection, store: int, blocks: list[int]) -> None:
-    live = _live(connection, store, blocks)
+def rewrite_sparse_block(connection: Connection, store: int, number: int, least: float) -> None:
+    """Make a block again if it is there and more than the share `least` of it was deleted."""
+    begin_step(connection, store)
+    size = dict(connection.execute(composed(_SIZES), (store,)).fetchall()).get(number)
+    if size is None:
+        return
+    live = _live(connection, store, [number])
+    if is_sparse(size, len(live.passages), least):
+        _replace(connection, store, [number], live)
+
+
+def _replace(connection: Connection, store: int, blocks: list[int], live: CodedPassages) -> None:
     connection.execute("DELETE FROM vector_codes WHERE store = %s AND block = ANY(%s)", (store, blocks))
     _write(connection, store, live)
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from devmem.collections.postgres.claim import check_store
 from devmem.collections.postgres.database import Access, Connection, composed, connect
 from devmem.collections.postgres.failures import translate_errors
 from devmem.collections.postgres.locks import key_of_lock
 from devmem.collections.postgres.row_security import owns_tables
-from devmem.collections.postgres.server.coding import LATE, join_codes, rewrite_sparse_codes
+from devmem.collections.postgres.server.background import run_logged
+from devmem.collections.postgres.server.cleaning import IndexSteps, clean_indexes, rewrite_sparse
+from devmem.collections.postgres.server.coding import LATE, join_codes
 from devmem.collections.postgres.server.hnsw import MOST_COMPONENTS, build_hnsw, drop_hnsw, has_hnsw
-from devmem.collections.postgres.server.merging import TAIL, join_segments, merge_tail, rewrite_sparse
+from devmem.collections.postgres.server.merging import TAIL, join_segments, merge_tail
 from devmem.collections.postgres.server.segments import UNMERGED
 from devmem.collections.postgres.server.vector_codes import codes_size
 from devmem.collections.postgres.transactions import Database
-from devmem.errors import CollectionClosedError, CollectionError
 
-_LOG: Final = logging.getLogger(__name__)
 _EXACT_SEARCHES: Final = 20
 """Number of searches without the HNSW index after which a process builds it."""
 _SMALL: Final = 20_000
@@ -56,6 +54,7 @@ class IndexMaintenance:
         """
         self._codes_bytes = codes_bytes
         self._access, self._database, self._store, self._hnsw_from = access, database, store, hnsw_from
+        self._steps = IndexSteps(database, str(access.location), store)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="devmem-postgres")
         self._lock, self._working = threading.Lock(), threading.Lock()
         self._running: Future[None] | None = None
@@ -94,7 +93,12 @@ class IndexMaintenance:
         """Work in the background, unless that is going on; `hnsw` is whether to build that index too."""
         with self._lock:
             if not self._closed and (self._running is None or self._running.done()):
-                self._running = self._executor.submit(self._run_logged, self._run_due if hnsw else self.run_segments)
+                self._running = self._executor.submit(
+                    run_logged,
+                    self._run_due if hnsw else self.run_segments,
+                    str(self._access.location),
+                    self._is_closed,
+                )
 
     def run(self) -> None:
         """Do now what there is to do, however little; an HNSW index that another process builds is not waited for.
@@ -103,6 +107,7 @@ class IndexMaintenance:
             CollectionError: the database refuses.
         """
         self.run_segments(tail=1)
+        clean_indexes(self._steps)
         with self._working:
             self._build_hnsw()
 
@@ -123,13 +128,15 @@ class IndexMaintenance:
         with self._lock:
             deleted, self._written, self._deleted = self._deleted, 0, 0
         if self.tail_is_long(tail):
-            self._step(merge_tail)
+            self._steps.run(merge_tail)
         for join in (join_segments, join_codes):
-            while not self._closed and self._step(join):
+            while not self._closed and self._steps.run(join):
                 pass
-        if deleted or self._is_small():
-            self._step(rewrite_sparse)
-            self._step(rewrite_sparse_codes)
+        if self._is_small() or deleted:
+            rewrite_sparse(self._steps, stopped=self._is_closed)
+
+    def _is_closed(self) -> bool:
+        return self._closed
 
     def _is_small(self) -> bool:
         """Whether all segments are so small that looking for deleted passages costs next to nothing."""
@@ -138,25 +145,6 @@ class IndexMaintenance:
         with self._lock:
             self._texts = texts
         return texts <= _SMALL
-
-    def _step(self, operation: Callable[[Connection, int], object]) -> bool:
-        def step(connection: Connection) -> object:
-            # A store that is dropped meanwhile would keep what the step makes for good.
-            check_store(connection, str(self._access.location), self._store)
-            return operation(connection, self._store)
-
-        return bool(self._database.write(step))
-
-    def _run_logged(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except CollectionClosedError:
-            return
-        except CollectionError as error:
-            if not self._closed:
-                _LOG.warning("The indexes of %s were not brought up to date: %s", self._access.location, error)
-        except Exception:  # noqa: BLE001 - nobody asks for the result of the future
-            _LOG.exception("The indexes of %s were not brought up to date.", self._access.location)
 
     def _build_hnsw(self) -> None:
         if self._closed or self._hnsw_from is None or not self._database.read(self._needs_hnsw):

@@ -12,9 +12,10 @@ from typing import Final
 import numpy as np
 
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.coding import write_codes, write_late_codes
-from devmem.collections.postgres.server.joining import LEAST_DEAD, MOST_TEXTS, is_sparse, joinable
+from devmem.collections.postgres.server.joining import MOST_TEXTS, is_sparse, joinable
 from devmem.collections.postgres.server.segments import UNMERGED, fetch_terms, read_terms
 from devmem.collections.postgres.server.steps import begin_step
 from devmem.collections.postgres.server.term_texts import TermRow, TermTexts, numbers_from
@@ -91,16 +92,20 @@ def rewrite_segments(connection: Connection, store: int, segments: Sequence[int]
     write_segment(connection, store, read_terms(connection, store, np.unique(passages >> PASSAGE_BITS).tolist()))
 
 
-def rewrite_sparse(connection: Connection, store: int, *, least: float = LEAST_DEAD) -> int:
-    """Make the segments again of which more than the share `least` was deleted; return their number."""
+def segment_numbers(connection: Connection, store: int) -> list[int]:
+    """Return the numbers of all segments; one that is made later has nothing that was deleted before."""
     begin_step(connection, store)
-    found = connection.execute("SELECT segment, texts FROM segments WHERE store = %s", (store,)).fetchall()
-    sparse = 0
-    for segment, texts in found:
-        if is_sparse(texts, _count_live(connection, store, segment), least):
-            rewrite_segments(connection, store, [segment])
-            sparse += 1
-    return sparse
+    found = connection.execute("SELECT segment FROM segments WHERE store = %s ORDER BY segment", (store,)).fetchall()
+    return [segment for (segment,) in found]
+
+
+def rewrite_sparse_segment(connection: Connection, store: int, number: int, least: float) -> None:
+    """Make a segment again if it is there and more than the share `least` of it was deleted."""
+    begin_step(connection, store)
+    query = "SELECT texts FROM segments WHERE store = %s AND segment = %s"
+    found = connection.execute(query, (store, number)).fetchone()
+    if found is not None and is_sparse(found[0], _count_live(connection, store, number), least):
+        rewrite_segments(connection, store, [number])
 
 
 def _count_live(connection: Connection, store: int, segment: int) -> int:
@@ -108,7 +113,7 @@ def _count_live(connection: Connection, store: int, segment: int) -> int:
         "SELECT passages FROM segments WHERE store = %s AND segment = %s", (store, segment), binary=True
     ).fetchall()
     query = "SELECT count(*) FROM passages WHERE store = %s AND passage = ANY(%s)"
-    ((count,),) = connection.execute(query, (store, numbers_from(raw, "<i8").tolist())).fetchall()
+    ((count,),) = connection.execute(query, (store, RowNumbers(numbers_from(raw, "<i8")))).fetchall()
     return int(count)
 
 

@@ -37,7 +37,8 @@ SELECT stores.tableoid::bigint, generation, model, dimension, pg_current_snapsho
     (SELECT COALESCE(sum(octet_length(passages) / 8), 0)::bigint FROM vector_codes WHERE store = %(store)s),
     EXISTS (SELECT FROM items WHERE store = %(store)s AND expires_at <= %(now)s),
     (SELECT string_agg(int8send(late.row), ''::bytea ORDER BY late.row)
-        FROM (SELECT DISTINCT changes.row {LATE.format(tables="changes")}) AS late)
+        FROM (SELECT DISTINCT changes.row {LATE.format(tables="changes")}) AS late),
+    erased, cleaned
 FROM stores JOIN search_states ON search_states.store = stores.store WHERE stores.store = %(store)s
 """
 
@@ -59,6 +60,10 @@ class _State:
     coded: int
     expired: bool
     late: bytes | None
+    erased: int
+    """Number of erasures."""
+    cleaned: int
+    """The same when segments and blocks were last made without what was erased."""
 
 
 class ServerSearches:
@@ -111,12 +116,14 @@ class ServerSearches:
             expired=state.expired,
         )
         tail = state.tail or b""
+        # Nothing of an erased item is to stay in memory: what was read before is forgotten.
+        tokens, postings = self._tokens.of((generation, state.erased)), self._postings.of((generation, state.cleaned))
         return ServerSource(
             moment,
             StoreState(dimension=state.dimension, has_hnsw=state.hnsw, has_conversations=state.conversations),
             self._segments.read(connection, generation, tuple(state.segments), tail),
             self._coded(connection, generation, state, query),
-            Caches(tokens=self._tokens.of(generation), postings=self._postings.of(generation)),
+            Caches(tokens=tokens, postings=postings),
             query,
         )
 
@@ -139,7 +146,7 @@ class ServerSearches:
                 self._note_exact()
             return None
         blocks = CodeBlocks(numbers=tuple(state.blocks), passages=state.coded, tail=tail, late=late)
-        return self._codes.read(connection, generation, state.dimension, blocks)
+        return self._codes.read(connection, (generation, state.cleaned), state.dimension, blocks)
 
     def close(self) -> None:
         """Forget what is in memory."""
