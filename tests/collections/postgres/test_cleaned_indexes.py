@@ -1,4 +1,4 @@
-"""What the indexes in a database keep of items that are gone: hashes of words, and codes of vectors."""
+"""Remains of items that are gone in the indexes of a database: hashes of words, and codes of vectors."""
 
 from __future__ import annotations
 
