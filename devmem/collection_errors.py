@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from devmem.base_error import DevmemError
-from devmem.credentials import without_credentials
+from devmem.credentials import location_without_credentials, without_credentials
 
 
 class CollectionError(DevmemError):
     """Something is wrong with the place where a store keeps its items."""
 
     def __init__(self, location: Path | str, message: str) -> None:
-        self.location = without_credentials(str(location))
+        self.location = location_without_credentials(str(location))
         super().__init__(f"{self.location}: {without_credentials(message)}")
 
 
@@ -64,13 +64,14 @@ class RunStateError(CollectionError):
 class EmbeddingMismatchError(CollectionError):
     """The vectors in the collection were made by another embedding model."""
 
-    def __init__(self, location: Path | str, *, recorded: str, wanted: str) -> None:
+    def __init__(self, location: Path | str, *, recorded: str, wanted: str, same_name: bool = False) -> None:
+        """Word the error; `same_name` is for models of one name, which `devmem reindex` does not tell apart."""
         self.recorded, self.wanted = recorded, wanted
         super().__init__(
             location,
             f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
             "Vectors of different models are never mixed: put the old model back, "
-            "or run `devmem reindex FILE STORE` to embed every item again.",
+            f"or run `devmem reindex FILE STORE{' --force' if same_name else ''}` to embed every item again.",
         )
 
 

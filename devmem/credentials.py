@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import re
+from typing import Final
+
+_USERINFO: Final = re.compile(
+    # What PostgreSQL's driver would read as user and password, also where one of them has a character that belongs
+    # %-encoded: up to the last @ before the parameters.
+    r"(?P<database>postgres(?:ql)?(?:\+\w+)?:/{0,2})(?:[^?\s]|\?(?!\w+=))*@"
+    # Elsewhere a slash ends the host, unless what looks like a port is none.
+    r"|(?P<any>://)(?:[^/?#\s]*|[^/?#\s:@]*:(?!\d*(?:[/?#\s]|$))[^\s?]*)@",
+    re.IGNORECASE,
+)
+_PARAMETER: Final = re.compile(r"((?:^|[?&\s])\w*(?:pas+wo?r?d|pwd|secret)\w*=)[^&\s]+", re.IGNORECASE)
+_IN_LOCATION: Final = re.compile(r"\A([\w.+-]+:/{1,2})(?:[^?]|\?(?!\w+=))*@")
 
 
 def without_credentials(text: str) -> str:
     """Return the text with the user and password of every URL in it masked, also a password among its parameters."""
-    if "://" in text:
-        text = re.sub(r"(://)[^/?#\s]*@", r"\1***@", text)
-    if "password=" in text.lower():
-        text = re.sub(r"(?i)((?:^|[?&\s])(?:ssl)?password=)[^&#\s]+", r"\1***", text)
-    return text
+    return _PARAMETER.sub(r"\1***", _USERINFO.sub(_masked, text))
+
+
+def location_without_credentials(location: str) -> str:
+    """Return a path or a URL with user and password masked, whatever characters they have."""
+    return without_credentials(_IN_LOCATION.sub(r"\1***@", location))
+
+
+def _masked(found: re.Match[str]) -> str:
+    return f"{found['database'] or found['any']}***@"

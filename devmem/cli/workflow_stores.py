@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
+from urllib.parse import urlencode
 
 import typer
 from pydantic import BaseModel, SecretStr
@@ -14,7 +15,9 @@ from pydantic import BaseModel, SecretStr
 from devmem.cli.failures import CommandError, unknown
 from devmem.cli.indexing import load_with_progress
 from devmem.cli.terminal import Terminal
+from devmem.collections import file_of, inspect_location
 from devmem.config import Workflow
+from devmem.credentials import location_without_credentials
 from devmem.errors import DevmemError
 from devmem.runtime import DEFAULT_SESSION, make_store, session_folder
 from devmem.runtime.loading import load_workflow
@@ -202,12 +205,29 @@ def opened_if_written(
 
 
 def why_empty(store: MemoryBase) -> str | None:
-    """Return the reason why a store that is not open has no items; None when it may have some."""
+    """Return the reason why a store that is not open has no items; None when it may have some.
+
+    Nothing is made for it, neither a file nor the tables of a database.
+
+    Raises:
+        CollectionError: a database cannot be reached.
+    """
     if not isinstance(store.setup.config, PlaceConfig):
         return None
     location = location_of(store)
     if location is None:
         return f"memory store {store.name!r} has no `memory_path`: it keeps items for one process only"
-    if "://" not in location and not Path(location).exists():
-        return f"memory store {store.name!r} is empty: {location} does not exist yet"
+    if (file := file_of(location)) is not None:
+        missing = not Path(file).exists()
+        return f"memory store {store.name!r} is empty: {file} does not exist yet" if missing else None
+    if inspect_location(location, store.name) is None:
+        return f"memory store {store.name!r} is empty: {shown_store(location, store.name)} does not exist yet"
     return None
+
+
+def shown_store(location: str, name: str) -> str:
+    """Return how to show a store of a database: the URL without its password, with the store's name."""
+    shown = location_without_credentials(location)
+    if re.search(r"[?&]store=", shown):
+        return shown
+    return f"{shown}{'&' if '?' in shown else '?'}{urlencode({'store': name})}"

@@ -9,7 +9,7 @@ from devmem.collections.json_file.file_format import read_entries
 from devmem.collections.locations import file_of
 from devmem.collections.sqlite.examination import examine
 from devmem.collections.sqlite.report import report_of
-from devmem.credentials import without_credentials
+from devmem.credentials import location_without_credentials
 from devmem.errors import CollectionError
 from devmem.findings import Finding, Level
 from devmem.model.file_report import FileReport, damage
@@ -25,7 +25,7 @@ def examine_location(location: str | None) -> Iterator[FileReport]:
     file = file_of(location)
     if file is None:
         note = Finding(message="a server's database is not examined; its own tools do that", level=Level.NOTE)
-        yield FileReport(path=without_credentials(location), kind="server", findings=[note])
+        yield FileReport(path=location_without_credentials(location), kind="server", findings=[note])
         return
     path = Path(file)
     if path.suffix == ".json" and path.exists():

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from devmem.errors import CollectionError
 
 _FILE_URLS: Final = {"sqlite": "db", "json": "json"}
 """Schemes of files, with the ending of an example."""
+_WITHOUT_SLASHES: Final = re.compile(r"(?P<scheme>sqlite|json|postgres|postgresql):(?!//)", re.IGNORECASE)
+_CONNECTION_STRING: Final = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|password|service)\s*=")
+
+
+def check_spelling(location: str) -> None:
+    """Refuse what looks like the URL of a database and would become a file of a strange name.
+
+    Raises:
+        CollectionError: the scheme of a URL is there but not `//`, or it is a connection string of libpq.
+    """
+    if found := _WITHOUT_SLASHES.match(location):
+        raise CollectionError(location, f"a URL begins with {found['scheme']}:// (two slashes after the colon).")
+    if "://" not in location and _CONNECTION_STRING.search(location):
+        raise CollectionError(
+            "the location",
+            "looks like a connection string of libpq; write it as a URL: postgresql://HOST:PORT/DATABASE.",
+        )
 
 
 def file_of(location: str) -> str | None:
@@ -17,8 +35,9 @@ def file_of(location: str) -> str | None:
         The path; None where the location is a URL of something else than a file.
 
     Raises:
-        CollectionError: the URL of a file has not three slashes.
+        CollectionError: the URL of a file has not three slashes, or a URL is misspelled so that it looks like a path.
     """
+    check_spelling(location)
     scheme, separator, path = location.partition("://")
     if not separator:
         return location

@@ -19,7 +19,7 @@ def check_length(location: str, *, made: int, given: int) -> None:
     """Refuse an embedding of another length than those in the collection."""
     if given != made:
         raise EmbeddingMismatchError(
-            location, recorded=f"a model of {made} dimensions", wanted=f"one of {given} dimensions"
+            location, recorded=f"a model of {made} dimensions", wanted=f"one of {given} dimensions", same_name=True
         )
 
 
@@ -30,6 +30,7 @@ def check_model(location: str, model: ModelIdentity, *, recorded: str, dimension
             location,
             recorded=f"{recorded} ({dimension or 'unknown'} dimensions)",
             wanted=f"{model.name} ({model.dimension or 'unknown'} dimensions)",
+            same_name=recorded == model.name,
         )
 
 

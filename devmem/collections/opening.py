@@ -77,8 +77,10 @@ class DatabaseOpener(Protocol):
         """
         ...
 
-    def inspect(self, location: str, /) -> StoreFacts | None:
+    def inspect(self, location: str, name: str | None, /) -> StoreFacts | None:
         """Return what is recorded about the store at a location; None where there is none yet.
+
+        `name` is the store's where the location names none.
 
         Raises:
             CollectionError: the database cannot be reached.
@@ -167,8 +169,12 @@ def keeps_states(location: str) -> bool:
     return isinstance(opener, DatabaseOpener) and opener.keeps_states
 
 
-def inspect_location(location: str) -> StoreFacts | None:
+def inspect_location(location: str, name: str | None = None) -> StoreFacts | None:
     """Return what a place records about the store in it; None where there is none, or none that can be read.
+
+    Args:
+        location: a path or a URL.
+        name: name of the store in a database, where the URL names none.
 
     Raises:
         CollectionError: a database cannot be reached.
@@ -180,7 +186,7 @@ def inspect_location(location: str) -> StoreFacts | None:
 
         return inspect_file(path)
     opener = find_opener(location)
-    return opener.inspect(location) if isinstance(opener, DatabaseOpener) else None
+    return opener.inspect(location, name) if isinstance(opener, DatabaseOpener) else None
 
 
 def drop_location(location: str, name: str | None = None) -> bool:

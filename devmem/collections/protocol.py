@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from devmem.collections.prepared import PreparedItem
-from devmem.credentials import without_credentials
+from devmem.credentials import location_without_credentials
 from devmem.embedding import PassageEmbeddings
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
@@ -52,7 +52,7 @@ class CollectionInfo:
     """How a database that many processes share is searched: `follow` or `server`; None for other places."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "location", without_credentials(self.location))
+        object.__setattr__(self, "location", location_without_credentials(self.location))
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, TypeAlias
 
+from devmem.collections.locations import check_spelling
 from devmem.errors import CollectionError
 
 ENTRY_POINT_GROUP: Final = "devmem.collections"
@@ -31,8 +32,10 @@ def find_opener(location: str, discover: Discover | None = None) -> object:
     """Load the opener of a location's scheme, or of files where the location is a path.
 
     Raises:
-        CollectionError: no package opens the scheme, several do, or the package cannot be imported.
+        CollectionError: no package opens the scheme, several do, the package cannot be imported, or the location is a
+            misspelled URL.
     """
+    check_spelling(location)
     discover = discover or _installed
     scheme = _scheme_of(location)
     # One distribution can be seen twice, as an editable install and on the path.

@@ -77,9 +77,10 @@ class StoreReader:
             return None
 
     def _check_place(self, config: ConfigModel, path: Path) -> None:
-        """Refuse a URL that nothing opens, or where the store cannot keep all that it has to."""
+        """Refuse a URL that is misspelled, that nothing opens, or where the store cannot keep all that it has to."""
         location = getattr(config, "memory_path", None)
-        if not isinstance(location, str) or "://" not in location:
+        # Nearly every path has neither, and needs no opener.
+        if not isinstance(location, str) or not (":" in location or "=" in location):
             return
         if path in self._placeholders.missing or has_placeholder(location):
             return

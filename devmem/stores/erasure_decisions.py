@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from devmem.credentials import without_credentials
+from devmem.credentials import location_without_credentials
 from devmem.stores.collection_config import PlaceConfig
 from devmem.stores.setup import StoreSetup
 from devmem.text.atomic_write import OWNER_ONLY, replace_file
@@ -75,7 +75,7 @@ class DecidedPart:
 def _key(setup: StoreSetup) -> tuple[str, str | None]:
     path = setup.config.memory_path if isinstance(setup.config, PlaceConfig) else None
     session = setup.session_dir.name if setup.session_dir is not None else ""
-    return session, None if path is None else without_credentials(path)
+    return session, None if path is None else location_without_credentials(path)
 
 
 def decisions_folder(base_dir: Path) -> Path:

@@ -52,8 +52,11 @@ def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> J
 
 
 def waiting_ids(hits: Iterable[Hit]) -> frozenset[str]:
-    """Return the ids of the items among the hits of one search whose embedding is still to be made."""
+    """Return the ids of the items among the hits whose embedding is still to be made; each store has its own model."""
     found = list(hits)
-    # A hit without a similarity tells something about its item only if the query had an embedding.
-    by_meaning = any(hit.similarity is not None for hit in found)
-    return frozenset(hit.item.id for hit in found if by_meaning and hit.similarity is None)
+    # A hit without a similarity tells something about its item only if the query had an embedding, and was searched:
+    # the latest items, which some stores return unasked, have no signal at all.
+    by_meaning = {hit.store for hit in found if hit.similarity is not None}
+    return frozenset(
+        hit.item.id for hit in found if hit.store in by_meaning and hit.similarity is None and hit.lexical is not None
+    )

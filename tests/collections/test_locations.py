@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from devmem.collections import check_location, file_of, open_collection, states_of
-from devmem.errors import CollectionError
+from devmem.config import parse_workflow
+from devmem.credentials import without_credentials
+from devmem.errors import CollectionError, ConfigError
+from devmem.registry import registry
 
 
 @pytest.mark.parametrize(
@@ -28,6 +34,39 @@ def test_the_path_of_a_location(location: str, path: str | None) -> None:
 def test_a_files_url_has_three_slashes(location: str) -> None:
     with pytest.raises(CollectionError):
         open_collection(location)
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("postgresql:/ann:pw@host/team", "two slashes after the colon"),
+        ("sqlite:notes.db", "two slashes after the colon"),
+        ("host=localhost dbname=team user=ann", "write it as a URL"),
+    ],
+)
+def test_a_misspelled_url_does_not_become_a_file(location: str, message: str, tmp_path: Path) -> None:
+    for use in (file_of, open_collection, lambda place: check_location(place, states=False)):
+        with pytest.raises(CollectionError, match=message):
+            use(location)
+    declaration = json.dumps({"memory": [{"name": "notes", "type": "simple", "config": {"memory_path": location}}]})
+    with pytest.raises(ConfigError, match=message):
+        parse_workflow(declaration, registry, base_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://ann:pw@host/v1", "https://***@host/v1"),
+        ("https://ann:p/w@host/v1 failed", "https://***@host/v1 failed"),
+        ("https://host:8080/@ann/posts", "https://host:8080/@ann/posts"),
+        ("https://host/@ann and ben@host", "https://host/@ann and ben@host"),
+        ("at postgresql://ann:p#w/x?y@host/team?store=a@b", "at postgresql://***@host/team?store=a@b"),
+        ("host=h password=p#w user=ann", "host=h password=*** user=ann"),
+        ("?pasword=pw&sslpassword=x&passfile=y", "?pasword=***&sslpassword=***&passfile=y"),
+    ],
+)
+def test_messages_show_no_user_and_no_password(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown
 
 
 def test_states_are_kept_beside_a_file_and_in_postgresql() -> None:

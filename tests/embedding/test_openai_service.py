@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openai
 import pytest
 
+import devmem
 from devmem.config.embedding import EmbeddingConfig
 from devmem.embedding import open_embedder
 from devmem.embedding.openai_errors import translated_errors
 from devmem.embedding.rows import unit_rows
-from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtraError
+from devmem.errors import EmbeddingError, EmbeddingMismatchError, EmbeddingUnavailableError, MissingExtraError
 from devmem.model.items import Vector
+from devmem.stores import CollectionMemory
 
 from .conftest import OpenOpenAI
 from .fake_service import Answer, FakeService, Request, embed, failing, vector_of
@@ -170,13 +174,22 @@ def test_nobody_there_is_unavailability(service: FakeService) -> None:
             open_embedder(config, shared=False).embed(["a"])
 
 
+def test_vectors_in_base64_are_read(service: FakeService, open_openai: OpenOpenAI) -> None:
+    """Some services send them whatever they are asked for."""
+    encoded = base64.b64encode(np.array([0.0, 2.0], dtype="<f4").tobytes()).decode()
+    service.script = [answering({"data": [{"embedding": encoded, "index": 0}]})]
+    np.testing.assert_array_equal(open_openai().embed(["a"]), [[0, 1]])
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         pytest.param(b"<html>hello</html>", "not an answer", id="not JSON"),
         pytest.param(b"\xff\xfe", "not an answer", id="not text"),
         pytest.param([1, 2], "not an answer", id="another shape"),
-        pytest.param({"data": [{"embedding": "AAAA", "index": 0}]}, "not an answer", id="base64"),
+        pytest.param({"data": [{"embedding": "AAAA", "index": 0}]}, "not float32s", id="three bytes in base64"),
+        pytest.param({"data": [{"embedding": "no base64!", "index": 0}]}, "not float32s", id="a text"),
+        pytest.param({"data": [{"embedding": [1e300, 1.0], "index": 0}]}, "NaN or inf", id="beyond float32"),
         pytest.param({"data": [{"embedding": [None], "index": 0}]}, "not an answer", id="null in a vector"),
         pytest.param({"data": []}, "got vectors for", id="too few"),
         pytest.param({"data": [{"embedding": [1.0], "index": 0}] * 2}, "got vectors for", id="one index twice"),
@@ -261,3 +274,18 @@ def test_user_and_password_of_the_address_are_in_no_message(service: FakeService
     with pytest.raises(EmbeddingError, match=r"http://\*\*\*@127") as caught:
         open_embedder(config, shared=False).embed(["a"])
     assert "geheim" not in str(caught.value)
+
+
+def test_a_model_that_got_another_length_under_its_name_is_replaced_as_the_error_says(
+    service: FakeService, tmp_path: Path
+) -> None:
+    block = {"provider": "openai", "api_key": "sk-secret", "base_url": service.address}
+    declaration = {"type": "simple", "config": {"memory_path": str(tmp_path / "notes.db"), "embedding": block}}
+    with devmem.open(declaration) as memory:
+        memory.add("The launch is on June 2nd.")
+        service.script = [lambda request: embed({**request, "dimensions": 6})]
+        with pytest.raises(EmbeddingMismatchError, match="`devmem reindex FILE STORE --force`"):
+            memory.search("launch")
+        assert isinstance(memory.store, CollectionMemory)
+        assert memory.store.reindex(force=True) == 1
+        assert memory.search("launch")[0].similarity is not None

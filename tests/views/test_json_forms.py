@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ ITEM = MemoryItem(
     expires_at=4e9,
 )
 HIT = Hit(item=ITEM, score=0.7, similarity=0.5, lexical=1.2, parts={"match": 0.7}, passage="to June 2nd", store="notes")
-WORDS_ONLY = Hit(item=MemoryItem(content_summary="Bob"), score=0.2, store="notes")
+WORDS_ONLY = Hit(item=MemoryItem(content_summary="Bob"), score=0.2, lexical=0.2, store="notes")
 
 
 def test_an_item_has_the_listed_keys_and_no_embedding() -> None:
@@ -59,6 +60,12 @@ def test_a_hit_has_the_listed_keys() -> None:
 def test_a_hit_without_a_similarity_waits_where_others_have_one() -> None:
     assert [form["waiting"] for form in hits_json([HIT, WORDS_ONLY])] == [False, True]
     assert [form["waiting"] for form in hits_json([WORDS_ONLY])] == [False]
+
+
+def test_neither_a_store_without_a_model_nor_the_latest_items_unasked_wait() -> None:
+    of_another_store = replace(WORDS_ONLY, store="board")
+    latest = Hit(item=MemoryItem(content_summary="Now"), score=1.0, recency=1.0, store="notes")
+    assert [form["waiting"] for form in hits_json([HIT, of_another_store, latest])] == [False, False, False]
 
 
 def test_a_search_has_the_listed_keys() -> None:

@@ -24,7 +24,7 @@ from devmem.cli.workflow_stores import (
     opened_existing,
 )
 from devmem.config import Workflow
-from devmem.credentials import without_credentials
+from devmem.credentials import location_without_credentials
 from devmem.memory.places import declared_like
 from devmem.runtime import DEFAULT_SESSION
 from devmem.stores import CollectionMemory, MemoryBase
@@ -69,7 +69,7 @@ def copy(
         declared, store = declared_like(places[1], source.workflow, source.store)
         announce(terminal, declared)
         target = Place(workflow=declared, store=store)
-        names = without_credentials(places[0]), without_credentials(places[1])
+        names = location_without_credentials(places[0]), location_without_credentials(places[1])
     else:
         raise CommandError("expected FROM TO, two memories, or FILE FROM TO, a workflow and two of its stores.")
     _copy(terminal, source, target, names, session=session, as_json=as_json)

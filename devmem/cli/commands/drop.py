@@ -10,9 +10,8 @@ import typer
 from devmem.cli.failures import CommandError
 from devmem.cli.places import MemoryPlace, OptionalStore, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import Session, location_of, make
+from devmem.cli.workflow_stores import Session, location_of, make, shown_store
 from devmem.collections import drop_location, file_of
-from devmem.credentials import without_credentials
 from devmem.runtime import DEFAULT_SESSION
 
 
@@ -37,7 +36,7 @@ def drop(
     location = location_of(make(place.workflow, place.store, session))
     if location is None or file_of(location) is not None:
         raise CommandError(f"memory store {place.store!r} is in no database; delete its files, or use `devmem forget`.")
-    shown = without_credentials(location)
+    shown = shown_store(location, place.store)
     if not yes:
         if not sys.stdin.isatty():
             raise CommandError(f"{shown} would be dropped, and nobody can be asked here: add --yes.")

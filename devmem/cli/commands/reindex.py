@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -12,10 +13,10 @@ from devmem.cli.item_options import checked_fields
 from devmem.cli.overrides import with_fields
 from devmem.cli.places import MemoryPlace, OptionalStore, Place, find_place
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import Session, location_of, make, why_empty
+from devmem.cli.workflow_stores import Session, make, why_empty
 from devmem.config import Workflow
 from devmem.runtime import DEFAULT_SESSION
-from devmem.stores import CollectionConfig, CollectionMemory, MemoryBase, PlaceConfig
+from devmem.stores import CollectionConfig, CollectionMemory
 
 
 def reindex(
@@ -73,13 +74,7 @@ def _has_work(config: CollectionConfig) -> bool:
     return config.embedding is not None or config.index.fields is not None
 
 
-def _count(memory: MemoryBase) -> int:
+def _count(memory: CollectionMemory) -> int:
     """Count the items without asking for the model that made their embeddings."""
-    from devmem.collections import open_collection
-
-    place = memory.setup.config_as(PlaceConfig)
-    collection = open_collection(location_of(memory), durability=place.durability)
-    try:
+    with closing(memory.open_collection(claim=False)) as collection:
         return collection.info().items
-    finally:
-        collection.close()

@@ -11,11 +11,13 @@ import typer
 from devmem.cli.describe import size_text
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, load, location_of, make, open_files, why_empty
+from devmem.cli.workflow_stores import AsJson, Session, load, location_of, make, open_files, shown_store, why_empty
+from devmem.collections import file_of
 from devmem.config import Workflow
 from devmem.errors import DevmemError
 from devmem.recording.waiting import REFUSED, journal_folder, waiting_records
 from devmem.runtime import DEFAULT_SESSION
+from devmem.stores import MemoryBase
 
 _TYPE_COLUMNS = ("type", "provided by", "summary")
 _STORE_COLUMNS = ("store", "type", "items", "waiting", "size", "embedding", "location")
@@ -77,7 +79,7 @@ def _store(terminal: Terminal, workflow: Workflow, name: str, store_type: str, s
         store = make(workflow, name, session)
         row |= {"journals": _journals(location_of(store))}
         if why_empty(store):
-            return row | {"items": 0, "waiting": 0, "size": 0, "location": location_of(store) or "this process"}
+            return row | {"items": 0, "waiting": 0, "size": 0, "location": _location(store)}
         try:
             open_files(terminal, store)
             info = store.info()
@@ -93,6 +95,13 @@ def _store(terminal: Terminal, workflow: Workflow, name: str, store_type: str, s
         "location": info.location,
         "mode": info.mode,
     }
+
+
+def _location(store: MemoryBase) -> str:
+    location = location_of(store)
+    if location is None:
+        return "this process"
+    return location if file_of(location) is not None else shown_store(location, store.name)
 
 
 def _journals(location: str | None) -> dict[str, Any] | None:

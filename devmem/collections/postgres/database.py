@@ -14,9 +14,10 @@ from typing import Any, Final, LiteralString, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from devmem.collections.postgres.failures import is_lost, is_starting, translated
+from devmem.collections.postgres.failures import NotConnectedError, is_lost, is_starting, translated
 from devmem.collections.postgres.location import Location
 from devmem.collections.protocol import Durability
+from devmem.errors import CollectionError
 
 T = TypeVar("T")
 
@@ -91,7 +92,8 @@ class Access:
         settings = {
             # Where extensions are by default, and where hosted databases put them.
             "search_path": f'"{self.location.schema.replace(chr(34), chr(34) * 2)}", public, extensions',
-            "statement_timeout": str(round(self.location.statement_timeout * 1000)),
+            # Rounded up, since 0 is unlimited.
+            "statement_timeout": str(math.ceil(self.location.statement_timeout * 1000)),
             "lock_timeout": busy,
             # A client that hangs would keep followers from forgetting what they have seen.
             "idle_in_transaction_session_timeout": str(max(60_000, int(busy))),
@@ -109,10 +111,16 @@ def connect(access: Access) -> Connection:
     """Open a connection.
 
     Raises:
-        psycopg.Error: the server cannot be reached, or refuses.
+        NotConnectedError: the server cannot be reached, or refuses.
+        psycopg.Error: the connection was lost.
+        CollectionError: the database has another encoding than UTF-8.
     """
-    connection = Connection.connect(_conninfo(access), autocommit=True)
     try:
+        connection = Connection.connect(_conninfo(access), autocommit=True)
+    except psycopg.OperationalError as error:
+        raise NotConnectedError(*error.args) from error
+    try:
+        _check_encoding(access, connection)
         settings = access.settings()
         connection.execute(_SETTINGS, (list(settings), list(settings.values())))
         if access.durability == "full":
@@ -130,10 +138,22 @@ def connect(access: Access) -> Connection:
     return connection
 
 
+def _check_encoding(access: Access, connection: Connection) -> None:
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in (None, "UTF8"):
+        raise CollectionError(
+            str(access.location),
+            f"the database has the encoding {encoding}, which cannot hold every text; make one with "
+            "`createdb -E UTF8 -T template0 NAME`.",
+        )
+
+
 def _conninfo(access: Access) -> str:
     """Return the location's connection string, with defaults of what neither it nor the environment sets."""
     given = conninfo_to_dict(access.location.conninfo)
-    defaults = {"application_name": "devmem"}
+    # Neither the environment's PGCLIENTENCODING nor the URL may choose one that cannot hold every text.
+    given.pop("client_encoding", None)
+    defaults = {"application_name": "devmem", "client_encoding": "UTF8"}
     if "PGCONNECT_TIMEOUT" not in os.environ:
         # libpq waits for good for a host that does not answer, and takes 1 second for 2.
         defaults["connect_timeout"] = str(max(2, math.ceil(access.busy_timeout)))

@@ -29,7 +29,17 @@ _UNREACHABLE: Final = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300
 """Codes, or how they begin: the last three are a session that was idle, one idle in a transaction, and too many."""
 _ANSWERS: Final = ("the database system is", "too many clients", "server closed the connection unexpectedly")
 NOT_KNOWN: Final = "Try again; a write is stored whole or not at all, and which of the two is not known."
+_REASONS: Final = (
+    (("authentication", "password", "role ", "pg_hba.conf", "not permitted"), "check user and password"),
+    (("certificate", "SSL"), "check `sslmode` and `sslrootcert`"),
+    (("database ",), "check the name, or make the database with `createdb`"),
+)
+"""What a server or libpq says where no connection is made, and the way out."""
 _REFUSED: Final = ("28", "3D", "3F", "42501")
+
+
+class NotConnectedError(psycopg.OperationalError):
+    """No connection could be made, so nothing was sent."""
 
 
 def is_lost(error: psycopg.Error) -> bool:
@@ -59,6 +69,8 @@ def translate_errors(location: str) -> Iterator[None]:
 def translated(location: str, error: psycopg.Error) -> CollectionError:
     """Return the `CollectionError` of an error."""
     state, text = error.sqlstate or "", _first_line(error)
+    if isinstance(error, NotConnectedError):
+        return _not_connected(location, error, text)
     if isinstance(error, CONFLICTS):
         return CollectionBusyError(location, f"others changed the same items too often ({text}); nothing was written.")
     if isinstance(error, errors.LockNotAvailable):
@@ -77,9 +89,20 @@ def translated(location: str, error: psycopg.Error) -> CollectionError:
         return CollectionUnwritableError(location, f"the server refused ({text}); check user, database and rights.")
     if is_lost(error):
         return CollectionBusyError(location, f"the server cannot be reached ({text}). {NOT_KNOWN}")
-    if isinstance(error, psycopg.OperationalError) and not state:
-        return CollectionUnwritableError(location, f"the server refused ({text}); check user and password.")
     return CollectionError(location, f"PostgreSQL says: {text}")
+
+
+def _not_connected(location: str, error: NotConnectedError, text: str) -> CollectionError:
+    """Return the error of a connection that was not made; libpq has no codes for the reasons, only words."""
+    if is_starting(error):
+        return CollectionBusyError(location, f"the server takes no connections now ({text}); nothing was written.")
+    advice = next((advice for words, advice in _REASONS if any(word in text for word in words)), None)
+    if advice is not None:
+        return CollectionUnwritableError(location, f"the server refused ({text}); {advice}.")
+    return CollectionBusyError(
+        location,
+        f"the server cannot be reached ({text}); nothing was written. Check host and port, and whether it runs.",
+    )
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -13,17 +13,18 @@ from devmem.collections.store_facts import StoreFacts
 _SELECT: Final = "SELECT store_type, model FROM {} WHERE tenant = %s AND name = %s"
 
 
-def inspect_store(url: str, *, busy_timeout: float = 30.0) -> StoreFacts | None:
+def inspect_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> StoreFacts | None:
     """Return what the database records about a store; None where there is no such store.
 
     Args:
         url: see `Location.parse`.
+        name: name of the store where the URL names none.
         busy_timeout: seconds to wait for the server.
 
     Raises:
         CollectionError: the server cannot be reached, or refuses.
     """
-    place = Location.parse(url)
+    place = Location.parse(url, name)
     access = Access(location=place, durability="full", busy_timeout=busy_timeout)
     table = sql.Identifier(place.schema, "stores")
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import urlencode
 
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
-from devmem.credentials import without_credentials
+from devmem.collections.postgres.url import split_url
 from devmem.errors import CollectionError
 
 T = TypeVar("T", int, float)
@@ -18,7 +15,8 @@ DEFAULT_STORE: Final = "memory"
 DEFAULT_SCHEMA: Final = "devmem"
 _MOST_IN_NAME: Final = 500
 """Characters; longer names do not fit into an index."""
-_OWN: Final = ("store", "tenant", "schema", "connections", "statement_timeout", "row_security", "partition", "mode")
+_MOST_IN_SCHEMA: Final = 63
+"""Bytes; PostgreSQL cuts longer identifiers off, so that two schemas would be one."""
 _YES: Final = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 
 
@@ -63,41 +61,26 @@ class Location:
         Raises:
             CollectionError: a parameter is wrong; no part of the URL that may be secret is in the message.
         """
-        base, _, query = url.partition("?")
-        own = {name: value for name, value in parse_qsl(query, keep_blank_values=True) if name in _OWN}
-        # As they are: libpq takes a plus sign for itself, not for a space.
-        rest = [each for each in query.split("&") if each and unquote(each.partition("=")[0]) not in _OWN]
-        uri = f"{base}?{'&'.join(rest)}" if rest else base
-        where = _host_and_database(base)
+        parts = split_url(url)
+        own, where = parts.own, parts.shown
         name = own.get("store") or store or DEFAULT_STORE
-        shown = f"{where}?{urlencode({'store': name} | ({'tenant': own['tenant']} if own.get('tenant') else {}))}"
-        try:
-            conninfo = make_conninfo("", **conninfo_to_dict(uri))
-        except ProgrammingError:
-            # libpq quotes what it does not understand, which may be a password.
-            raise CollectionError(
-                shown, "is no URL that PostgreSQL understands; is a character not %-encoded?"
-            ) from None
         for what, value in (("store", name), ("tenant", own.get("tenant", "")), ("schema", own.get("schema", ""))):
             if len(value) > _MOST_IN_NAME or "\x00" in value:
-                raise CollectionError(shown, f"the {what}'s name has more than {_MOST_IN_NAME} characters, or a NUL.")
+                raise CollectionError(where, f"the {what}'s name has more than {_MOST_IN_NAME} characters, or a NUL.")
+        if len((own.get("schema") or "").encode()) > _MOST_IN_SCHEMA:
+            raise CollectionError(where, f"the schema's name has more than {_MOST_IN_SCHEMA} bytes.")
         return cls(
-            conninfo=conninfo,
-            shown=shown,
+            conninfo=parts.conninfo,
+            shown=f"{where}?{urlencode({'store': name} | ({'tenant': own['tenant']} if own.get('tenant') else {}))}",
             store=name,
             tenant=own.get("tenant", ""),
             schema=own.get("schema") or DEFAULT_SCHEMA,
-            connections=_number(shown, own, "connections", 8, least=1),
-            statement_timeout=_number(shown, own, "statement_timeout", 120.0, least=0.0),
-            row_security=_flag(shown, own, "row_security"),
-            partition=_flag(shown, own, "partition"),
-            mode=_mode(shown, own),
+            connections=_number(where, own, "connections", 8, least=1),
+            statement_timeout=_number(where, own, "statement_timeout", 120.0, least=0.0),
+            row_security=_flag(where, own, "row_security"),
+            partition=_flag(where, own, "partition"),
+            mode=_mode(where, own),
         )
-
-
-def _host_and_database(base: str) -> str:
-    # Not parsed, since it may be no URL at all.
-    return "postgresql://" + without_credentials(base).partition("://")[2].removeprefix("***@")
 
 
 def _number(shown: str, own: dict[str, str], name: str, default: T, *, least: T) -> T:

@@ -48,11 +48,11 @@ class PostgresOpener:
             from devmem.collections.postgres.location import Location
         Location.parse(location)
 
-    def inspect(self, location: str, /) -> StoreFacts | None:
+    def inspect(self, location: str, name: str | None, /) -> StoreFacts | None:
         """Return type and model of the store; raises `CollectionError` where the server cannot be asked."""
         with _packages():
             from devmem.collections.postgres.inspection import inspect_store
-        return inspect_store(location)
+        return inspect_store(location, name)
 
     def drop(self, location: str, name: str | None, /) -> bool:
         """Drop the store; raises `CollectionError` where it cannot be dropped."""

@@ -16,7 +16,7 @@ from pgvector.psycopg import register_vector
 from devmem.collections.connection_pool import ConnectionPool, PoolClosedError
 from devmem.collections.postgres.database import FIRST_WAIT, LONGEST_WAIT, Access, Connection, composed, connect
 from devmem.collections.postgres.existence import require_store
-from devmem.collections.postgres.failures import CONFLICTS, NOT_KNOWN, is_lost, translate_errors
+from devmem.collections.postgres.failures import CONFLICTS, NOT_KNOWN, NotConnectedError, is_lost, translate_errors
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.parameters import register_parameters
 from devmem.errors import CollectionBusyError, CollectionClosedError
@@ -164,12 +164,18 @@ class Database:
     def _tried_again(self, transaction: Callable[[Connection], T], deadline: float) -> T:
         """Run a transaction until it is not the connection's fault that it fails, at most until the deadline."""
         wait = FIRST_WAIT
+        lost: psycopg.Error | None = None
         while True:
             try:
                 return self._shared.pool.run(partial(without_conflict, transaction))
             except psycopg.Error as error:
                 if not is_lost(error) or time.monotonic() + wait > deadline:
+                    if lost is not None and isinstance(error, NotConnectedError):
+                        # No connection was made since, but what was sent before may have been committed.
+                        raise lost from error
                     raise
+                if not isinstance(error, NotConnectedError):
+                    lost = error
             # After a restart of the server every connection is lost.
             self._shared.pool.close_idle()
             time.sleep(wait)

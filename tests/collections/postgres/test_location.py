@@ -36,6 +36,19 @@ def test_no_form_of_a_location_shows_the_password(url: str) -> None:
         f"postgresql://ann:{SECRET}@localhost/team?no_such_parameter=1",
         f"postgresql://ann:{SECRET}@[::1/team",
         f"postgresql://ann:%zz{SECRET}@localhost/team",
+        f"postgresql://ann:{SECRET}@{SECRET}@localhost/team",
+        f"postgresql://ann:x/{SECRET}@localhost/team",
+        f"postgresql://ann:12/{SECRET}@localhost/team",
+        f"postgresql://ann:{SECRET}#x@localhost:1/team",
+        f"postgresql://ann:x?{SECRET}@localhost:1/team",
+        f"postgresql://ann:x {SECRET}@localhost:1/team",
+        f"postgresql://ann:{SECRET}/team",
+        f"postgresql://localhost:1/team?pasword={SECRET}",
+        f"postgresql://localhost:1/team?{SECRET}",
+        f"postgresql:/ann:{SECRET}@localhost/team",
+        f"postgres:ann:{SECRET}@localhost/team",
+        f"postgresql+psycopg://ann:x/{SECRET}@localhost/team",
+        f"host=localhost dbname=team password={SECRET}",
     ],
 )
 def test_no_error_shows_the_password(url: str) -> None:
@@ -67,6 +80,8 @@ def test_the_workflow_names_the_store_where_the_url_does_not() -> None:
         ("statement_timeout=soon", "statement_timeout=soon in the URL is no number"),
         ("row_security=maybe", "row_security=maybe in the URL is neither on nor off"),
         (f"store={'x' * 501}", "store's name has more than 500 characters"),
+        (f"schema={'x' * 64}", "schema's name has more than 63 bytes"),
+        ("conections=3", "'conections' is known neither to devmem nor to libpq; did you mean 'connections'"),
     ],
 )
 def test_a_wrong_parameter_is_named(parameter: str, message: str) -> None:
@@ -79,3 +94,24 @@ def test_what_is_for_libpq_reaches_it_as_it_was_written() -> None:
     location = Location.parse("postgresql://db.test/team?options=-c%20work_mem%3D1MB&password=a+b&store=my+notes")
     given = conninfo_to_dict(location.conninfo)
     assert (given["options"], given["password"], location.store) == ("-c work_mem=1MB", "a+b", "my notes")
+
+
+@pytest.mark.parametrize(
+    ("url", "password", "host"),
+    [
+        (f"postgresql://ann:{SECRET}%23#@db.test/team", f"{SECRET}##", "db.test"),
+        (f"postgresql://ann:a?{SECRET}@db.test/team?store=x@y", f"a?{SECRET}", "db.test"),
+        (f"POSTGRESQL://ann:{SECRET}@[::1]:5433/team", SECRET, "::1"),
+        (f"postgresql://ann@%2Ftmp/team?password={SECRET}&tenant=a@b", SECRET, "/tmp"),
+    ],
+)
+def test_user_and_password_are_told_from_the_host_as_libpq_does(url: str, password: str, host: str) -> None:
+    location = Location.parse(url)
+    given = conninfo_to_dict(location.conninfo)
+    assert (given["user"], given["password"], given["host"], given["dbname"]) == ("ann", password, host, "team")
+    assert SECRET not in str(location)
+
+
+def test_parameters_without_their_question_mark_are_no_database() -> None:
+    with pytest.raises(CollectionError, match="begin with a question mark"):
+        Location.parse("postgresql://db.test/team&connections=3")
