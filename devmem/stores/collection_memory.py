@@ -327,7 +327,7 @@ class CollectionMemory(CollectionItems):
         if force or collection.info().embedding != identity.name:
             collection.replace_model(identity.name, identity.dimension)
         self._check.settle(collection)
-        return self._writer.embed_waiting(collection, progress)
+        return self._writer.embed_waiting(collection, progress, at_once=True)
 
     def examine(self) -> Iterable[FileReport]:
         """Report on the collection's file; a store type with further files adds theirs."""

@@ -63,9 +63,9 @@ class CollectionWriter:
             # The next write trims again.
             _LOG.warning("memory store %r keeps more items than it should for now: %s", self._store, error)
 
-    def embed_waiting(self, collection: Collection, progress: Progress | None = None) -> int:
-        """Embed the items that wait for it, until the provider stops answering; return the number embedded."""
-        return self._queue.catch_up(collection, progress) if self._queue is not None else 0
+    def embed_waiting(self, collection: Collection, progress: Progress | None = None, *, at_once: bool = False) -> int:
+        """Embed the items that wait for it, until the provider stops answering; see `EmbeddingQueue.catch_up`."""
+        return self._queue.catch_up(collection, progress, at_once=at_once) if self._queue is not None else 0
 
     def stored_embeddings(self, collection: Collection, items: Sequence[MemoryItem]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings, by id, of those items that are stored with the same content already."""

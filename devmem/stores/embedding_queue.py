@@ -68,10 +68,20 @@ class EmbeddingQueue:
             prepared[at] = one
         return prepared
 
-    def catch_up(self, collection: Collection, progress: Callable[[int], None] | None = None) -> int:
-        """Embed the items that wait, until the provider stops answering; return the number embedded."""
-        if not self._may_wait or self._backoff.left:
+    def catch_up(
+        self, collection: Collection, progress: Callable[[int], None] | None = None, *, at_once: bool = False
+    ) -> int:
+        """Embed the items that wait, until the provider stops answering; return the number embedded.
+
+        Args:
+            collection: where they are.
+            progress: called with the number of items embedded so far.
+            at_once: look for such items though none is known, and ask a provider that did not answer a moment ago.
+        """
+        if not at_once and (not self._may_wait or self._backoff.left):
             return 0
+        if at_once:
+            self._backoff.worked()
         with self._lock:
             # Before looking: a write that fails meanwhile says so again.
             self._may_wait = False

@@ -34,7 +34,7 @@ _REASONS: Final = (
     (("certificate", "SSL"), "check `sslmode` and `sslrootcert`"),
     (("database ",), "check the name, or make the database with `createdb`"),
 )
-"""What a server or libpq says where no connection is made, and the way out."""
+"""Words of servers and libpq where no connection is made, with the way out."""
 _REFUSED: Final = ("28", "3D", "3F", "42501")
 
 
