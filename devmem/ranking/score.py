@@ -70,6 +70,8 @@ class ContextFeatures:
     """Similarity of the long text that follows: a long answer scores for its question."""
     restated: Column
     """Similarity of the assistant's answer to a user's turn; it counts for short turns."""
+    opening: Column
+    """How far the opening of an assistant's answer is on the query's topic; 0 where a number or a time is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,7 @@ class _Weights:
     in_time: float = 0.12
     standing: float = 0.40
     restated: float = 0.20
+    opening: float = 0.60
 
 
 WEIGHTS: Final = _Weights()
@@ -116,6 +119,7 @@ class ScoreBreakdown:
     in_time: Column
     standing: Column
     restated: Column
+    opening: Column
     recency: Column
     importance: Column
     features: Features
@@ -158,6 +162,7 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
         standing=WEIGHTS.standing * of.standing,
         restated=np.zeros_like(of.match),
+        opening=np.zeros_like(of.match),
         recency=ranking.recency * of.recency,
         importance=ranking.importance * of.importance,
         features=of,
@@ -173,6 +178,7 @@ def add_context(breakdown: ScoreBreakdown, context: ContextFeatures) -> ScoreBre
         nearby_words=WEIGHTS.nearby_words * context.nearby_words,
         answered=WEIGHTS.answered * context.answered,
         restated=WEIGHTS.restated * context.restated * breakdown.features.brevity,
+        opening=WEIGHTS.opening * context.opening,
     )
 
 

@@ -63,7 +63,7 @@ def score_candidates(
     if not query.ranking.context or not doc_values.has_conversations:
         return breakdown
     best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
-    return add_context(breakdown, context_features(context, candidates.rows, best, coverage, matches))
+    return add_context(breakdown, context_features(context, candidates, best, coverage, matches))
 
 
 def _with_vectors(context: QueryContext, candidates: CandidateSet, max_sim: Column) -> Column:

@@ -13,7 +13,7 @@ from devmem.indexes.top_k import places_in
 from devmem.ranking import QueryTokens, Scores, Weights, fuse, weigh
 from devmem.ranking.groups import group_starts, rank_in_group
 from devmem.search.context import Column, Places, QueryContext
-from devmem.text.analysis import terms
+from devmem.text.analysis import forms_question, terms
 
 _PASSAGES: Final = 3
 """Maximum number of an item's passages that are compared, the best by words and meaning."""
@@ -21,15 +21,24 @@ _NOTHING: Final = np.float32(-1)
 
 
 def query_tokens(context: QueryContext) -> QueryTokens | None:
-    """Return the query's tokens, each weighted by the rarity of its word among the admitted passages."""
+    """Return the query's tokens, each weighted by the rarity of its word among the admitted passages.
+
+    Words that only form a question count where there are no others.
+    """
     query = context.query
     if query.tokens is None or not query.ranking.late_interaction:
         return None
-    known: dict[str, int] = {}
-    for word in dict.fromkeys(query.tokens.words):
-        parts = terms(word)
-        known[word] = min(context.words.frequency(term) for term in parts) if parts else -1
-    return weigh(query.tokens.tokens, [known[word] for word in query.tokens.words], context.words.count)
+    vectors, words = query.tokens.tokens, query.tokens.words
+    known = {word: _frequency(context, word) for word in dict.fromkeys(words)}
+    frequencies = [known[word] for word in words]
+    telling = [-1 if forms_question(*pair) else known[pair[0]] for pair in zip(words, ("", *words), strict=False)]
+    return weigh(vectors, telling, context.words.count) or weigh(vectors, frequencies, context.words.count)
+
+
+def _frequency(context: QueryContext, word: str) -> int:
+    """Return the number of admitted passages with a word; -1 for what is no word."""
+    parts = terms(word)
+    return min(context.words.frequency(term) for term in parts) if parts else -1
 
 
 class MaxSimScorer:

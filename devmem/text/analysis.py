@@ -44,6 +44,9 @@ STOP_WORDS: Final = frozenset(
 )
 """Words that carry no meaning of their own in a question, and their stems; they are indexed but not searched for."""
 
+_DO_SUPPORT: Final = frozenset(("did", "do", "does"))
+_CUT_OFF: Final = frozenset("d ll m re s t ve".split())
+
 
 @cache
 def _english_stemmer() -> Any:  # noqa: ANN401 - snowballstemmer has no types
@@ -110,6 +113,19 @@ def words(text: str) -> Iterator[int]:
 def is_content(word: str) -> bool:
     """Whether a word carries meaning of its own; punctuation and stop words do not."""
     return any(term not in STOP_WORDS for term in terms(word))
+
+
+def forms_question(word: str, before: str) -> bool:
+    """Whether a word only forms a question ("did"), or is what an apostrophe cuts off ("Ann's").
+
+    What answers a question hardly has either as a word of its own: their rarity says nothing.
+
+    Args:
+        word: a word, or a part of one.
+        before: the word or sign before it; empty at the start.
+    """
+    folded = word.casefold()
+    return folded in _DO_SUPPORT or (before in ("'", "’") and folded in _CUT_OFF)
 
 
 def mostly_unspaced(text: str) -> bool:

@@ -61,6 +61,8 @@ _ASKS_FOR_NAME: Final = lazy_pattern(
 )
 _ASKS_FOR_NUMBER: Final = lazy_pattern(
     r"\bhow\s(?:many|much|long|old|often|far|big)\b|\bwhat\s(?:number|amount|percent|time|date)"
+    r"|\bwhat(?:['’]s|\s(?:is|are|was|were))\s(?:\w+['’]s|\w+)\s(?:\w+\s){0,3}?"
+    r"(?:amount|number|percentage|price|cost|total|sum|age|score|budget|salary|income|rent|distance|height|weight|size)\b"
     r"|多少|几[个次年天岁位]|多[久大长远]",
     re.IGNORECASE,
 )

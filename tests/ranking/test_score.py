@@ -123,12 +123,14 @@ def test_the_turns_around_lend_to_short_texts() -> None:
         nearby_words=np.array([0.0, 0.3]),
         answered=np.array([0.0, 0.4]),
         restated=np.array([0.5, 0.5]),
+        opening=np.array([0.0, 0.2]),
     )
     with_turns = add_context(weighed(of), around)
     assert with_turns.window[0] == pytest.approx(4 * with_turns.window[1])
     assert with_turns.nearby_words[0] == 0 < with_turns.nearby_words[1]
     assert with_turns.answered[0] == 0 < with_turns.answered[1]
     assert with_turns.restated[0] == pytest.approx(4 * with_turns.restated[1])
+    assert with_turns.opening[0] == 0 < with_turns.opening[1]
     assert with_turns.total()[0] > weighed(of).total()[0]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.text.analysis import STOP_WORDS, mostly_unspaced, query_terms, terms
+from devmem.text.analysis import STOP_WORDS, forms_question, mostly_unspaced, query_terms, terms
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=200)
 
@@ -113,3 +113,19 @@ def test_scripts_without_spaces_are_recognised(text: str, answer: bool) -> None:
 def test_ascii_text_has_the_terms_that_it_has_within_other_text(text: str) -> None:
     """ASCII text is taken apart by a faster pattern."""
     assert [*terms(text), "é"] == terms(f"{text} é")
+
+
+@pytest.mark.parametrize(
+    ("word", "before", "forms"),
+    [
+        ("Did", "", True),
+        ("does", "what", True),
+        ("s", "'", True),
+        ("ll", "’", True),
+        ("d", "vitamin", False),
+        ("n", "'", False),
+        ("done", "", False),
+    ],
+)
+def test_words_that_only_form_a_question(word: str, before: str, forms: bool) -> None:
+    assert forms_question(word, before) is forms
