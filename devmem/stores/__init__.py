@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from devmem.text.analysis import mostly_unspaced, query_terms
     from devmem.text.backoff import Backoff
     from devmem.text.display import indented, one_line
-    from devmem.text.encoding import UnreadableError, decode_text
+    from devmem.text.encoding import UnreadableError, decode_text, describe_guess
     from devmem.text.frames import last_sender, strip_frames
     from devmem.text.sentences import shorten, split_sentences
     from devmem.text.summarizing import count_words, extract_summary
@@ -99,6 +99,7 @@ __all__ = [
     "damage",
     "decode_text",
     "derived",
+    "describe_guess",
     "dump_item",
     "embed_items",
     "estimate_tokens",

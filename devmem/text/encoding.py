@@ -65,6 +65,24 @@ def detect_encoding(data: bytes) -> str:
     return _guess(data)
 
 
+def describe_guess(data: bytes) -> str:
+    """Return what a person should know of a text whose encoding `decode_text` guesses; empty where it does not.
+
+    Raises:
+        UnreadableError: the bytes are no text.
+    """
+    if data.startswith(_WIDE_MARKS) or (seems_utf8(data[:_HEAD]) and _is(data, "utf-8")):
+        return ""
+    encoding, text = detect_encoding(data), decode_text(data, None)
+    said = f"is not UTF-8 and was read as {encoding}, a guess"
+    if encoding in ("utf-8", "utf-8-sig"):
+        said = "is damaged UTF-8"
+    if not (lost := text.count("\ufffd")):
+        return said
+    line = text.count("\n", 0, text.index("\ufffd")) + 1
+    return f"{said}; {lost:,} of its characters could not be read and became U+FFFD, first on line {line:,}"
+
+
 def seems_utf8(head: bytes) -> bool:
     """Whether the beginning of a file, if it is valid UTF-8, is that and no other encoding that looks like ASCII."""
     return b"\x00" not in head and not any(escape in head for escape in _JAPANESE)

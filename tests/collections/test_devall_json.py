@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from devmem.collections import JsonCollection, SearchQuery
+from devmem.collections import JsonCollection, PreparedItem, SearchQuery
 from devmem.embedding import PassageEmbeddings
 from devmem.embedding.base import ModelIdentity
 from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
+from devmem.model.indexed_fields import embedded_hash
 from devmem.model.items import MemoryItem
 
 MODEL = ModelIdentity(name="openai:text-embedding-3-small", dimension=3)
@@ -186,6 +188,36 @@ def test_the_model_is_remembered(path: Path) -> None:
         JsonCollection(path, model=ModelIdentity(name="minilm", dimension=3))
     assert str(path) in str(caught.value)
     assert path.read_bytes() == before
+
+
+def test_an_item_of_several_passages_with_one_vector_waits(tmp_path: Path) -> None:
+    """Where devmem embedded it, a vector is missing; DevAll embeds an item as a whole."""
+    path = tmp_path / "memory.json"
+    entry = {"content_summary": "The lake is cold and deep. " * 200, "embedding": [1.0, 0.0, 0.0]}
+    path.write_text(json.dumps([entry | {"id": "ours", "embedding_model": MODEL.name}, entry | {"id": "theirs"}]))
+    assert [item.id for item in opened(path).waiting(9)] == ["ours"]
+
+
+def test_embeddings_of_changed_fields_are_not_searched_by(tmp_path: Path) -> None:
+    """An editor may change the file by hand; until the item is embedded again, it is found by its words."""
+    path = tmp_path / "memory.json"
+    item = MemoryItem(id="1", content_summary="tea", metadata={"title": "snow"}, indexed_fields=("title",))
+    made = PassageEmbeddings(vectors=np.eye(2, 3, dtype=np.float32), content_hash=embedded_hash(item))
+    JsonCollection(path, model=MODEL).add([replace(PreparedItem.of(item), embeddings=made)])
+    assert JsonCollection(path, model=MODEL).waiting(9) == []
+    path.write_text(path.read_text(encoding="utf-8").replace("snow", "rain"), encoding="utf-8")
+    assert [item.id for item in JsonCollection(path, model=MODEL).waiting(9)] == ["1"]
+
+
+@pytest.mark.parametrize(
+    "form", [5, {}, {"vectors": "?", "content_hash": "x"}, {"vectors": "AAAA", "content_hash": "x"}]
+)
+def test_damaged_embeddings_are_named(tmp_path: Path, form: Any) -> None:
+    path = tmp_path / "memory.json"
+    entry = {"id": "1", "content_summary": "x", "embedding": [1.0, 0.0, 0.0], "embedding_model": MODEL.name}
+    path.write_text(json.dumps([entry | {"embedding_passages": form}]), encoding="utf-8")
+    with pytest.raises(CollectionDamagedError, match=r"entry \[0\].embedding_passages: .*take the key out"):
+        JsonCollection(path, model=MODEL)
 
 
 @pytest.mark.parametrize(

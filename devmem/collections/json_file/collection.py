@@ -186,7 +186,9 @@ class JsonCollection:
 
     def _save(self) -> Stamp:
         """Write the file; return its new stamp."""
-        entries = [self._vectors.entry(item, self._model) for item in self._memory.scan()]
+        items = list(self._memory.scan())
+        embedded = self._memory.embeddings([item.id for item in items]) if self._model else {}
+        entries = [self._vectors.entry(item, self._model, embedded.get(item.id)) for item in items]
         content = json.dumps([entry.dump() for entry in entries], indent=2, ensure_ascii=False)
         # A lone surrogate, which has no UTF-8 form, becomes a backslash escape, which is JSON.
         replace_file(self._path, [content.encode("utf-8", "backslashreplace")])
@@ -275,7 +277,7 @@ class JsonCollection:
         return self._read(lambda memory: memory.embeddings(ids))
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
-        """Store the embeddings of waiting items; the file keeps one for each item, that of its first passage."""
+        """Store the embeddings of waiting items."""
         return self._write(lambda memory: memory.set_embeddings(embeddings))
 
     def replace_model(self, model: str, dimension: int | None) -> int:

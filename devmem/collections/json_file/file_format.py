@@ -11,12 +11,15 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from devmem.embedding import ModelIdentity
+from devmem.collections.json_file.passage_form import dump_passages, load_passages
+from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError, EmbeddingMismatchError
 from devmem.model.items import MemoryItem, dump_item, load_item
 
 _MODEL_KEY: Final = "embedding_model"
 """A key of devmem's own in an item of the file; DevAll ignores keys that it does not know."""
+_PASSAGES_KEY: Final = "embedding_passages"
+"""Likewise: what `embedding` leaves out of several passages and of tokens, see `passage_form`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,16 @@ class JsonEntry:
     """The item, with its embedding as it stands in the file."""
     model: str | None = None
     """Name of the model that made the embedding; None where the entry does not name it, as in DevAll's files."""
+    passages: PassageEmbeddings | None = None
+    """Embeddings of all passages, where the entry has more than the item's embedding."""
 
     def dump(self) -> dict[str, Any]:
         """Return the entry's form in the file."""
         raw = dump_item(self.item)
-        return raw | {_MODEL_KEY: self.model} if self.model and self.item.embedding is not None else raw
+        if not self.model or self.item.embedding is None:
+            return raw
+        form = None if self.passages is None else dump_passages(self.passages)
+        return raw | {_MODEL_KEY: self.model} | ({} if form is None else {_PASSAGES_KEY: form})
 
 
 def read_entries(path: Path, model: ModelIdentity | None) -> list[JsonEntry]:
@@ -76,9 +84,24 @@ def _read_entry(path: Path, at: int, raw: object, model: ModelIdentity | None) -
     if model and made_by and made_by != model.name:
         raise EmbeddingMismatchError(path, recorded=str(made_by), wanted=model.name)
     try:
-        item = load_item({key: value for key, value in raw.items() if key != _MODEL_KEY})
+        item = load_item({key: value for key, value in raw.items() if key not in (_MODEL_KEY, _PASSAGES_KEY)})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise CollectionDamagedError(path, f"entry [{at}].{place}: {first['msg']}; it was left as it is.") from error
-    return JsonEntry(item, str(made_by) if made_by else None)
+    try:
+        passages = _read_passages(raw, item)
+    except ValueError as error:
+        raise CollectionDamagedError(
+            path, f"entry [{at}].{_PASSAGES_KEY}: {error}; it was left as it is: take the key out to embed it again."
+        ) from error
+    return JsonEntry(item, str(made_by) if made_by else None, passages)
+
+
+def _read_passages(raw: Mapping[str, Any], item: MemoryItem) -> PassageEmbeddings | None:
+    form = raw.get(_PASSAGES_KEY)
+    if form is None or item.embedding is None:
+        return None
+    if not isinstance(form, Mapping):
+        raise ValueError("expected an object")  # noqa: TRY004 - one error for every wrong form
+    return load_passages(form, item.embedding)

@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from devmem.collections.json_file.file_format import JsonEntry
-from devmem.embedding import ModelIdentity
+from devmem.collections.prepared import PreparedItem
+from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.model.indexed_fields import embedded_hash
 from devmem.model.items import MemoryItem, Vector
 
@@ -33,7 +34,7 @@ class StoredVectors:
         self._settled: dict[bytes, bool] = {}
         """Whether the collection's model made an embedding, by the embedding's hash."""
 
-    def usable(self, entries: Sequence[JsonEntry], model: ModelIdentity | None) -> list[MemoryItem]:
+    def usable(self, entries: Sequence[JsonEntry], model: ModelIdentity | None) -> list[PreparedItem]:
         """Return the items, only with such embeddings as the model made, at unit length.
 
         Without a model all of one length are taken: nothing is searched by them.
@@ -41,7 +42,7 @@ class StoredVectors:
         own = [entry if self._is_own(entry, model) else _without_embedding(entry) for entry in entries]
         lengths = Counter(len(each.item.embedding) for each in own if each.item.embedding is not None)
         wanted = model.dimension if model and model.dimension else next(iter(dict(lengths.most_common(1))), None)
-        return [replace(each.item, embedding=_unit(each.item.embedding, wanted)) for each in own]
+        return [_prepared(each, wanted) for each in own]
 
     def remember(self, entries: Iterable[JsonEntry], model: ModelIdentity | None) -> None:
         """Take over the entries that the file holds now."""
@@ -50,14 +51,14 @@ class StoredVectors:
         foreign = {_key(item): item for item in unlabelled if _norm(item.embedding)}
         self._foreign = {key: item for key, item in foreign.items() if not self._settled.get(key)}
 
-    def entry(self, item: MemoryItem, model: ModelIdentity | None) -> JsonEntry:
-        """Return what is written of an item: its embedding with the model's name, or what the file held of it."""
+    def entry(self, item: MemoryItem, model: ModelIdentity | None, passages: PassageEmbeddings | None) -> JsonEntry:
+        """Return what is written of an item: its embeddings with the model's name, or what the file held of it."""
         kept = self._entries.get(item.id)
         if kept and embedded_hash(kept.item) != embedded_hash(item):
             kept = None
         if kept and (model is None or item.embedding is None):
-            return JsonEntry(replace(item, embedding=kept.item.embedding), kept.model)
-        return JsonEntry(item, model.name if model else None)
+            return JsonEntry(replace(item, embedding=kept.item.embedding), kept.model, kept.passages)
+        return JsonEntry(item, model.name if model else None, passages)
 
     def unlabelled(self) -> list[MemoryItem]:
         """Return the items whose embedding names no model and is not settled."""
@@ -79,7 +80,19 @@ class StoredVectors:
 
 
 def _without_embedding(entry: JsonEntry) -> JsonEntry:
-    return replace(entry, item=replace(entry.item, embedding=None))
+    return replace(entry, item=replace(entry.item, embedding=None), passages=None)
+
+
+def _prepared(entry: JsonEntry, dimension: int | None) -> PreparedItem:
+    """Return the item of an entry with its embeddings; without them, so that it waits, where some are missing."""
+    first = _unit(entry.item.embedding, dimension)
+    prepared = PreparedItem.of(replace(entry.item, embedding=first))
+    # DevAll embeds an item as a whole; what devmem embedded has a vector for each passage.
+    if first is None or entry.model is None:
+        return prepared
+    found = entry.passages or prepared.embeddings
+    is_whole = found and len(found.vectors) == len(prepared.passages) and found.is_of(embedded_hash(entry.item))
+    return replace(prepared, embeddings=found if is_whole else None)
 
 
 def _key(item: MemoryItem) -> bytes:

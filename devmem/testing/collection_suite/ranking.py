@@ -6,11 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 from devmem.collections import Collection, Filter, SearchQuery, passages_of
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.ranking import Ranking
+from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
 from devmem.testing.collection_suite.queries import NOW, PLAIN, add_encoded, asked, encoded, explained, found, turn
 
@@ -68,6 +70,26 @@ class RankingEvidence(Opening):
         assert prepared.embeddings is not None
         collection.set_embeddings({"late": prepared.embeddings})
         assert found(collection, SearchQuery(vector=EMBEDDER.vector(passages_of(late)[-1])))[0] == "late"
+
+    @needs("persists")
+    def test_the_embeddings_of_every_passage_are_kept(self, opened: OpenCollection) -> None:
+        """Whoever opens the place again, and writes to it, searches by what was embedded."""
+        story = " ".join(f"Part {n} of the report is about taxes and rain." for n in range(80))
+        long = MemoryItem(id="long", content_summary=f"{story}\nAt last a zeppelin lands.")
+        titled = MemoryItem(
+            id="titled", content_summary="a note", metadata={"title": "snow"}, indexed_fields=("title",)
+        )
+        before = opened(model=MODEL)
+        add_encoded(before, [long, titled, turn("short", "A walrus sleeps.")])
+        opened(model=MODEL).add([waiting_item("Tea at three.", id="waits")])
+        after = opened(model=MODEL)
+        for name, made in before.embeddings(["long", "titled", "short"]).items():
+            kept = after.embeddings([name])[name]
+            assert np.array_equal(made.vectors, kept.vectors)
+            assert len(made.tokens or ()) == len(kept.tokens or ()) == len(made.vectors)
+            assert all(map(np.array_equal, made.tokens or (), kept.tokens or ()))
+        assert [one.id for one in after.waiting(9)] == ["waits"]
+        assert after.search(SearchQuery(vector=EMBEDDER.vector("snow")))[0].field == "title"
 
     def test_token_vectors_decide(self, collection: Collection) -> None:
         """A text that has the query's words among many others is found by them, unless it is not asked for."""

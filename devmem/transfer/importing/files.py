@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from devmem.errors import DataFileError
-from devmem.text.encoding import UnreadableError, decode_text, detect_encoding, seems_utf8
+from devmem.text.encoding import UnreadableError, decode_text, describe_guess, detect_encoding, seems_utf8
 
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
 _MARK: Final = b"\xef\xbb\xbf"
-_WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-"""Of UTF-16 and UTF-32, whose mark begins like that of UTF-16 where the low byte comes first."""
 _PART: Final = 1 << 20
 _LOG: Final = logging.getLogger(__name__)
 _HEAD: Final = 8192
@@ -89,23 +87,11 @@ def read_text_lines(
         data = file.read()
     try:
         text = decode_text(data, encoding)
-        if encoding is None and not quiet and not data.startswith(_WIDE_MARKS):
-            _LOG.warning("%s %s", shown or path, _guessed(text, detect_encoding(data)))
+        if encoding is None and not quiet and (guess := describe_guess(data)):
+            _LOG.warning("%s %s: where that is wrong, name its encoding (--encoding)", shown or path, guess)
     except UnreadableError as error:
         raise DataFileError(path, str(error)) from error
     yield from io.StringIO(text)
-
-
-def _guessed(text: str, encoding: str) -> str:
-    """Return what a person should know of a text whose encoding was guessed."""
-    said = f"is not UTF-8 and was read as {encoding}, a guess"
-    if encoding in ("utf-8", "utf-8-sig"):
-        said = "is damaged UTF-8"
-    lost = text.count("\ufffd")
-    if lost:
-        line = text.count("\n", 0, text.index("\ufffd")) + 1
-        said += f"; {lost:,} of its characters could not be read and became U+FFFD, first on line {line:,}"
-    return f"{said}: where that is wrong, name its encoding (--encoding)"
 
 
 def _is_utf8(path: Path) -> bool:

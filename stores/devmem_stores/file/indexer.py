@@ -85,6 +85,7 @@ class Indexer:
         self._embeddings: dict[str, PassageEmbeddings] = {}
         self._counts = _Counts()
         self._problems: dict[str, str] = {}
+        self._guessed: dict[str, str] = {}
         self._waiting: list[_Work] = []
         self._known: dict[str, Entry] = {}
         self._by_content: dict[str, str] = {}
@@ -158,7 +159,10 @@ class Indexer:
         name = entry.name
         encoding = content.found.encoding
         try:
-            made = self._parser.parse(name, content.data, encoding)
+            parsed = self._parser.parse(name, content.data, encoding)
+            made = parsed.chunks
+            if parsed.guess:
+                self._guessed[name] = parsed.guess
         except (MissingExtraError, OSError) as error:
             self._problems[name] = str(error)
             return
@@ -266,6 +270,7 @@ class Indexer:
             removed=counts.removed,
             embedded=counts.embedded,
             seconds=seconds,
+            guessed=self._guessed,
         )
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -27,6 +27,15 @@ serve()
 _START_SECONDS: Final = 60.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """Result of parsing a file."""
+
+    chunks: list[Chunk]
+    guess: str
+    """What is known of its encoding that was guessed; empty where it was not."""
+
+
 class Parser:
     """Splits files into chunks. Its process starts with the first file and ends with `close`. Not thread-safe."""
 
@@ -43,7 +52,7 @@ class Parser:
     ) -> None:
         self.close()
 
-    def parse(self, name: str, data: bytes, encoding: str | None) -> list[Chunk]:
+    def parse(self, name: str, data: bytes, encoding: str | None) -> Parsed:
         """Split a file into chunks, by the format that its suffix names.
 
         Raises:
@@ -63,7 +72,8 @@ class Parser:
             raise MissingExtraError(**answer["missing"])
         if "problem" in answer:
             raise UnreadableError(answer["problem"])
-        return [Chunk(**{**fields, "heading": tuple(fields["heading"])}) for fields in answer["chunks"]]
+        chunks = [Chunk(**{**fields, "heading": tuple(fields["heading"])}) for fields in answer["chunks"]]
+        return Parsed(chunks=chunks, guess=answer["guess"])
 
     def close(self) -> None:
         """End the process."""

@@ -18,7 +18,7 @@ from devmem.errors import MissingExtraError
 from devmem.stores import UnreadableError
 from devmem_stores.file.chunking import Chunking
 from devmem_stores.file.chunks import Chunk, chunks_of
-from devmem_stores.file.formats import read_sections
+from devmem_stores.file.formats import encoding_guess, read_sections
 from devmem_stores.file.limits import Limits
 
 
@@ -47,7 +47,8 @@ def _answer(request: dict[str, Any], limits: Limits, data: bytes) -> dict[str, A
     try:
         sections = read_sections(request["name"], data, request["encoding"])
         made = chunks_of(request["name"], sections, Chunking(**request["chunking"]))
-        return {"chunks": [asdict(chunk) for chunk in _within(made, limits, len(data))]}
+        chunks = [asdict(chunk) for chunk in _within(made, limits, len(data))]
+        return {"chunks": chunks, "guess": encoding_guess(request["name"], data, request["encoding"])}
     except MissingExtraError as error:
         return {"missing": {"feature": error.feature, "package": error.package, "extra": error.extra}}
     except UnreadableError as error:

@@ -246,12 +246,16 @@ class FileMemory(CollectionMemory):
         self.store_items(items, unique=Unique.ID, embeddings=known)
 
     def _log_problems(self, report: IndexReport) -> None:
-        """Log each problem once, and why unchanged files are indexed again."""
+        """Log each problem once, why unchanged files are indexed again, and encodings that were guessed now."""
         for reason in report.reasons:
             _LOG.warning("memory store %r: %s", self.name, reason)
         for name, problem in report.problems.items():
             if self._logged.get(name) != problem:
                 _LOG.warning("memory store %r: %s: %s", self.name, name, problem)
+        for name, guess in report.guessed.items():
+            _LOG.warning(
+                "memory store %r: %s %s: where that is wrong, name the `encoding` of its source", self.name, name, guess
+            )
         self._logged = dict(report.problems)
 
     def rank(self, query: MemoryQuery) -> SearchReport:

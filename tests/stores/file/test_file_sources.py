@@ -140,6 +140,24 @@ def test_a_folder_that_cannot_be_listed_keeps_its_files(folder: Folder, monkeypa
     assert "docs/deep/a.txt" in names(store)
 
 
+def test_a_guessed_encoding_is_reported_once(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    """When the file is indexed; what is UTF-8, is marked or is no text is no guess."""
+    folder.write("old.txt", "Le café est fermé à midi.".encode("cp1252"))
+    folder.write("cut.txt", ("Größe und Höhe über alles, ähnlich schön. " * 3).encode()[:-40] + b"\xff")
+    folder.write("utf8.txt", "Größe".encode())
+    folder.write("wide.txt", "Größe".encode("utf-16"))
+    store = folder.load()
+    assert "docs/old.txt is not UTF-8 and was read as cp125" in caplog.text
+    assert "where that is wrong, name the `encoding` of its source" in caplog.text
+    assert "docs/cut.txt is damaged UTF-8; 1 of its characters could not be read" in caplog.text
+    assert store.report is not None
+    assert sorted(store.report.guessed) == ["docs/cut.txt", "docs/old.txt"]
+    before = len(caplog.records)
+    store.index()
+    assert len(caplog.records) == before
+    assert dict(store.report.guessed) == {}
+
+
 def test_an_encoding_that_is_given_is_used(folder: Folder) -> None:
     folder.write("a.txt", "Größe".encode("cp1252"))
     store = folder.load(file_sources=[{"path": "docs", "file_types": "txt", "encoding": "cp1252"}])

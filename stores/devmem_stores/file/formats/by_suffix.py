@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import Final
 
-from devmem.stores import decode_text
+from devmem.stores import decode_text, describe_guess
 from devmem_stores.file.sections import Section
 
 _TEXTS: Final = {
@@ -33,7 +33,7 @@ def read_sections(name: str, data: bytes, encoding: str | None) -> Iterable[Sect
         UnreadableError: the content is not what it should be.
         MissingExtraError: the package that reads this format is not installed.
     """
-    suffix = PurePath(name).suffix.lower()
+    suffix = _suffix(name)
     if suffix in _BINARY:
         read: Callable[[bytes], Iterable[Section]] = import_module(f"{_PACKAGE}.{_BINARY[suffix]}").sections
         return read(data)
@@ -44,3 +44,12 @@ def read_sections(name: str, data: bytes, encoding: str | None) -> Iterable[Sect
         return tabbed(text, "\t")
     sections: Callable[[str], Iterable[Section]] = reader.sections
     return sections(text)
+
+
+def encoding_guess(name: str, data: bytes, encoding: str | None) -> str:
+    """Return what is known of a text's encoding that was guessed; empty where it was not, and for other files."""
+    return describe_guess(data) if encoding is None and _suffix(name) not in _BINARY else ""
+
+
+def _suffix(name: str) -> str:
+    return PurePath(name).suffix.lower()
