@@ -19,7 +19,7 @@ from devmem.collections import file_of, inspect_location
 from devmem.config import Workflow
 from devmem.credentials import location_without_credentials
 from devmem.errors import DevmemError
-from devmem.runtime import DEFAULT_SESSION, make_store, session_folder
+from devmem.runtime import DEFAULT_SESSION, make_store, session_folder, session_names
 from devmem.runtime.loading import load_workflow
 from devmem.stores import MemoryBase, PlaceConfig
 from devmem.stores.versioned import as_of as store_as_of
@@ -218,11 +218,21 @@ def why_empty(store: MemoryBase) -> str | None:
     if location is None:
         return f"memory store {store.name!r} has no `memory_path`: it keeps items for one process only"
     if (file := file_of(location)) is not None:
-        missing = not Path(file).exists()
-        return f"memory store {store.name!r} is empty: {file} does not exist yet" if missing else None
+        if Path(file).exists():
+            return None
+        return f"memory store {store.name!r} is empty: {file} does not exist yet{_sessions_there(store, file)}"
     if inspect_location(location, store.name) is None:
         return f"memory store {store.name!r} is empty: {shown_store(location, store.name)} does not exist yet"
     return None
+
+
+def _sessions_there(store: MemoryBase, file: str) -> str:
+    """Return which sessions have files, in parentheses, where that of a store's file has none."""
+    folder = store.setup.session_dir
+    if folder is None or Path(file).parent != folder or folder.exists():
+        return ""
+    names = session_names(folder.parent)
+    return f" (sessions with files: {', '.join(names)})" if names else ""
 
 
 def shown_store(location: str, name: str) -> str:

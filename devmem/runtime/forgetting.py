@@ -19,9 +19,9 @@ from devmem.forgetting.waiting import settle_journals
 from devmem.recording import InteractionStore, waiting_records
 from devmem.registry import StoreRegistry, registry
 from devmem.runtime.recording import journals_of
-from devmem.runtime.stores import DEFAULT_SESSION, make_store, session_folder
+from devmem.runtime.stores import DEFAULT_SESSION, make_store, session_folder, session_names
 from devmem.stores import CollectionMemory, MemoryBase, PlaceConfig
-from devmem.stores.erasure_decisions import DECISIONS, decisions_folder
+from devmem.stores.erasure_decisions import decisions_folder
 
 _NONE: Final[Mapping[str, MemoryBase]] = {}
 
@@ -180,6 +180,5 @@ def _is_elsewhere(store: MemoryBase) -> bool:
 
 def sessions_of(workflow: Workflow) -> list[str]:
     """Return the sessions of a workflow that have files, after the usual one."""
-    folder = workflow.base_dir / ".devmem"
-    found = sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
-    return [DEFAULT_SESSION, *(name for name in found if name not in (DEFAULT_SESSION, DECISIONS))]
+    found = session_names(session_folder(workflow).parent)
+    return [DEFAULT_SESSION, *(name for name in found if name != DEFAULT_SESSION)]

@@ -34,6 +34,12 @@ def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
     return workflow.base_dir / ".devmem" / session
 
 
+def session_names(folder: Path) -> list[str]:
+    """Return the names of the sessions that have files, given the folder of all of them."""
+    found = folder.iterdir() if folder.is_dir() else []
+    return sorted(each.name for each in found if each.is_dir() and each.name != DECISIONS)
+
+
 def make_store(
     workflow: Workflow,
     name: str,

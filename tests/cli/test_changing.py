@@ -191,6 +191,25 @@ def test_a_memory_that_is_not_clear_is_one_paragraph(
     assert not (workflow.parent / "notes.db").exists()
 
 
+def test_a_session_that_is_mistyped(tmp_path: Path, devmem: Devmem) -> None:
+    """A new one is made by whatever writes; else the sessions that are there are named."""
+    path = tmp_path / "one.yaml"
+    path.write_text("memory: [{name: notes, type: simple, config: {memory_path: auto}}]\n", encoding="utf-8")
+    assert "sessions" not in devmem("search", path, "Bob", "--session", "bo").stderr
+    devmem("add", path, "Call Bob.", "--session", "bob")
+    devmem("add", path, "Call Ann.", "--session", "ann")
+    for command in (
+        ["edit", path, "1", "x"],
+        ["forget", path, "notes", "--id", "1"],
+        ["export", path],
+        ["history", path, "1"],
+    ):
+        refused = one_paragraph(devmem(*command, "--session", "bo", code=2))
+        assert "memory_notes.db does not exist yet (sessions with files: ann, bob)" in refused
+    assert "(sessions with files: ann, bob)" in devmem("search", path, "Bob").stderr
+    assert sorted(each.name for each in (tmp_path / ".devmem").iterdir()) == ["ann", "bob"]
+
+
 def test_the_only_store_of_a_workflow_needs_no_name(tmp_path: Path, devmem: Devmem) -> None:
     path = tmp_path / "one.yaml"
     path.write_text("memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]\n", encoding="utf-8")

@@ -33,7 +33,7 @@ class Parsed:
 
     chunks: list[Chunk]
     guess: str
-    """What is known of its encoding that was guessed; empty where it was not."""
+    """Note on its encoding where that was guessed; empty where it was not."""
 
 
 class Parser:

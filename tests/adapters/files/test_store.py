@@ -90,38 +90,28 @@ class TestVersions:
         assert {file.path: file.text for file in files.within("/memories")} == {"/memories/moved.md": "new"}
 
     @pytest.mark.parametrize("moves", [False, True])
-    def test_no_file_is_made_where_another_writer_put_its_directory(
-        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch, moves: bool
+    @pytest.mark.parametrize(
+        ("theirs", "ours", "said"),
+        [
+            ("/memories/q", "/memories/q/b", "/memories/q is a file"),
+            ("/memories/q/b", "/memories/q", "/memories/q is a directory"),
+        ],
+    )
+    def test_no_file_and_directory_of_one_name_by_two_writers(
+        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch, theirs: str, ours: str, said: str, moves: bool
     ) -> None:
         files.write(NOTES, "old", expected=None)
 
         def interrupted(path: str) -> bool:
             monkeypatch.undo()
             seen = files.is_directory(path)
-            files.write("/memories/q", "a file", expected=None)
+            files.write(theirs, "theirs", expected=None)
             return seen
 
         monkeypatch.setattr(files, "is_directory", interrupted)
-        with pytest.raises(MemoryFileError, match="/memories/q is a file"):
-            files.rename(NOTES, "/memories/q/b") if moves else files.write("/memories/q/b", "below", expected=None)
-        assert files.paths() == [NOTES, "/memories/q"]
-
-    @pytest.mark.parametrize("moves", [False, True])
-    def test_no_file_is_made_where_another_writer_put_a_directory(
-        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch, moves: bool
-    ) -> None:
-        files.write(NOTES, "old", expected=None)
-
-        def interrupted(path: str) -> bool:
-            monkeypatch.undo()
-            seen = files.is_directory(path)
-            files.write("/memories/q/b", "below", expected=None)
-            return seen
-
-        monkeypatch.setattr(files, "is_directory", interrupted)
-        with pytest.raises(MemoryFileError, match="/memories/q is a directory"):
-            files.rename(NOTES, "/memories/q") if moves else files.write("/memories/q", "a file", expected=None)
-        assert files.paths() == [NOTES, "/memories/q/b"]
+        with pytest.raises(MemoryFileError, match=said):
+            files.rename(NOTES, ours) if moves else files.write(ours, "ours", expected=None)
+        assert files.paths() == [NOTES, theirs]
 
     def test_of_a_file_and_a_directory_of_one_name_one_is_made(self, tmp_path: Path) -> None:
         start = threading.Barrier(2, timeout=30)
