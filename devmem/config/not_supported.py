@@ -24,6 +24,7 @@ _NODE: Final[Mapping[str, str]] = {
 _AGENT: Final[Mapping[str, str]] = {
     "tooling": "the agent has no tools here",
     "skills": "the agent has no skills here",
+    "retry": "a request that fails is repeated by devmem's own rules; `retry` is not read",
 }
 _EDGE: Final[Mapping[str, str]] = {
     "process": "the output is passed on as it is; `process` is not carried out",
@@ -51,6 +52,7 @@ def warn_about_nodes(report: Report, elements: Elements) -> None:
         kind = node.get("type")
         if kind == "agent":
             _warn_about(report, node.get("config"), (*path, "config"), _AGENT)
+            _warn_about_input(report, node.get("config"), (*path, "config", "input_mode"))
             _warn_about_thinking(report, node.get("config"), (*path, "config", "thinking"))
         elif isinstance(kind, str) and kind in NODE_TYPES.keys() - CARRIED_OUT - {"human"}:
             message = f"a node of type {kind!r} is not carried out; its input is passed on"
@@ -71,6 +73,14 @@ def warn_about_condition(report: Report, edge: Edge, path: Path) -> None:
             "the edge is not followed, and what only it leads to does not run"
         )
         report.warn((*path, "condition"), message, Rule.NOT_SUPPORTED)
+
+
+def _warn_about_input(report: Report, config: object, path: Path) -> None:
+    """Warn about a mode other than DevAll's default, which is how a model gets its input here."""
+    mode = config.get("input_mode") if isinstance(config, dict) else None
+    if mode not in (None, "messages"):
+        message = "the model gets its input as messages; `input_mode` is not read"
+        report.warn(path, message, Rule.NOT_SUPPORTED)
 
 
 def _warn_about_thinking(report: Report, config: object, path: Path) -> None:

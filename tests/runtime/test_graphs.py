@@ -141,7 +141,7 @@ def test_what_is_not_carried_out_is_listed_by_line_once(tmp_path: Path) -> None:
                 tooling: [{type: function}]
                 thinking: {type: tree}
             - {id: b, type: python, config: {}}
-            - {id: c, type: agent, context_window: 0, config: {tooling: []}}
+            - {id: c, type: agent, context_window: 0, config: {retry: {max_attempts: 2}, input_mode: prompt}}
           edges:
             - {from: a, to: b, condition: code_pass, process: {type: regex_extract}}
             - from: b
@@ -159,6 +159,8 @@ def test_what_is_not_carried_out_is_listed_by_line_once(tmp_path: Path) -> None:
         (9, "nodes[0].config.tooling", Rule.NOT_SUPPORTED),
         (10, "nodes[0].config.thinking", Rule.NOT_SUPPORTED),
         (11, "nodes[1].type", Rule.NOT_SUPPORTED),
+        (12, "nodes[2].config.retry", Rule.NOT_SUPPORTED),
+        (12, "nodes[2].config.input_mode", Rule.NOT_SUPPORTED),
         (14, "edges[0].condition", Rule.NOT_SUPPORTED),
         (14, "edges[0].process", Rule.NOT_SUPPORTED),
         (17, "edges[1].dynamic", Rule.NOT_SUPPORTED),

@@ -121,7 +121,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             try:
                 line = raw.removeprefix(_MARK).decode("utf-8").strip()
             except UnicodeDecodeError as error:
-                raise DataFileError(path, f"the line is not UTF-8: {error.reason}", line=number) from error
+                raise DataFileError(
+                    path, f"the line is not UTF-8 ({error.reason}); convert the file to it", line=number
+                ) from error
             if line:
                 yield number, line
 
@@ -144,7 +146,9 @@ def read_document(path: Path) -> object:
         return json.loads(raw.removeprefix(_MARK))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise DataFileError(path, f"the file is not UTF-8: {error.reason}", line=line) from error
+        raise DataFileError(
+            path, f"the file is not UTF-8 ({error.reason}), which JSON has to be; convert it", line=line
+        ) from error
     except json.JSONDecodeError as error:
         raise DataFileError(path, f"the file is not JSON: {error.msg}", line=error.lineno) from error
     except RecursionError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -32,6 +32,7 @@ def _known_encoding(value: str) -> str:
 
 
 Suffix = Annotated[str, AfterValidator(_suffix)]
+_OneOrMany: Final = BeforeValidator(_as_list, json_schema_input_type=list[str] | str | None)
 
 
 class FileSource(ConfigModel):
@@ -39,16 +40,19 @@ class FileSource(ConfigModel):
 
     path: str = Field(min_length=1)
     """A file, a folder, or a pattern with `*`, `?` or `**`; relative to the workflow's folder."""
-    file_types: Annotated[list[Suffix] | None, BeforeValidator(_as_list)] = None
+    file_types: Annotated[list[Suffix] | None, _OneOrMany] = None
     """Endings such as `.md`, in any case; absent takes texts, documents and source code, and no binary file."""
     recursive: bool = True
     """Look into subfolders too."""
     encoding: Annotated[str, AfterValidator(_known_encoding)] | None = None
     """Encoding of the files; absent detects it for each."""
-    exclude: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
+    exclude: Annotated[list[str], _OneOrMany] = Field(default_factory=list)
     """Patterns of files to leave out, as in a `.gitignore`, relative to the source."""
     gitignore: bool = False
     """Leave out files that the `.gitignore` files of the source, and of the repository above it, ignore."""
+
+
+_OneOrManySources: Final = BeforeValidator(_as_list, json_schema_input_type=list[FileSource] | FileSource)
 
 
 class FileLimits(ConfigModel):
@@ -81,7 +85,7 @@ class FileConfig(CollectionConfig):
     history: History = Field(default="none", json_schema_extra={"advanced": True})
     """How long the versions of chunks that were changed or deleted are kept: a number of days, `keep` for good, `none`
     not at all, as the files have a history of their own."""
-    file_sources: Annotated[list[FileSource], BeforeValidator(_as_list)] = Field(min_length=1)
+    file_sources: Annotated[list[FileSource], _OneOrManySources] = Field(min_length=1)
     """The files to index; one that is in several sources is indexed once."""
     chunk_size: int = Field(default=500, ge=32)
     """Greatest length of a chunk, in `chunk_unit`; a code fence may be up to four times as long."""
