@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from devmem.config.embedding import EmbeddingConfig
 from devmem.embedding.base import Embedder
+from devmem.embedding.guarded import called, guarded
 from devmem.errors import EmbeddingError
 from devmem.model.items import Vector
 
@@ -72,12 +73,16 @@ def make_provider(config: EmbeddingConfig, *, discover: Discover = _installed) -
     Raises:
         EmbeddingError: nobody knows the name, two packages claim it, or the block cannot work.
     """
-    made = _factory(config.provider, discover)(config)
+    name = config.provider
+    factory = _factory(name, discover)
+    if name in _OURS:
+        return factory(config)
+    made = called(name, lambda: factory(config))
     if not isinstance(made, _Embeds):
         raise EmbeddingError(
-            f"the embedding provider {config.provider!r} made {type(made).__name__}, which has no method `embed`."
+            f"the embedding provider {name!r} made {type(made).__name__}, which has no method `embed`."
         )
-    return made
+    return guarded(name, made)
 
 
 def _factory(name: str, discover: Discover) -> EmbeddingProvider:

@@ -25,6 +25,18 @@ def is_spelled_out(pieces: int, letters: int) -> bool:
     return pieces > _FEW_PIECES and pieces > _SPELLED_OUT * letters
 
 
+def share_of_known(pieces: Iterable[tuple[str, bool]]) -> float:
+    """Return the share of a text's pieces that a model knows, 1 for none.
+
+    Marks and digits that it knows do not count: every model knows them, and they make a language no more readable.
+
+    Args:
+        pieces: each piece, or the word that it is of, and whether the model knows it.
+    """
+    counted = [is_known for piece, is_known in pieces if not is_known or any(char.isalpha() for char in piece)]
+    return sum(counted) / len(counted) if counted else 1.0
+
+
 class WordFinder:
     """Finds the words of one text's tokens."""
 
@@ -49,7 +61,7 @@ class WordFinder:
         return tuple(self.word(start, end) for start, end in spans)
 
     def known_share(self, spans: Sequence[Span], unknown: Sequence[bool]) -> float:
-        """Return the share of the pieces that are of words which the model knows, 1 for a text without words.
+        """Return the share of the pieces that are of words which the model knows; see `share_of_known`.
 
         Args:
             spans: where each piece stands.
@@ -60,7 +72,9 @@ class WordFinder:
         pieces = Counter(places)
         strange = {at for at, is_unknown in zip(places, unknown, strict=True) if is_unknown}
         strange |= {at for at, count in pieces.items() if at >= 0 and self._is_spelled_out(at, count)}
-        return 1 - sum(pieces[at] for at in strange) / max(len(spans), 1)
+        return share_of_known(
+            (self._text[low:high], at not in strange) for at, (low, high) in zip(places, spans, strict=True)
+        )
 
     def _is_spelled_out(self, at: int, pieces: int) -> bool:
         _, _, run = self._runs[at]

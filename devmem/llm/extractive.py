@@ -10,6 +10,7 @@ from devmem.llm.base import ChatReply, ChatRequest
 from devmem.llm.quotation import Quotation
 from devmem.messages import Message, Role
 from devmem.model.results import Hit
+from devmem.model.side_labels import Language, labelled_text
 from devmem.text.analysis import mostly_unspaced, query_terms, term_weight, terms
 from devmem.text.patterns import lazy_pattern
 from devmem.text.sentences import split_sentences
@@ -51,9 +52,10 @@ class ExtractiveChat:
         asked = _question(said, quotations)
         wanted = set(query_terms(asked))
         hits = sorted(request.recalled, key=lambda hit: -hit.score)
-        recalled = [_passage(hit, wanted) for hit in hits if _fits(hit, wanted)]
-        passages = _merged(Quotation.joined(quotations).passages, recalled[:_PASSAGES], wanted)
         chinese = mostly_unspaced(asked)
+        language: Language = "zh" if chinese else "en"
+        recalled = [_passage(labelled_text(hit, language), wanted) for hit in hits if _fits(hit, wanted)]
+        passages = _merged(Quotation.joined(quotations).passages, recalled[:_PASSAGES], wanted)
         lines = [_FOUND[chinese], *(f"- {passage}" for passage in passages)] if passages else [_NOTHING[chinese]]
         return ChatReply(
             text="\n".join(lines), quoted=True, quotation=Quotation(question=asked, passages=tuple(passages))
@@ -94,9 +96,8 @@ def _merged(quoted: Sequence[str], recalled: Sequence[str], wanted: set[str]) ->
     return sorted(fitting, key=lambda text: -shared[text])[:_PASSAGES_PASSED_ON]
 
 
-def _passage(hit: Hit, wanted: set[str]) -> str:
-    """Return the item's text, or of a long one the run of sentences with most of the wanted words."""
-    text = hit.text()
+def _passage(text: str, wanted: set[str]) -> str:
+    """Return an item's text, or of a long one the run of sentences with most of the wanted words."""
     if len(text) <= _PASSAGE_LENGTH:
         return " ".join(text.split())
     sentences = split_sentences(text)

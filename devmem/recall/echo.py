@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from devmem.recall.labels import NAMES
+from devmem.model.side_labels import NAMES
 from devmem.text.patterns import lazy_pattern
 from devmem.text.sentences import split_sentences
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from devmem.model.caller import Caller
 from devmem.model.results import CutHit, CutReason, Hit, MemoryRetrievalResult, StoreFailure
-from devmem.recall.labels import SIDES, labelled_text
+from devmem.model.side_labels import SIDES, labelled_text
 from devmem.recall.origins import origin_mark
 from devmem.recall.related import with_related
 from devmem.recall.render import (

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
@@ -187,3 +188,26 @@ def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"devmem-framework\[onnx\]"):
         opened(write_model(tmp_path)).embed(["open"])
+
+
+def test_weights_in_a_file_of_their_own_tell_models_apart(tmp_path: Path) -> None:
+    """A large graph names the file that has them, and is the same whatever they are."""
+    names: list[str] = []
+    for folder in (tmp_path / "one" / "model", tmp_path / "two" / "model"):
+        graph = onnx.load(str(write_model(folder) / "model.onnx"))
+        onnx.save(
+            graph, str(folder / "model.onnx"), save_as_external_data=True, location="weights.bin", size_threshold=0
+        )
+        if names:
+            weights = bytearray((folder / "weights.bin").read_bytes())
+            weights[:4] = b"\x00\x00\x80\x3f"
+            (folder / "weights.bin").write_bytes(weights)
+        names.append(opened(folder).identity.name)
+    assert names[0] != names[1]
+
+
+def test_a_pointer_of_git_lfs_is_no_model(tmp_path: Path) -> None:
+    folder = write_model(tmp_path)
+    (folder / "model.onnx").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 90387606\n")
+    with pytest.raises(ModelNotFoundError, match="git lfs pull"):
+        opened(folder).embed(["tea"])

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
+import devmem
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.embedding import (
     Embedder,
@@ -155,3 +156,71 @@ def test_an_embedder_that_tells_no_questions_apart_embeds_them_itself() -> None:
     embedder = HashEmbedder()
     assert query_embedder(embedder) is embedder
     assert isinstance(query_embedder(open_embedder(EmbeddingConfig())).identity, ModelIdentity)
+
+
+class Stranger(HashEmbedder):
+    """Does what its settings say."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        super().__init__(8)
+        self._does = str(config.params.settings.get("does"))
+        if self._does == "refuses":
+            raise KeyError("no such setting")
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        rows = super().embed(texts)
+        match self._does:
+            case "fails":
+                raise ConnectionError("no route to host")
+            case "fewer":
+                return rows[:-1]
+            case "shorter":
+                return rows[:, :4]
+            case "flat":
+                return rows.reshape(-1)
+            case "nothing":
+                return None  # type: ignore[return-value]
+            case "infinite":
+                return rows + np.float32(np.inf)
+            case _:
+                return rows * np.float32(2)
+
+
+@pytest.mark.parametrize(
+    ("does", "message"),
+    [
+        ("refuses", "'stranger' failed: KeyError: 'no such setting'"),
+        ("fails", "'stranger' failed: ConnectionError: no route to host"),
+        ("fewer", r"shape \(1, 8\) for 2 text\(s\); expected \(2, 8\)"),
+        ("shorter", r"shape \(2, 4\) for 2 text\(s\)"),
+        ("flat", r"shape \(16,\)"),
+        ("nothing", "returned"),
+        ("infinite", "NaN or infinity"),
+    ],
+)
+def test_whatever_a_strangers_provider_does_wrong_is_an_embedding_error(does: str, message: str) -> None:
+    """So it costs no write: the item waits for its embedding."""
+    register_embedding_provider("stranger", Stranger)
+    block = EmbeddingConfig(provider="stranger", params=EmbeddingParams(settings={"does": does}))
+    with pytest.raises(EmbeddingError, match=message):
+        open_embedder(block, shared=False).embed(["one", "two"])
+
+
+def test_an_item_waits_where_a_strangers_provider_fails() -> None:
+    register_embedding_provider("stranger", Stranger)
+    block = {"provider": "stranger", "params": {"settings": {"does": "fails"}}}
+    with devmem.open({"type": "simple", "config": {"embedding": block}}) as memory:
+        memory.add("The launch is on June 2nd.")
+        assert memory.search("launch")[0].text == "The launch is on June 2nd."
+
+
+def test_vectors_of_a_stranger_get_unit_length() -> None:
+    register_embedding_provider("stranger", Stranger)
+    rows = open_embedder(EmbeddingConfig(provider="stranger"), shared=False).embed(["one"])
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+
+
+def test_a_factory_that_is_none_says_so() -> None:
+    register_embedding_provider("number", 5)  # type: ignore[arg-type]
+    with pytest.raises(EmbeddingError, match="'number' failed: TypeError"):
+        open_embedder(EmbeddingConfig(provider="number"), shared=False)

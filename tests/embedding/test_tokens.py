@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.embedding import Embedder, PassageEmbeddings, TokenEmbedder, TokenEmbedding, open_embedder, token_codes
 from devmem.embedding.minilm.wordpiece import WordPiece
+from devmem.embedding.tokens import READABLE
 from devmem.errors import EmbeddingError
 from devmem.testing import HashTokenEmbedder
 
@@ -69,6 +70,11 @@ def test_how_much_of_a_text_the_model_knows(minilm: Embedder) -> None:
     english, strange = tokens_of(minilm, ["I like tea", "\U0001f9d9 \U0001f9da tea \U0001f9db"])
     assert english.known == 1
     assert strange.known == pytest.approx(0.25)
+
+
+def test_marks_and_digits_make_a_language_no_more_readable(minilm: Embedder) -> None:
+    chinese = tokens_of(minilm, ["我们把发布会改到六月二日。", "会议室在三楼，九点开会。", "项目预算是 100000 元。"])
+    assert all(one.known < READABLE for one in chinese)
 
 
 def test_no_texts_and_blank_texts(minilm: Embedder) -> None:

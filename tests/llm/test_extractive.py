@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devmem import Hit, MemoryItem
+from devmem import Hit, MemoryContentSnapshot, MemoryItem
 from devmem.llm import Quotation
 from devmem.messages import Message, Role
 from devmem.stores import ChatModel, ChatReply, ChatRequest, open_chat_model
@@ -46,6 +46,15 @@ def test_answers_in_chinese_when_asked_in_chinese() -> None:
     head, quote = answer("喝什么茶？", ("Oolong", 1.0)).text.splitlines()
     assert head.startswith("最相关的记忆片段")
     assert quote == "- Oolong"
+
+
+def test_the_labels_of_an_exchange_are_chinese_when_asked_in_chinese() -> None:
+    said = MemoryContentSnapshot(text="安娜喝乌龙茶。")
+    item = MemoryItem(content_summary="Input: 安娜喝乌龙茶。", input_snapshot=said)
+    messages = (Message(role=Role.USER, content="安娜喝什么茶？"),)
+    hits = (Hit(item=item, score=1.0),)
+    reply = open_chat_model("extractive").complete(ChatRequest(messages=messages, recalled=hits))
+    assert reply.text.splitlines()[1:] == ["- 输入: 安娜喝乌龙茶。"]
 
 
 def test_of_a_long_item_the_passage_with_the_wanted_words_is_quoted() -> None:

@@ -14,6 +14,7 @@ from devmem.embedding.base import ModelIdentity
 from devmem.embedding.bert.backend import Backend
 from devmem.embedding.common_directions import CommonDirections
 from devmem.embedding.rows import unit_rows
+from devmem.embedding.token_words import share_of_known
 from devmem.embedding.tokens import TokenEmbedding
 from devmem.model.items import Vector
 
@@ -141,7 +142,7 @@ def _means(hidden: Sequence[Vector]) -> Vector:
 
 
 def _with_tokens(vector: Vector, tokens: Vector, words: Sequence[str], model: BertModel) -> TokenEmbedding:
-    known = sum(map(model.tokenizer.is_known, words)) / max(len(words), 1)
+    known = share_of_known((word, model.tokenizer.is_known(word)) for word in words)
     if model.of_tokens is not None:
         tokens = model.of_tokens.removed_from(tokens)
     lengths = np.linalg.norm(tokens, axis=1, keepdims=True)

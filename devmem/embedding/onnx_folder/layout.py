@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,9 @@ from devmem.errors import EmbeddingError, ModelNotFoundError
 from devmem.model.items import Vector
 
 _GRAPHS: Final = ("model.onnx", "onnx/model.onnx")
+_NO_WEIGHTS: Final = (".json", ".txt", ".md")
+_POINTER: Final = b"version https://git-lfs"
+"""What a clone without Git LFS has in the place of a large file begins with."""
 _USUAL_TOKENS: Final = 512
 _MOST_TOKENS: Final = 8192
 """Limit of a text's tokens; files say a number of 30 digits where a tokenizer has no limit."""
@@ -63,8 +67,9 @@ class Layout:
     def identity(self, name: str) -> str:
         """Name the model: the same only where the same text gets the same vector."""
         digest = hashlib.sha256()
-        for sample in sampled(self.graph):
-            digest.update(sample)
+        for file in (self.graph, *_external_data(self.graph)):
+            for sample in sampled(file):
+                digest.update(sample)
         for layer in (*self.token_layers, *self.vector_layers):
             digest.update(layer.weight.tobytes())
         details = f"{self.pooling}:{self.max_tokens}{self.prompts.suffix}"
@@ -101,14 +106,26 @@ def read_layout(config: EmbeddingConfig) -> Layout:
     )
 
 
+def _external_data(graph: Path) -> list[Path]:
+    """Return the files beside a graph that hold its weights: those that it names."""
+    others = (one for one in graph.parent.iterdir() if one.is_file() and one.suffix not in _NO_WEIGHTS)
+    beside = sorted(one for one in others if one != graph)
+    if not beside or not graph.stat().st_size:
+        return []
+    with graph.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return [one for one in beside if content.find(one.name.encode()) >= 0]
+
+
 def _graph(folder: Path, name: str | None) -> Path:
-    if name is not None:
-        return _existing(folder, name)
-    found = next((folder / one for one in _GRAPHS if (folder / one).is_file()), None)
+    there = (folder / one for one in _GRAPHS if (folder / one).is_file())
+    found = next(there, None) if name is None else _existing(folder, name)
     if found is None:
         raise ModelNotFoundError(
             f"{folder}: neither {' nor '.join(_GRAPHS)} there; `model` names another file of the folder."
         )
+    with found.open("rb") as file:
+        if file.read(len(_POINTER)) == _POINTER:
+            raise ModelNotFoundError(f"{found}: a pointer of Git LFS, not the model; run `git lfs pull` in its clone.")
     return found
 
 

@@ -5,10 +5,11 @@ Stores write `Input: ` and `Output: ` whatever language they are shown in, so th
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from devmem.model.results import Hit
-from devmem.recall.render import Language
+
+Language: TypeAlias = Literal["en", "zh"]
 
 SIDES: Final = ("Input: ", "Output: ")
 """Labels of what was said and what was answered in a stored summary."""
