@@ -22,7 +22,7 @@ from devmem.model.items import Vector
 _GRAPHS: Final = ("model.onnx", "onnx/model.onnx")
 _NO_WEIGHTS: Final = (".json", ".txt", ".md")
 _POINTER: Final = b"version https://git-lfs"
-"""What a clone without Git LFS has in the place of a large file begins with."""
+"""Beginning of the file that a clone without Git LFS has in the place of a large one."""
 _USUAL_TOKENS: Final = 512
 _MOST_TOKENS: Final = 8192
 """Limit of a text's tokens; files say a number of 30 digits where a tokenizer has no limit."""
