@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from psycopg import Cursor
 
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import externalized, insert_attachments
@@ -75,8 +77,10 @@ class BatchWriter:
             rows.check_storable(prepared)
         self._lock_absent([item_id for item_id, wanted in expected.items() if wanted is None])
         ids = {*(prepared.item.id for prepared in batch), *expected}
-        self._stored = self._read_stored(ids)
-        self._recorder.tick([rows.key_of(each) for each in ids])
+        with self._connection.pipeline():
+            stored = self._select_stored(ids)
+            self._recorder.tick([rows.key_of(each) for each in ids])
+        self._stored = self._read_stored(stored)
         self._check_versions(expected)
         if absent is not None:
             self._check_absent(absent)
@@ -104,13 +108,15 @@ class BatchWriter:
             lock_shared(self._connection, all_of, self._store)
             lock_each(self._connection, [(one_of, self._store, each) for each in names])
 
-    def _read_stored(self, ids: Collection[str]) -> dict[str, _Stored]:
+    def _select_stored(self, ids: Collection[str]) -> Cursor[tuple[Any, ...]]:
         # Locked, so that nobody replaces them meanwhile; a new id is guarded by its unique index.
-        found = self._connection.execute(
+        return self._connection.execute(
             "SELECT row, body FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE",
             (self._store, [rows.key_of(each) for each in ids]),
-        ).fetchall()
-        items = [(row, rows.item_from(body)) for row, body in found]
+        )
+
+    def _read_stored(self, selected: Cursor[tuple[Any, ...]]) -> dict[str, _Stored]:
+        items = [(row, rows.item_from(body)) for row, body in selected.fetchall()]
         self._expired += [row for row, item in items if item.expired(self._now)]
         return {item.id: _Stored(row=row, item=item) for row, item in items if not item.expired(self._now)}
 
@@ -120,7 +126,7 @@ class BatchWriter:
                 continue
             if found is None:
                 # What replaced it while this transaction waited for the lock was not shown to that statement.
-                self._stored |= self._read_stored([item_id])
+                self._stored |= self._read_stored(self._select_stored([item_id]))
                 found = self._version(item_id)
             raise VersionConflictError(item_id, expected=wanted, found=found)
 

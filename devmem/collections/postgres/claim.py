@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from devmem.collections.model_check import check_length, check_model, check_name, check_store_type
 from devmem.collections.postgres.database import Connection, composed
@@ -116,14 +117,19 @@ def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | N
         )
 
 
-def check_store(connection: Connection, location: str, store: int) -> tuple[str | None, int | None]:
+StoreModel: TypeAlias = tuple[str | None, int | None]
+"""Model of a store's embeddings, and their dimension; None where there is none yet."""
+
+
+def check_store(connection: Connection, location: str, store: int) -> StoreModel:
     """Return model and dimension of a store, which until the transaction ends nobody drops, or embeds again.
 
     Raises:
         CollectionError: the store was dropped.
     """
-    lock_shared(connection, "store", store)
-    return require_store(connection, location, store)
+    with connection.pipeline():
+        lock_shared(connection, "store", store)
+        return require_store(connection, location, store)
 
 
 def check_embeddings(
@@ -132,6 +138,8 @@ def check_embeddings(
     store: int,
     model: str | None,
     embeddings: Iterable[PassageEmbeddings | None],
+    *,
+    known: StoreModel | None = None,
 ) -> bool:
     """Refuse embeddings of another model or length; the first embedding of all sets the length.
 
@@ -143,6 +151,7 @@ def check_embeddings(
         store: number of the store.
         model: name of the model that made the embeddings; None when it is not known.
         embeddings: embeddings that are to be stored.
+        known: what `check_store` returned in this transaction; None asks it.
 
     Returns:
         Whether the store has a model.
@@ -151,7 +160,7 @@ def check_embeddings(
         EmbeddingMismatchError: the model or the length is another.
         CollectionError: the store was dropped.
     """
-    recorded, dimension = check_store(connection, location, store)
+    recorded, dimension = known or check_store(connection, location, store)
     lengths = {encoding.vectors.shape[1] for encoding in embeddings if encoding is not None}
     if lengths:
         check_name(location, made=recorded, given=model)

@@ -17,6 +17,7 @@ from devmem.collections.postgres.database import Access, Connection, run_alone
 from devmem.collections.postgres.indexed_fields import record_fields, replace_fields
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.migrations import prepare_database
+from devmem.collections.postgres.pooling import refuse_shared_sessions
 from devmem.collections.postgres.searcher import open_searcher
 from devmem.collections.postgres.server.cleaning import IndexCleaner, IndexSteps
 from devmem.collections.postgres.states import PostgresStates
@@ -139,6 +140,7 @@ def _opened(access: Access, model: ModelIdentity | None, store_type: str | None)
     """Connect once, so that whatever is wrong is known at once, and prepare tables and store."""
 
     def prepare(connection: Connection) -> StoreRecord:
+        refuse_shared_sessions(connection, access)
         prepare_database(connection, access.location)
         return claim.claim_store(connection, access.location, model, store_type)
 

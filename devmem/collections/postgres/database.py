@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, LiteralString, TypeVar
+from uuid import uuid4
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -28,7 +29,8 @@ _SETTINGS: Final = "SELECT set_config(name, value, false) FROM unnest(%s::text[]
 _IDENTITY: Final = (
     "SELECT (SELECT system_identifier FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()), "
     "pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter), "
-    "extract(epoch FROM clock_timestamp())::double precision"
+    "extract(epoch FROM clock_timestamp())::double precision, "
+    "pg_backend_pid(), current_setting('devmem.session', true)"
 )
 
 
@@ -58,6 +60,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """Object id of the table `stores`, by which the tables are told from restored ones; None where nobody asked."""
     clock_offset: float
     """Seconds from this process's monotonic clock to the server's clock."""
+    mark: str | None = None
+    """By which the session is known where a pooler answers in the server's name; None where the server answers."""
+    found_mark: str | None = None
+    """Mark that the session had when it was taken over, as by another connection of the pooler."""
 
     @property
     def contents(self) -> Hashable:
@@ -129,9 +135,13 @@ def connect(access: Access) -> Connection:
                 "SELECT set_config('synchronous_commit', 'on', false) "
                 "WHERE current_setting('synchronous_commit') = 'off'"
             )
-        ((system, timeline, started, counts_since, now),) = connection.execute(_IDENTITY).fetchall()
+        ((system, timeline, started, counts_since, now, process, connection.found_mark),) = connection.execute(
+            _IDENTITY
+        ).fetchall()
         connection.server = Server(system, timeline, started, counts_since)
         connection.schema, connection.clock_offset = access.location.schema, now - time.monotonic()
+        if process != connection.info.backend_pid:
+            _mark(connection)
     except BaseException:
         connection.close()
         raise
@@ -146,6 +156,15 @@ def _check_encoding(access: Access, connection: Connection) -> None:
             f"the database has the encoding {encoding}, which cannot hold every text; make one with "
             "`createdb -E UTF8 -T template0 NAME`.",
         )
+
+
+def _mark(connection: Connection) -> None:
+    """Mark a session that a pooler lends: it names no process of the server, or another one.
+
+    Statements are not prepared there: in a session that others have too, one of the same name may be theirs.
+    """
+    connection.prepare_threshold, connection.mark = None, uuid4().hex
+    connection.execute("SELECT set_config('devmem.session', %s, false)", (connection.mark,))
 
 
 def _conninfo(access: Access) -> str:

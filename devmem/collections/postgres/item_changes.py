@@ -8,7 +8,7 @@ from devmem.collections.filter_sql import Sql
 from devmem.collections.postgres import rows
 from devmem.collections.postgres.adding import BatchWriter
 from devmem.collections.postgres.attachments import inlined, read_attachments
-from devmem.collections.postgres.claim import check_embeddings
+from devmem.collections.postgres.claim import StoreModel, check_embeddings
 from devmem.collections.postgres.database import composed
 from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.recorder import FORGOTTEN, Recorder, remove_versions
@@ -24,16 +24,18 @@ from devmem.search.filters import Filter
 class PostgresItemChanges:
     """Changes items by a recorder; see `ItemChanges`."""
 
-    def __init__(self, recorder: Recorder, location: str, *, model: str | None, now: float) -> None:
+    def __init__(self, recorder: Recorder, location: str, *, model: str | None, known: StoreModel, now: float) -> None:
         """Take what the changes need.
 
         Args:
             recorder: that of the write transaction.
             location: place of the store, for errors.
             model: name of the model that made the embeddings; None when it is not known.
+            known: model and dimension of the store, which stay as they are until the transaction ends.
             now: seconds since the epoch; what had expired by then is not there.
         """
         self._recorder, self._location, self._model, self._now = recorder, location, model, now
+        self._known = known
         self._connection, self._store = recorder.connection, recorder.store
 
     @property
@@ -50,7 +52,9 @@ class PostgresItemChanges:
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already."""
         made = [item.embeddings for item in batch]
-        has_model = check_embeddings(self._connection, self._location, self._store, self._model, made)
+        has_model = check_embeddings(
+            self._connection, self._location, self._store, self._model, made, known=self._known
+        )
         self._recorder.purge()
         return BatchWriter(self._recorder, has_model=has_model, now=self._now).add(batch, unique, expected, absent)
 

@@ -16,6 +16,11 @@ def lock(connection: Connection, *what: object) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (key_of_lock(connection, *what),))
 
 
+def lock_in_database(connection: Connection, what: str) -> None:
+    """Hold a lock that stores of all schemas have in common until the transaction ends."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_number("devmem", what),))
+
+
 def lock_shared(connection: Connection, *what: object) -> None:
     """Hold a lock together with others that share it until the transaction ends."""
     connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (key_of_lock(connection, *what),))
@@ -29,5 +34,9 @@ def lock_each(connection: Connection, names: Sequence[tuple[object, ...]]) -> No
 
 def key_of_lock(connection: Connection, *what: object) -> int:
     """Return the number by which PostgreSQL knows the lock that `what` names in the connection's schema."""
-    named = "\0".join(("devmem", connection.schema, *map(str, what))).encode("utf-8", "surrogatepass")
+    return _number("devmem", connection.schema, *map(str, what))
+
+
+def _number(*names: str) -> int:
+    named = "\0".join(names).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(named, digest_size=8).digest(), "little", signed=True)

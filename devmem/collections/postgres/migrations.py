@@ -9,7 +9,7 @@ from psycopg import errors, sql
 
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.location import Location
-from devmem.collections.postgres.locks import lock
+from devmem.collections.postgres.locks import lock, lock_in_database
 from devmem.collections.postgres.row_security import is_secured, owns_tables, secure_tables, see_all_rows, see_own_rows
 from devmem.collections.postgres.schema import SCHEMA_VERSION, default_partition, partition_statements, statements
 from devmem.collections.postgres.search_tables import (
@@ -143,6 +143,8 @@ def _prepare(connection: Connection, location: Location) -> None:
 
 def _create(connection: Connection, location: Location) -> None:
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(location.schema)))
+    # Two that make the extension at once would both find that there is none.
+    lock_in_database(connection, "extension")
     try:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
     except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege) as error:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from devmem.collections.filter_sql import Sql
 from devmem.collections.postgres import rows, writes
-from devmem.collections.postgres.claim import check_embeddings
+from devmem.collections.postgres.claim import check_embeddings, check_store
 from devmem.collections.postgres.database import Access, Connection
 from devmem.collections.postgres.item_changes import PostgresItemChanges
 from devmem.collections.postgres.pending import OF_RUN, RunRecorder
@@ -65,9 +65,12 @@ class PostgresRunView(WritingCollection, PostgresView):
         """
 
         def change(connection: Connection) -> T:
+            known = check_store(connection, self.location, self._store)
             self._runs(connection).begin(self._run, self._actor, self._now())
             recorder = RunRecorder(connection, self._store, self._run)
-            changes = PostgresItemChanges(recorder, self.location, model=self._model_name(), now=self._now())
+            changes = PostgresItemChanges(
+                recorder, self.location, model=self._model_name(), known=known, now=self._now()
+            )
             return operation(changes)
 
         return self._database.write(change)

@@ -19,6 +19,7 @@ from devmem.collections.postgres.existence import require_store
 from devmem.collections.postgres.failures import CONFLICTS, NOT_KNOWN, NotConnectedError, is_lost, translate_errors
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.parameters import register_parameters
+from devmem.collections.postgres.pooling import check_session
 from devmem.errors import CollectionBusyError, CollectionClosedError
 
 T = TypeVar("T")
@@ -101,6 +102,7 @@ class Database:
 
         def read(connection: Connection) -> T:
             connection.execute(composed(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {settings}"))
+            check_session(connection, self._location)
             result = operation(connection)
             connection.execute("COMMIT")
             return result
@@ -122,10 +124,12 @@ class Database:
             nonlocal token
             # By the server's clock, which decides when it is old.
             token = token or _new_token(connection.server_time())
-            connection.execute("BEGIN")
             try:
-                # Waits for an earlier attempt that is still being committed.
-                connection.execute("INSERT INTO commits(token) VALUES (%s)", (token,))
+                with connection.pipeline():
+                    connection.execute("BEGIN")
+                    check_session(connection, self._location)
+                    # Waits for an earlier attempt that is still being committed.
+                    connection.execute("INSERT INTO commits(token) VALUES (%s)", (token,))
             except psycopg.errors.UniqueViolation:
                 if not results:
                     raise

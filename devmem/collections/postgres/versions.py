@@ -43,15 +43,13 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items."""
 
-    def _recorder(
-        self, connection: Connection, run: str | None = None, *, limit: HistoryLimit | None = None
-    ) -> CurrentRecorder:
+    def _recorder(self, connection: Connection, run: str | None = None) -> CurrentRecorder:
         """Return the recorder of a write transaction, in which a run is committed or reverted.
 
         Until the transaction ends nobody drops the store.
         """
         check_store(connection, self.location, self._store)
-        return CurrentRecorder(connection, self._store, limit=limit or self._history, now=self._clock(), run=run)
+        return CurrentRecorder(connection, self._store, limit=self._history, now=self._clock(), run=run)
 
     def _showing(self, items: str) -> Access:
         """Return the access by which `items` means the rows of a query."""
@@ -110,8 +108,9 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
 
     def _item_changes(self, connection: Connection, limit: HistoryLimit | None = None) -> PostgresItemChanges:
         """Return what changes the current items, whose versions are kept as long as a limit says."""
-        recorder = self._recorder(connection, limit=limit)
-        return PostgresItemChanges(recorder, self.location, model=self._model_name(), now=self._clock())
+        known = check_store(connection, self.location, self._store)
+        recorder = CurrentRecorder(connection, self._store, limit=limit or self._history, now=self._clock())
+        return PostgresItemChanges(recorder, self.location, model=self._model_name(), known=known, now=self._clock())
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items for good, with every version that they ever had."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pydantic import JsonValue
 
 import devmem
+from devmem.collections.postgres.collection import PostgresCollection
 from devmem.errors import ConfigError
 from devmem.testing import HashEmbedder
+from tools.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
 
@@ -33,3 +37,13 @@ def test_a_store_that_needs_more_than_its_place_says_so(store_url: str) -> None:
         pass
     with pytest.raises(ConfigError, match="file_sources"):
         devmem.open(store_url)
+
+
+def test_schemas_of_a_new_database_are_made_at_once(postgres_server: PostgresServer) -> None:
+    """The extension is common to all of them."""
+    postgres_server.copy_database("template1", "new")
+    urls = [postgres_server.url("new", schema=f"schema {number}") for number in range(6)]
+    with ThreadPoolExecutor(len(urls)) as pool:
+        for store in pool.map(PostgresCollection, urls):
+            store.close()
+    postgres_server.drop_database("new")
