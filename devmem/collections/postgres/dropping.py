@@ -11,6 +11,7 @@ from devmem.collections.postgres.database import Access, Connection, composed, c
 from devmem.collections.postgres.failures import translate_errors
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock
+from devmem.collections.postgres.pooling import refuse_shared_sessions
 from devmem.collections.postgres.row_security import owns_tables
 from devmem.collections.postgres.schema import PARTITIONED, drop_statements, table_of
 from devmem.collections.postgres.server.hnsw import drop_hnsw
@@ -37,6 +38,7 @@ def drop_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0)
     place = Location.parse(url, name)
     access = Access(location=place, durability="full", busy_timeout=busy_timeout)
     with translate_errors(str(place)), closing(connect(access)) as connection:
+        refuse_shared_sessions(connection, access)
         # A schema without tables must not be taken for that of other stores, which the search path has too.
         stores = sql.Identifier(place.schema, "stores").as_string(connection)
         (there,) = connection.execute("SELECT to_regclass(%s)", (stores,)).fetchone() or (None,)
