@@ -98,9 +98,11 @@ class PostgresEraser(PostgresReader):
             runs = runs_of_versions(connection, self._store, *erased)
             runs |= runs_of_items(connection, self._store, "id_key = ANY(%s)", [keys])
             items = recorder.remove("id_key = ANY(%s)", [keys])
-            if remove_versions(connection, self._store, *erased) or items:
-                note_erasure(connection, self._store)
+            remove_versions(connection, self._store, *erased)
             forget_runs(connection, self._store, runs)
+            if planned:
+                # What was planned may have been deleted before: nothing but the indexes has something of it then.
+                note_erasure(connection, self._store)
             return items
 
         items = self._database.write(finish)

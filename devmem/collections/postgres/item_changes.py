@@ -95,9 +95,10 @@ class PostgresItemChanges:
         )
         erased, both = f"({condition}) OR ({gone})", [*values, self._store, *values]
         runs = runs_of_versions(self._connection, self._store, erased, both)
-        if remove_versions(self._connection, self._store, erased, both) or deleted:
-            note_erasure(self._connection, self._store)
+        remove_versions(self._connection, self._store, erased, both)
         forget_runs(self._connection, self._store, runs)
+        # Also of what was deleted before, and of which no version was kept.
+        note_erasure(self._connection, self._store)
         return deleted
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:

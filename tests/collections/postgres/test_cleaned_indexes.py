@@ -86,6 +86,25 @@ def test_a_forgetting_cleans_at_once(store: PostgresCollection) -> None:
     assert {hit.item.id for hit in found} == {str(at) for at in range(SIZE) if at not in (7, 8)}
 
 
+@pytest.mark.parametrize("plans", [True, False])
+def test_what_was_deleted_before_is_cleaned_without_versions_too(
+    store_url: str, cleaned: Callable[[], None], plans: bool
+) -> None:
+    """A store deletes items before it erases their versions, of which there may be none."""
+    with closing(PostgresCollection(f"{store_url}&mode=server", model=MODEL, history_days=0)) as store:
+        store.add([_item(at) for at in range(SIZE)])
+        store.maintain()
+        if plans:
+            store.begin_erasure(Erasing(ids=("8",)))
+        store.delete(ids=["8"])
+        if plans:
+            store.finish_erasure()
+        else:
+            store.erase(ids=["8"])
+            cleaned()
+        assert _indexed(store) == [SIZE - 1, SIZE - 1]
+
+
 @pytest.mark.parametrize("mode", ["follow", "server"])
 def test_an_erasure_cleans_in_the_background(
     store: PostgresCollection, store_url: str, cleaned: Callable[[], None], mode: str
