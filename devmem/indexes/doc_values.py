@@ -64,7 +64,7 @@ class DocEntry(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 14)
-def _thread(conversation: str | None, session: str | None, agent: str | None, user: str | None) -> int:
+def thread_of(conversation: str | None, session: str | None, agent: str | None, user: str | None) -> int:
     """Return the number of a conversation as one agent and one user have it; 0 for an item of none."""
     if conversation is None and session is None:
         return 0
@@ -121,7 +121,7 @@ class DocValues:
         expiry = [_NEVER if time is None else time for time in given["expires_at"]]
         self._columns["expires_at"][new] = expiry
         self.next_expiry = min([self.next_expiry, *expiry])
-        threads = list(map(_thread, *(given[name] for name in ("conversation", "session", "agent", "user"))))
+        threads = list(map(thread_of, *(given[name] for name in ("conversation", "session", "agent", "user"))))
         self._columns["thread"][new] = threads
         for link in _LINKS:
             self._columns[link][new] = _NONE

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, LiteralString, TypeVar
+from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 from uuid import uuid4
 
 import psycopg
@@ -48,6 +48,9 @@ class Server:
     started: datetime
     counts_since: datetime | None
     """When its statistics were reset: also by a recovery after the crash of one of its processes."""
+
+
+Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):

@@ -215,10 +215,10 @@ class PostgresFollower(Follower[Connection]):
 def doc_entry(columns: tuple[Any, ...]) -> DocEntry:
     """Return the doc values of an item, read from `DOC_COLUMNS`."""
     last = 1 + len(STRING_COLUMNS)
-    return DocEntry._make((columns[0], *map(_indexed_form, columns[1:last]), *columns[last:]))
+    return DocEntry._make((columns[0], *map(indexed_form, columns[1:last]), *columns[last:]))
 
 
 @lru_cache(maxsize=1 << 12)
-def _indexed_form(text: str | None) -> str | None:
+def indexed_form(text: str | None) -> str | None:
     """Return a column's text in the form by which the indexes know it."""
     return None if text is None else encodable(read_text(text) or "")

@@ -71,7 +71,8 @@ class PostgresReader(SearchingCollection):
             source = self._searcher.source(connection, query, self._model_name(), now)
             return run(SearchPipeline(source, query, now))
 
-        return self._database.read(search, self._searcher.settings)
+        settings = self._searcher.settings
+        return self._database.read(search) if settings is None else self._database.read_pipelined(search, settings)
 
     def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         def read(names: Sequence[str]) -> dict[str, bytes]:

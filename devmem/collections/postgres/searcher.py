@@ -31,8 +31,8 @@ class Searcher(Protocol):
     """Makes a store searchable. Thread-safe."""
 
     mode: Mode
-    settings: str
-    """Statements that begin a search's transaction."""
+    settings: str | None
+    """Statement that begins a search's transaction, where the statements of a search are to be pipelined."""
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
         """Return the store as of the connection's read transaction, for one search.
@@ -66,7 +66,7 @@ class FollowingSearcher:
     """Searches the indexes that this process keeps in memory."""
 
     mode: Mode = "follow"
-    settings = ""
+    settings: str | None = None
 
     def __init__(self, location: str, store: int, follower: PostgresFollower) -> None:
         """Take the indexes, which follow the database from the first search on."""
@@ -100,7 +100,7 @@ class ServerSearcher:
     """Searches the indexes in the database."""
 
     mode: Mode = "server"
-    settings = SEARCH_SETTINGS
+    settings: str | None = SEARCH_SETTINGS
 
     def __init__(self, access: Access, database: Database, store: int, config: IndexConfig) -> None:
         """Make segments first where most of the store is in none."""

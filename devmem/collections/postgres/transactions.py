@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _CONFLICTS_IN_A_ROW: Final = 100
 """Number of attempts of a transaction that others keep coming before."""
+_BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _TOKENS_KEPT: Final = 24 * 3600.0
 """Seconds for which a transaction's token is kept; nobody asks for it longer than `busy_timeout`."""
 _PRUNED_EVERY: Final = 500
@@ -89,22 +90,44 @@ class Database:
         self._shared = _SharedPool.of(access)
         self._closed = False
 
-    def read(self, operation: Callable[[Connection], T], settings: str = "") -> T:
+    def read(self, operation: Callable[[Connection], T]) -> T:
         """Run an operation that sees the database as of one moment: that of its first statement.
 
         Args:
             operation: may run several times.
-            settings: statements that set what holds until the transaction ends, of our own constants.
 
         Raises:
             CollectionError: it cannot be done; see `translate_errors`.
         """
 
         def read(connection: Connection) -> T:
-            connection.execute(composed(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {settings}"))
+            connection.execute(_BEGIN_READING)
             check_session(connection, self._location)
             result = operation(connection)
             connection.execute("COMMIT")
+            return result
+
+        return self._run(read)
+
+    def read_pipelined(self, operation: Callable[[Connection], T], settings: str) -> T:
+        """Run an operation as `read` does, without waiting for a statement's result before it is asked for.
+
+        A cursor waits for its rows when it is to return them. Until then the server works while the operation goes on.
+
+        Args:
+            operation: may run several times.
+            settings: a statement, of our own constants, that sets what holds until the transaction ends.
+
+        Raises:
+            CollectionError: it cannot be done; see `translate_errors`.
+        """
+
+        def read(connection: Connection) -> T:
+            with connection.pipeline():
+                connection.execute(_BEGIN_READING)
+                connection.execute(composed(settings))
+                result = operation(connection)
+                connection.execute("COMMIT")
             return result
 
         return self._run(read)

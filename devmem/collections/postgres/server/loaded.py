@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.collections.postgres.follower import DOC_COLUMNS, doc_entry
+from devmem.collections.postgres.database import Cursor
 from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted
+from devmem.collections.postgres.server.fields import FIELD_COLUMNS, FieldCache, ItemFields
 from devmem.collections.postgres.server.planning import of_item, of_store
 from devmem.collections.postgres.server.term_texts import numbers_from
-from devmem.indexes.doc_values import DocValues
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import distinct, places_in
 from devmem.model.items import Vector
 
 _NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
-_FIELDS: Final = f"SELECT {DOC_COLUMNS} FROM items WHERE store = %(store)s AND row = ANY(%(rows)s)"
+_FIELDS: Final = f"SELECT {FIELD_COLUMNS} FROM items WHERE store = %(store)s AND row = ANY(%(rows)s)"
 _THERE: Final = (
     "SELECT passages.passage FROM (SELECT row FROM items "
     "WHERE store = %(store)s AND row = ANY(%(rows)s) AND {condition} OFFSET 0) AS found CROSS JOIN "
@@ -34,52 +35,73 @@ _SIMILARITY: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """Items that the server was asked for."""
+
+    rows: Rows
+    passages: Rows
+    """Of those of the items that are admitted, in any order."""
+    near: Cursor | None
+    """Returns which passages have a vector, and their similarities; None where nothing was asked."""
+
+
 class LoadedItems:
     """Items that a search found, all of them admitted by its filter. Used by one search, in one thread."""
 
     def __init__(
-        self,
-        admitted: Admitted,
-        query: Vector | None,
-        *,
-        known: Callable[[Rows], Rows],
-        expected: Callable[[], Rows],
+        self, admitted: Admitted, query: Vector | None, known: Callable[[Rows], Rows], cache: FieldCache
     ) -> None:
         """Start empty.
 
         Args:
             admitted: what the search may find.
             query: the query's vector, None where similarity does not count.
-            known: returns the passages of some items, deleted ones perhaps included.
-            expected: returns rows that will probably be asked for, and are read together with the first ones.
+            known: returns the passages of some items, perhaps some that are not there.
+            cache: fields that the process keeps.
         """
         self._connection, self._store = admitted.connection, admitted.store
-        self._admitted, self._query, self._known, self._expected = admitted, query, known, expected
+        self._admitted, self._query, self._known = admitted, query, known
         self.passages: Rows = _NO_ROWS
         """Their passages, ascending."""
         self._asked = _NO_ROWS
         self._similarities: NDArray[np.float64] = np.empty(0)
-        self._fields = DocValues(linked=False)
+        self._expected: _Asked | None = None
+        self._fields, self._field_cache = ItemFields(), cache
+        self._expected_fields: Cursor | None = None
+
+    def expect(self, rows: Rows) -> None:
+        """Have the server read items that will probably be loaded, while the search goes on."""
+        self._take_expected()
+        self._expected = self._ask(distinct(rows))
 
     def load(self, rows: Rows) -> None:
         """Read those of the items that were not asked for before; one that is not admitted or not there has nothing."""
+        self._take_expected()
         new = distinct(rows[places_in(self._asked, rows) < 0])
-        if not len(new):
-            return
-        if not len(self._asked):
-            new = distinct(np.concatenate([new, self._expected()]))
-        self._asked = np.sort(np.concatenate([self._asked, new]))
-        if self._admitted.restricts:
-            new = new[places_in(self._admitted.rows, new) >= 0]
+        if len(new):
+            self._take(self._ask(new))
+
+    def _take_expected(self) -> None:
+        expected, self._expected = self._expected, None
+        if expected is not None:
+            self._take(expected)
+
+    def _ask(self, rows: Rows) -> _Asked:
+        admitted = rows[places_in(self._admitted.rows, rows) >= 0] if self._admitted.restricts else rows
         # An item's fields never change: what was admitted is, as long as it is there and does not expire.
-        must_look = self._admitted.moment.expired
-        there = self._there(new) if must_look else self._known(new)
-        near = self._near(there)
-        if not must_look:
+        passages = self._there(admitted) if self._admitted.moment.expired else self._known(admitted)
+        return _Asked(rows, passages, self._ask_near(passages))
+
+    def _take(self, asked: _Asked) -> None:
+        """Wait for what the server was asked for, and add it to what is loaded."""
+        there, near = asked.passages, _read_near(asked)
+        if not self._admitted.moment.expired:
             # A vector is deleted with its passage; of what has none it is not known whether it is there.
             kept = ~np.isnan(near)
             kept[~kept] = self._are_there(there[~kept])
             there, near = there[kept], near[kept]
+        self._asked = np.sort(np.concatenate([self._asked, asked.rows]))
         passages = np.concatenate([self.passages, there])
         order = np.argsort(passages)
         self.passages = passages[order]
@@ -100,31 +122,40 @@ class LoadedItems:
         found = self._connection.execute(of_store(query, self._store), parameters, binary=True).fetchall()
         return np.array([passage for (passage,) in found], dtype=np.int64)
 
-    def _near(self, passages: Rows) -> NDArray[np.float64]:
-        """Return the cosine of the query and some passages; NaN for one without a vector."""
-        near = np.full(len(passages), np.nan)
+    def _ask_near(self, passages: Rows) -> Cursor | None:
+        """Ask for the cosine of the query and some passages."""
         if self._query is None or not len(passages):
-            return near
+            return None
         parameters = {"passages": RowNumbers(passages), "query": self._query}
-        query = of_store(_SIMILARITY, self._store)
-        ((found, values),) = self._connection.execute(query, parameters, binary=True).fetchall()
-        read = numbers_from(found, ">i8")
-        order = np.argsort(passages)
-        near[order[places_in(passages[order], read)]] = numbers_from(values, ">f8")
-        return near
+        return self._connection.execute(of_store(_SIMILARITY, self._store), parameters, binary=True)
 
-    def fields_of(self, rows: Rows) -> DocValues:
-        """Return doc values that have at least the admitted ones of some items, and know no order of conversations."""
-        known = self._fields.positions(rows) >= 0
-        new = distinct(rows[~known])
-        if len(new):
-            parameters = {"rows": RowNumbers(new)}
-            found = self._connection.execute(of_store(_FIELDS, self._store), parameters, binary=True).fetchall()
-            self._fields.add([doc_entry(columns) for columns in found])
+    def expect_fields(self, rows: Rows) -> None:
+        """Have the server read the fields of items that `fields_of` will be asked for, while the search goes on."""
+        self._fields.add(self._field_cache.of(self._without_fields(rows)))
+        new = self._without_fields(rows)
+        if len(new) and self._expected_fields is None:
+            query = of_store(_FIELDS, self._store)
+            self._expected_fields = self._connection.execute(query, {"rows": RowNumbers(new)}, binary=True)
+
+    def _without_fields(self, rows: Rows) -> Rows:
+        return distinct(rows[self._fields.positions(rows) < 0])
+
+    def fields_of(self, rows: Rows) -> ItemFields:
+        """Return the fields of at least those of some items that are there."""
+        self._take_expected_fields()
+        self.expect_fields(rows)
+        self._take_expected_fields()
         return self._fields
 
+    def _take_expected_fields(self) -> None:
+        cursor, self._expected_fields = self._expected_fields, None
+        if cursor is not None:
+            found = cursor.fetchall()
+            self._field_cache.keep(found)
+            self._fields.add(found)
+
     @property
-    def fields(self) -> DocValues:
+    def fields(self) -> ItemFields:
         """Fields of the items that `fields_of` was asked for."""
         return self._fields
 
@@ -140,3 +171,14 @@ class LoadedItems:
         found = np.full(len(passages), np.nan)
         found[at >= 0] = self._similarities[at[at >= 0]]
         return found
+
+
+def _read_near(asked: _Asked) -> NDArray[np.float64]:
+    """Return the similarity of each passage; NaN for one without a vector."""
+    near = np.full(len(asked.passages), np.nan)
+    if asked.near is not None:
+        ((found, values),) = asked.near.fetchall()
+        read = numbers_from(found, ">i8")
+        order = np.argsort(asked.passages)
+        near[order[places_in(asked.passages[order], read)]] = numbers_from(values, ">f8")
+    return near

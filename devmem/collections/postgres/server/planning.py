@@ -21,8 +21,10 @@ _SETTINGS: Final = {
     # Planning a statement takes longer than looking a few hundred rows up.
     "plan_cache_mode": "force_generic_plan",
 }
-SEARCH_SETTINGS: Final = "; ".join(f"SET LOCAL {name} = {value}" for name, value in _SETTINGS.items())
-"""Statements that have rows looked up one by one until the transaction ends, and nothing compiled."""
+SEARCH_SETTINGS: Final = "SELECT " + ", ".join(
+    f"set_config('{name}', '{value}', true)" for name, value in _SETTINGS.items()
+)
+"""Statement that has rows looked up one by one until the transaction ends, and nothing compiled."""
 
 
 def of_store(query: str, store: int) -> LiteralString:

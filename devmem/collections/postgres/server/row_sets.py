@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
 from devmem.collections.postgres.snapshots import Snapshot
 from devmem.indexes.locking import locked
 from devmem.indexes.row_column import Rows
-from devmem.indexes.top_k import Positions
+
+T = TypeVar("T")
 
 _MOST_ROWS: Final = 2_000_000
 """Maximum number of rows of all sets: some 32 MB with their places."""
@@ -28,20 +29,20 @@ class RowSet:
     """Ascending."""
     snapshot: Snapshot
     """Shows all of them."""
-    _places: dict[int, tuple[object, Positions]] = field(default_factory=dict)
+    _places: dict[int, tuple[object, Any]] = field(default_factory=dict)
 
-    def places(self, owner: object, find: Callable[[], Positions]) -> Positions:
+    def places(self, owner: object, find: Callable[[], T]) -> T:
         """Return the places of the rows in some index, which are found once.
 
         What is added to the set later is in no index that was there before.
 
         Args:
             owner: the index.
-            find: finds them.
+            find: finds them, always in the same form for an index.
         """
         known = self._places.get(id(owner))
         if known is not None and known[0] is owner:
-            return known[1]
+            return cast("T", known[1])
         found = find()
         if len(self._places) > 1:
             self._places.clear()
@@ -50,7 +51,7 @@ class RowSet:
 
     def with_rows(self, new: Rows, snapshot: Snapshot) -> RowSet:
         """Return the set with rows that were committed since."""
-        return RowSet(np.union1d(self.rows, new), snapshot, self._places) if len(new) else self
+        return RowSet(np.union1d(self.rows, new) if len(new) else self.rows, snapshot, self._places)
 
 
 class RowSets:
@@ -82,7 +83,11 @@ class RowSets:
         known = locked(self._lock, lambda: self._known(key, state))
         if known is not None and not snapshot.shows_all_of(known.snapshot):
             return RowSet(read(None), snapshot)
-        found = known.with_rows(read(known.snapshot), snapshot) if known is not None else RowSet(read(None), snapshot)
+        if known is None:
+            known = RowSet(read(None), snapshot)
+        elif known.snapshot != snapshot:
+            known = known.with_rows(read(known.snapshot), snapshot)
+        found = known
         locked(self._lock, lambda: self._keep(key, state, found))
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from devmem.collections.postgres.database import Connection
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted
-from devmem.collections.postgres.server.posting_cache import Key, PostingCache, SegmentList
+from devmem.collections.postgres.server.admitted_postings import AdmittedPassages
+from devmem.collections.postgres.server.posting_cache import PostingCache, TermPostings
 from devmem.collections.postgres.server.segments import (
     NO_SEGMENTS,
     IndexedTexts,
@@ -29,6 +30,7 @@ from devmem.collections.postgres.server.term_texts import NO_TEXTS, TermTexts
 from devmem.indexes.postings.dense import NOT_THERE
 from devmem.indexes.postings.impacts import Impacts, impact_table
 from devmem.indexes.postings.scoring import PostingList, TermList
+from devmem.indexes.postings.segment import Postings
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import Positions, places_in
 
@@ -40,6 +42,8 @@ _SHORT: Final = 1 << 20
 """Number of a term's postings up to which they are fetched to be counted."""
 _SAMPLE: Final = 1_000
 """Number of items in whose terms more common ones are counted."""
+_TABLES: Final = 32
+"""Number of impact tables that are kept, of 256 KB each: scopes that are searched in turns have one each."""
 
 
 class SearchedTexts(ABC):
@@ -54,9 +58,8 @@ class SearchedTexts(ABC):
         self.count = self._first_of_tail + len(tail.passages)
         """Number of passages; deleted ones count until a segment is made without them."""
         total = self._length_in_segments() + float(tail.lengths.sum(dtype=np.float64))
-        self.table: Impacts = impact_table(total / max(self.count, 1))
+        self.table = _impacts(total / max(self.count, 1))
         """Impacts by code."""
-        self.table[NOT_THERE] = 0.0
 
     @abstractmethod
     def _count_in_segments(self) -> int:
@@ -67,8 +70,8 @@ class SearchedTexts(ABC):
         """Return the length of these, in terms."""
 
     @abstractmethod
-    def _parts(self, term: int, found: Mapping[Key, SegmentList | None]) -> list[PostingList]:
-        """Return the postings of a term in the segments."""
+    def _in_segments(self, term: int, found: TermPostings) -> PostingList | None:
+        """Return those of a term's postings that may be found; None where there are none."""
 
     @abstractmethod
     def _positions_in_segments(self, passages: Rows) -> Positions:
@@ -91,15 +94,18 @@ class SearchedTexts(ABC):
 
     def lists_of(self, weights: Mapping[int, float]) -> dict[int, TermList]:
         """Return the postings of some terms, given the weight of each."""
-        found = self._cache.read(self._connection, self._segments.sizes, list(weights))
+        found = self._postings(list(weights))
         lists: dict[int, TermList] = {}
         for term, weight in weights.items():
-            parts = self._parts(term, found)
             in_tail = self._tail.postings(term, self.table, self._first_of_tail)
-            parts += [in_tail] if in_tail else []
+            parts = [part for part in (self._in_segments(term, found[term]), in_tail) if part is not None]
             frequency = sum(part.count for part in parts)
             lists[term] = TermList(parts=parts, table=self.table, texts=self.count, frequency=frequency, weight=weight)
         return lists
+
+    def _postings(self, terms: Sequence[int]) -> dict[int, TermPostings]:
+        """Return the postings of some terms in the segments, whatever is admitted."""
+        return self._cache.read(self._connection, self._segments.layout, terms)
 
     def passages_at(self, positions: Positions) -> Rows:
         """Return the passages at some positions."""
@@ -134,9 +140,8 @@ class AllTexts(SearchedTexts):
     def _length_in_segments(self) -> float:
         return self._segments.total_length
 
-    def _parts(self, term: int, found: Mapping[Key, SegmentList | None]) -> list[PostingList]:
-        lists = ((first, found[segment, term]) for segment, first in self._segments.starts.items())
-        return [one.at(first, self.table) for first, one in lists if one is not None]
+    def _in_segments(self, term: int, found: TermPostings) -> PostingList | None:  # noqa: ARG002 - all of them
+        return found.scored(self.table)
 
     def _positions_in_segments(self, passages: Rows) -> Positions:
         return self._segments.positions_of(passages)
@@ -150,6 +155,9 @@ class AllTexts(SearchedTexts):
         return {term: in_segments[term] + self._tail.count_of(term) for term in hashes}
 
 
+_NO_PASSAGES: Final = AdmittedPassages(NO_SEGMENTS, np.empty(0, dtype=np.int64))
+
+
 class AdmittedTexts(SearchedTexts):
     """The passages of a store that a filter admits."""
 
@@ -158,46 +166,36 @@ class AdmittedTexts(SearchedTexts):
         segments, rows = indexed.segments, admitted.rows
         if len(rows) <= max(_FEW, len(segments.passages) // _SHARE):
             segments, tail = NO_SEGMENTS, read_terms(admitted.connection, admitted.store, rows.tolist())
-            self._places: Positions = np.empty(0, dtype=np.int64)
+            self._passages = _NO_PASSAGES
         else:
             tail = indexed.tail.where(places_in(rows, indexed.tail.passages >> PASSAGE_BITS) >= 0)
-            self._places = admitted.set.places(segments, lambda: segments.positions_of_rows(rows))
+            self._passages = admitted.set.places(segments, lambda: AdmittedPassages(segments, rows))
         self._rows = rows
         super().__init__(admitted.connection, admitted.store, segments, tail, cache)
 
     def _count_in_segments(self) -> int:
-        return len(self._places)
+        return len(self._passages.positions)
 
     def _length_in_segments(self) -> float:
-        return float(self._segments.lengths[self._places].sum(dtype=np.float64))
+        return self._passages.length
 
     @cached_property
-    def _in_segments(self) -> list[tuple[int, NDArray[np.int32], NDArray[np.bool_], int]]:
-        """Each segment with the admitted places in it, their mask, and the number of the first of them."""
-        found = []
-        for segment, size in self._segments.sizes.items():
-            start = self._segments.starts[segment]
-            first, end = np.searchsorted(self._places, (start, start + size)).tolist()
-            local = (self._places[first:end] - start).astype(np.int32)
-            mask = np.zeros(size, dtype=np.bool_)
-            mask[local] = True
-            found.append((segment, local, mask, first))
-        return found
+    def _mask(self) -> NDArray[np.bool_]:
+        """Whether each position in the segments is of an admitted passage."""
+        mask = np.zeros(len(self._segments.passages), dtype=np.bool_)
+        mask[self._passages.positions] = True
+        return mask
 
-    def _parts(self, term: int, found: Mapping[Key, SegmentList | None]) -> list[PostingList]:
-        parts: list[PostingList] = []
-        for segment, local, mask, first in self._in_segments:
-            one = found[segment, term]
-            among = None if one is None or not len(local) else one.among(local, mask, first, self.table)
-            parts += [among] if among is not None else []
-        return parts
+    def _in_segments(self, term: int, found: TermPostings) -> PostingList | None:
+        docs, codes = self._passages.postings(term, found, lambda: self._mask)
+        return Postings(docs=docs, codes=codes, peak=found.peak(self.table)) if len(docs) else None
 
     def _positions_in_segments(self, passages: Rows) -> Positions:
         at = self._segments.positions_of(passages)
-        return np.where(at >= 0, places_in(self._places, at), -1)
+        return np.where(at >= 0, places_in(self._passages.positions, at), -1)
 
     def _passages_in_segments(self, positions: Positions) -> Rows:
-        return self._segments.passages[self._places[positions]]
+        return self._segments.passages[self._passages.positions[positions]]
 
     def frequencies(self, hashes: Sequence[int]) -> dict[int, int]:
         """Return the number of passages that some terms occur in; that of very common ones is estimated.
@@ -205,9 +203,13 @@ class AdmittedTexts(SearchedTexts):
         Only the admitted passages decide it, so that scores tell nothing about the others.
         """
         in_segments = self._counts(hashes)
-        short = {term: 1.0 for term in hashes if in_segments[term] <= _SHORT}
-        found = {term: one.frequency for term, one in self.lists_of(short).items()}
+        short = self._postings([term for term in hashes if in_segments[term] <= _SHORT])
+        found = {term: self._count_of(term, postings) for term, postings in short.items()}
         return found | {term: self._estimated(term) for term in hashes if term not in found}
+
+    def _count_of(self, term: int, postings: TermPostings) -> int:
+        docs, _ = self._passages.postings(term, postings, lambda: self._mask)
+        return len(docs) + self._tail.count_of(term)
 
     def _estimated(self, term: int) -> int:
         return round(self.count * self._sample.count_of(term) / max(len(self._sample.passages), 1))
@@ -219,3 +221,11 @@ class AdmittedTexts(SearchedTexts):
             return NO_TEXTS
         step = max(1, len(self._rows) // _SAMPLE)
         return read_terms(self._connection, self._store, self._rows[::step].tolist())
+
+
+@lru_cache(maxsize=_TABLES)
+def _impacts(mean_length: float) -> Impacts:
+    """Return the impacts by code at a mean length of texts; they must not be changed."""
+    table = impact_table(mean_length)
+    table[NOT_THERE] = 0.0
+    return table

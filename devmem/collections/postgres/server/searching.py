@@ -13,17 +13,16 @@ from devmem.collections.postgres.database import Connection
 from devmem.collections.postgres.existence import check_tables, dropped
 from devmem.collections.postgres.schema import table_of
 from devmem.collections.postgres.server.admitted import Moment
+from devmem.collections.postgres.server.caches import GenerationCaches
 from devmem.collections.postgres.server.coding import LATE
 from devmem.collections.postgres.server.hnsw import index_name
 from devmem.collections.postgres.server.planning import of_store
-from devmem.collections.postgres.server.posting_cache import PostingCaches
 from devmem.collections.postgres.server.row_sets import RowSets
 from devmem.collections.postgres.server.segments import UNMERGED, SegmentCache
-from devmem.collections.postgres.server.source import Caches, ServerSource, StoreState
+from devmem.collections.postgres.server.source import ServerSource, StoreState
 from devmem.collections.postgres.server.term_texts import numbers_from
 from devmem.collections.postgres.server.vector_codes import CodeBlocks, CodeCache, CodedPassages, codes_size
 from devmem.collections.postgres.snapshots import Snapshot
-from devmem.indexes.token_codes import TokenCaches
 from devmem.search.query import SearchQuery
 
 _STATE: Final = f"""
@@ -81,9 +80,7 @@ class ServerSearches:
         self._location, self._store, self._note_exact = location, store, note_exact
         self._codes_bytes = codes_bytes
         self._segments, self._codes = SegmentCache(store), CodeCache(store)
-        self._postings, self._sets = PostingCaches(store), RowSets()
-        # Nothing is read ahead: a store that is searched here is too large for that.
-        self._tokens = TokenCaches(ahead=0)
+        self._caches, self._sets = GenerationCaches(store), RowSets()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> ServerSource:
         """Return the store as of the connection's transaction, for one search.
@@ -116,14 +113,13 @@ class ServerSearches:
             expired=state.expired,
         )
         tail = state.tail or b""
-        # Nothing of an erased item is to stay in memory: what was read before is forgotten.
-        tokens, postings = self._tokens.of((generation, state.erased)), self._postings.of((generation, state.cleaned))
         return ServerSource(
             moment,
             StoreState(dimension=state.dimension, has_hnsw=state.hnsw, has_conversations=state.conversations),
             self._segments.read(connection, generation, tuple(state.segments), tail),
             self._coded(connection, generation, state, query),
-            Caches(tokens=tokens, postings=postings),
+            # Nothing of an erased item is to stay in memory: what was read before is forgotten.
+            self._caches.of((generation, state.erased, state.cleaned)),
             query,
         )
 
@@ -150,5 +146,5 @@ class ServerSearches:
 
     def close(self) -> None:
         """Forget what is in memory."""
-        for cache in (self._tokens, self._codes, self._postings, self._sets):
+        for cache in (self._caches, self._codes, self._sets):
             cache.clear()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -18,7 +20,7 @@ from devmem.collections.postgres.database import Connection
 from devmem.collections.postgres.parameters import RowNumbers
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.planning import of_item, of_store
-from devmem.collections.postgres.server.posting_cache import signed_hash
+from devmem.collections.postgres.server.posting_cache import Layout, signed_hash
 from devmem.collections.postgres.server.term_texts import NO_TEXTS, TermRow, TermTexts, numbers_from
 from devmem.indexes.locking import locked
 from devmem.indexes.row_column import Rows
@@ -65,8 +67,8 @@ class SegmentMap:
 
     segments: tuple[int, ...]
     """Numbers of the segments."""
-    starts: dict[int, int]
-    """Position of each one's first passage."""
+    layout: Layout
+    """Positions of each one's passages."""
     passages: Rows
     """Passage at each position."""
     lengths: NDArray[np.float32]
@@ -76,6 +78,8 @@ class SegmentMap:
     ascending: Rows
     """Passages in their order."""
     total_length: int
+    singles: bool
+    """Whether no passage is another one's of the same item."""
 
     @classmethod
     def of(cls, columns: Mapping[int, tuple[Rows, NDArray[np.float32]]]) -> SegmentMap:
@@ -84,31 +88,27 @@ class SegmentMap:
             nothing = np.empty(0, np.int64)
             return cls(
                 segments=(),
-                starts={},
+                layout={},
                 passages=nothing,
                 lengths=np.empty(0, np.float32),
                 order=None,
                 ascending=nothing,
                 total_length=0,
+                singles=True,
             )
         passages, lengths = (np.concatenate(column) for column in zip(*columns.values(), strict=True))
-        starts = np.cumsum([0, *(len(each) for each, _ in columns.values())])
+        bounds = np.cumsum([0, *(len(each) for each, _ in columns.values())]).tolist()
         order = None if bool((passages[1:] > passages[:-1]).all()) else np.argsort(passages, kind="stable")
         return cls(
             segments=tuple(columns),
-            starts=dict(zip(columns, starts.tolist(), strict=False)),
+            layout=dict(zip(columns, pairwise(bounds), strict=True)),
             passages=passages,
             lengths=lengths,
             order=order,
             ascending=passages if order is None else passages[order],
             total_length=int(lengths.sum(dtype=np.float64)),
+            singles=_are_singles(passages),
         )
-
-    @property
-    def sizes(self) -> dict[int, int]:
-        """Number of passages of each segment."""
-        ends = [*self.starts.values(), len(self.passages)][1:]
-        return {segment: end - start for (segment, start), end in zip(self.starts.items(), ends, strict=True)}
 
     def positions_of_rows(self, rows: Rows) -> Positions:
         """Return the positions of the passages of some items, whose rows ascend, in ascending order."""
@@ -133,18 +133,29 @@ def places_of_rows(passages: Rows, rows: Rows) -> Positions:
     return ranges(starts, ends - starts)
 
 
+def _are_singles(passages: Rows) -> bool:
+    """Whether each of the passages is the first of its item."""
+    return not bool((passages & ((1 << PASSAGE_BITS) - 1)).any())
+
+
 NO_SEGMENTS: Final = SegmentMap.of({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class IndexedTexts:
     """All passages of a store as of one moment: those of segments, then those of the tail."""
 
     segments: SegmentMap
     tail: TermTexts
 
+    @cached_property
+    def _singles(self) -> bool:
+        return self.segments.singles and _are_singles(self.tail.passages)
+
     def passages_of_rows(self, rows: Rows) -> Rows:
-        """Return the passages of some items, whose rows ascend, in ascending order."""
+        """Return the passages of some items, whose rows ascend, in ascending order; perhaps one that is not there."""
+        if self._singles:
+            return rows << PASSAGE_BITS
         in_tail = self.tail.passages[places_in(rows, self.tail.passages >> PASSAGE_BITS) >= 0]
         in_segments = self.segments.ascending[places_of_rows(self.segments.ascending, rows)]
         return np.union1d(in_segments, in_tail) if len(in_tail) else in_segments

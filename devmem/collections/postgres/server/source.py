@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from devmem.collections.postgres.rows import fetch_bodies
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted, Moment, count_hidden, is_scope_alone
+from devmem.collections.postgres.server.caches import Caches
 from devmem.collections.postgres.server.documents import ServerDocValues, ServerPassageMap
 from devmem.collections.postgres.server.loaded import LoadedItems
 from devmem.collections.postgres.server.nearest_codes import NearestCodes
-from devmem.collections.postgres.server.posting_cache import PostingCache
 from devmem.collections.postgres.server.searched_texts import AdmittedTexts, AllTexts, SearchedTexts
 from devmem.collections.postgres.server.segments import IndexedTexts
 from devmem.collections.postgres.server.vector_codes import CodedPassages
@@ -24,8 +24,6 @@ from devmem.collections.postgres.source import PostgresTokenRows
 from devmem.collections.searching import MISSING
 from devmem.embedding import TokenCodes
 from devmem.indexes.row_column import Rows
-from devmem.indexes.token_codes import TokenCache
-from devmem.indexes.top_k import distinct
 from devmem.model.items import MemoryItem
 from devmem.search.filters import Filter
 from devmem.search.query import SearchQuery
@@ -44,15 +42,6 @@ class StoreState:
     """Whether any item is of a conversation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caches:
-    """Parts of a store that the process keeps between searches."""
-
-    tokens: TokenCache
-    """Token codes."""
-    postings: PostingCache
-
-
 class _Postings:
     """The full-text index; see `PostingsReader`."""
 
@@ -68,6 +57,8 @@ class _Postings:
 class _Indexes:
     """See `IndexesReader`; they show what the filter admits."""
 
+    loaded: LoadedItems
+    """What they have read."""
     doc_values: ServerDocValues
     passage_map: ServerPassageMap
     postings: _Postings
@@ -111,14 +102,11 @@ class ServerSource:
         state, admitted = self._state, Admitted.of(self._moment, where, period)
         vector = self._query.vector if state.dimension is not None else None
         codes = NearestCodes(vector, admitted, self._coded) if vector is not None and self._coded else None
-        candidates = max(self._query.candidates, self._query.limit)
-
-        def expected() -> Rows:
-            nearest = codes.nearest(candidates) if codes is not None else np.empty(0, dtype=np.int64)
-            return distinct(nearest >> PASSAGE_BITS)
-
-        loaded = LoadedItems(admitted, vector, known=self._indexed.passages_of_rows, expected=expected)
+        loaded = LoadedItems(admitted, vector, self._indexed.passages_of_rows, self._caches.fields)
+        if codes is not None:
+            loaded.expect(codes.nearest(max(self._query.candidates, self._query.limit)) >> PASSAGE_BITS)
         self._indexes = _Indexes(
+            loaded=loaded,
             doc_values=ServerDocValues(admitted, loaded, vector, has_conversations=state.has_conversations),
             passage_map=ServerPassageMap(loaded),
             postings=_Postings(lambda: self._texts(admitted), loaded),
@@ -141,5 +129,11 @@ class ServerSource:
         return {row: found.get(row, MISSING) for row in rows}
 
     def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
-        """Return the token codes of passages, joined in their order, and the number of codes of each."""
-        return self._caches.tokens.gather(PostgresTokenRows(self._connection, self._store), passages, width)
+        """Return the token codes of passages, joined in their order, and the number of codes of each.
+
+        Whoever compares tokens looks at the items' fields next: the server reads them meanwhile.
+        """
+        found = self._caches.tokens.gather(PostgresTokenRows(self._connection, self._store), passages, width)
+        if self._indexes is not None:
+            self._indexes.loaded.expect_fields(np.array(passages, dtype=np.int64) >> PASSAGE_BITS)
+        return found

@@ -1,0 +1,54 @@
+"""The passages of segments that a filter admits, and the postings of terms among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.postgres.server.posting_cache import TermPostings
+from devmem.collections.postgres.server.segments import SegmentMap
+from devmem.indexes.postings.impacts import Codes
+from devmem.indexes.postings.segment import Docs
+from devmem.indexes.row_column import Rows
+from devmem.indexes.top_k import Positions
+
+_KEPT_EACH: Final = 4
+"""Number of postings that are kept for each admitted passage: 24 bytes."""
+Part: TypeAlias = tuple[Docs, Codes]
+
+
+class AdmittedPassages:
+    """The admitted passages, which are numbered in the order of their positions.
+
+    Searches with one filter look the same terms up again and again: the last ones are kept. Thread-safe.
+    """
+
+    def __init__(self, segments: SegmentMap, rows: Rows) -> None:
+        """Find the passages of some items, whose rows ascend."""
+        self.positions: Positions = segments.positions_of_rows(rows)
+        """Position of each, ascending."""
+        self.length = float(segments.lengths[self.positions].sum(dtype=np.float64))
+        """Of all of them, in terms."""
+        self._known: dict[int, tuple[TermPostings, Part]] = {}
+        self._kept = 0
+
+    def postings(self, term: int, found: TermPostings, mask: Callable[[], NDArray[np.bool_]]) -> Part:
+        """Return the numbers of the admitted passages with a term, and the codes of its postings.
+
+        Args:
+            term: hash.
+            found: its postings in the segments.
+            mask: returns for each position whether it is of an admitted passage.
+        """
+        known = self._known.get(term)
+        if known is not None and known[0] is found:
+            return known[1]
+        part = found.among(self.positions, mask())
+        if self._kept + len(part[0]) > _KEPT_EACH * len(self.positions):
+            self._known, self._kept = {}, 0
+        self._known[term] = found, part
+        self._kept += len(part[0])
+        return part
