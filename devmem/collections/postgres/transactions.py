@@ -19,6 +19,7 @@ from devmem.collections.postgres.existence import require_store
 from devmem.collections.postgres.failures import CONFLICTS, NOT_KNOWN, NotConnectedError, is_lost, translate_errors
 from devmem.collections.postgres.migrations import prepare_database
 from devmem.collections.postgres.parameters import register_parameters
+from devmem.collections.postgres.pipelining import pipelined
 from devmem.collections.postgres.pooling import check_session
 from devmem.errors import CollectionBusyError, CollectionClosedError
 
@@ -123,8 +124,9 @@ class Database:
         """
 
         def read(connection: Connection) -> T:
-            with connection.pipeline():
+            with pipelined(connection):
                 connection.execute(_BEGIN_READING)
+                check_session(connection, self._location)
                 connection.execute(composed(settings))
                 result = operation(connection)
                 connection.execute("COMMIT")

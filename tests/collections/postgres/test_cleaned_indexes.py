@@ -150,14 +150,15 @@ def test_nothing_of_an_erased_item_stays_in_the_caches(store: PostgresCollection
     query = SearchQuery(text=CORPUS.texts[8], vector=CORPUS.vectors[8], limit=SIZE)
     store.search(query)
     searches = store._searcher._searches  # type: ignore[attr-defined]
-    before = [searches._tokens.of(key) for key in [searches._tokens._generation]]
-    lists = set(searches._postings._cache._lists)
-    assert lists
+    before = searches._caches._caches
+    assert before.postings._lists
     store.erase(ids=store.begin_erasure(Erasing(ids=("8",))))
     store.finish_erasure()
     store.search(query)
-    assert lists.isdisjoint(searches._postings._cache._lists)
-    assert searches._tokens.of(searches._tokens._generation) is not before[0]
+    after = searches._caches._caches
+    assert after.postings is not before.postings
+    assert after.tokens is not before.tokens
+    assert after.fields is not before.fields
     rows = searches._codes._coded.passages
     assert len(rows) == SIZE - 1
 

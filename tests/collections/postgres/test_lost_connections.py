@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
+from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 
 from devmem.collections import SearchQuery, Unique
 from devmem.collections.postgres.collection import PostgresCollection
 from devmem.collections.postgres.location import Location
+from devmem.collections.postgres.server.words import ServerWordQuery
+from devmem.config import IndexConfig
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteStatus
 from tools.postgres_server import PostgresServer
@@ -67,3 +71,26 @@ def test_a_write_is_neither_lost_nor_applied_twice(server: PostgresServer, uniqu
         assert sorted(stored) == sorted(acknowledged)
         found = collection.search(SearchQuery(text="note", limit=10_000))
         assert sorted(hit.item.id for hit in found) == sorted(stored)
+
+
+def test_a_search_whose_connection_is_lost_runs_again(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While the server works for it, and without a word of the database's library."""
+    find, lost = ServerWordQuery.__init__, list[int]()
+    vector = np.full(4, 0.5, dtype=np.float32)
+
+    def lose(self: ServerWordQuery, *arguments: Any) -> None:
+        if not lost:
+            with psycopg.connect(Location.parse(store_url).conninfo, autocommit=True) as administrator:
+                query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'devmem'"
+                lost.extend(range(len(administrator.execute(query).fetchall())))
+        find(self, *arguments)
+
+    with closing(PostgresCollection(store_url, index=IndexConfig(mode="server"))) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea", embedding=vector)])
+        monkeypatch.setattr(ServerWordQuery, "__init__", lose)
+        query = SearchQuery(text="tea", vector=vector)
+        assert [hit.item.id for hit in collection.search(query)] == ["1"]
+    assert lost
+    assert not caplog.records

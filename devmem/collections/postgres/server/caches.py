@@ -12,7 +12,7 @@ from devmem.indexes.token_codes import TokenCache
 
 
 class Caches:
-    """What is kept of one generation of a store, whose contents stay the same."""
+    """Caches of one generation of a store, whose contents stay the same."""
 
     def __init__(self, store: int) -> None:
         # Nothing is read ahead: a store that is searched in the database is too large for that.

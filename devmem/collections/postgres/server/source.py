@@ -58,7 +58,7 @@ class _Indexes:
     """See `IndexesReader`; they show what the filter admits."""
 
     loaded: LoadedItems
-    """What they have read."""
+    """Items that they have read."""
     doc_values: ServerDocValues
     passage_map: ServerPassageMap
     postings: _Postings

@@ -1,0 +1,124 @@
+"""Postings that are kept in memory while segments come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.collections.postgres.server.posting_cache import Layout, PostingCache, TermPostings, signed_hash
+from devmem.indexes.postings.impacts import impact_table
+
+SIZES = {1: 40, 2: 7, 3: 60, 4: 1}
+TERMS = (5, (1 << 63) + 9)
+TABLE = impact_table(10.0)
+
+
+class Database:
+    """Has the postings of some segments; notes which were asked for."""
+
+    def __init__(self, postings: Mapping[tuple[int, int], list[int]]) -> None:
+        self.postings = postings
+        self.asked: list[tuple[tuple[int, ...], int]] = []
+
+    def execute(self, query: str, parameters: Mapping[str, Any], *, binary: bool) -> Database:
+        assert "postings" in query
+        assert binary
+        segments, terms = tuple(parameters["segments"].numbers), parameters["terms"].numbers
+        self.asked.append((segments, len(terms)))
+        self._found = [
+            (signed_hash(term), segment, *_columns(docs))
+            for (term, segment), docs in self.postings.items()
+            if segment in segments and signed_hash(term) in terms and docs
+        ]
+        return self
+
+    def fetchall(self) -> list[tuple[int, int, bytes, bytes]]:
+        return self._found
+
+
+def _columns(docs: list[int]) -> tuple[bytes, bytes]:
+    codes = np.array(docs, dtype="<u2") + np.uint16(100)
+    return np.array(docs, dtype="<i4").tobytes(), codes.tobytes()
+
+
+def _layout(segments: list[int]) -> Layout:
+    ends = np.cumsum([SIZES[segment] for segment in segments]).tolist()
+    return dict(zip(segments, zip([0, *ends], ends, strict=False), strict=True))
+
+
+def _wanted(database: Database, layout: Layout, term: int) -> dict[int, int]:
+    """Return the code at each position."""
+    lists = {segment: database.postings.get((term, segment), []) for segment in layout}
+    return {layout[segment][0] + doc: doc + 100 for segment, docs in lists.items() for doc in docs}
+
+
+def _codes(postings: TermPostings, size: int) -> dict[int, int]:
+    docs, codes = postings.part(0, size)
+    return dict(zip(docs.tolist(), codes.tolist(), strict=True))
+
+
+@st.composite
+def databases(draw: st.DrawFn) -> Database:
+    """Draw the postings of both terms in each segment: none, a few, or most of its passages."""
+    return Database(
+        {
+            (term, segment): sorted(draw(st.sets(st.integers(0, size - 1))))
+            for term in TERMS
+            for segment, size in SIZES.items()
+        }
+    )
+
+
+LAYOUTS = st.lists(st.permutations(list(SIZES)).flatmap(lambda all_: st.integers(0, 4).map(lambda n: all_[:n])))
+
+
+@given(databases(), LAYOUTS)
+def test_postings_are_those_of_the_segments_however_they_change(database: Database, layouts: list[list[int]]) -> None:
+    cache, known = PostingCache(store=1), set[int]()
+    for segments in layouts:
+        layout = _layout(segments)
+        database.asked.clear()
+        found = cache.read(database, layout, TERMS)  # type: ignore[arg-type]
+        size = max((end for _, end in layout.values()), default=0)
+        for term in TERMS:
+            assert _codes(found[term], size) == _wanted(database, layout, term)
+        # What is there is not asked for again.
+        assert {segment for asked, _ in database.asked for segment in asked} == set(segments) - known
+        known = set(segments)
+
+
+@given(databases(), st.sets(st.integers(0, 107)))
+def test_postings_among_some_positions_are_numbered_as_these(database: Database, admitted: set[int]) -> None:
+    layout, places = _layout([1, 2, 3, 4]), np.array(sorted(admitted), dtype=np.int64)
+    mask = np.zeros(108, dtype=np.bool_)
+    mask[places] = True
+    found = PostingCache(store=1).read(database, layout, TERMS)  # type: ignore[arg-type]
+    for term in TERMS:
+        docs, codes = found[term].among(places, mask)
+        wanted = {at: code for at, code in _wanted(database, layout, term).items() if at in admitted}
+        assert dict(zip(places[docs].tolist(), codes.tolist(), strict=True)) == wanted
+
+
+def test_the_least_recently_used_are_dropped_when_there_are_too_many() -> None:
+    database = Database({(term, 3): list(range(60)) for term in range(10)})
+    cache, layout = PostingCache(store=1, most_bytes=4_000), _layout([3])
+    for term in (*range(8), 6, 0):
+        cache.read(database, layout, [term])  # type: ignore[arg-type]
+    assert len(database.asked) == 9
+
+
+@pytest.mark.parametrize("docs", [[], [3], list(range(60))])
+def test_scored_lists_have_the_highest_impact(docs: list[int]) -> None:
+    found = PostingCache(store=1).read(Database({(5, 3): docs}), _layout([3]), [5])[5]  # type: ignore[arg-type]
+    scored = found.scored(TABLE)
+    if not docs:
+        assert scored is None
+        return
+    assert scored is not None
+    assert scored.count == len(docs)
+    assert scored.peak == pytest.approx(float(TABLE[np.array(docs) + 100].max()))
