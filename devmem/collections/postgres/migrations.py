@@ -17,6 +17,7 @@ from devmem.collections.postgres.search_tables import (
     COUNT_ERASURES,
     CREATE_CODE_TABLES,
     CREATE_SEARCH_TABLES,
+    INLINE_TOKENS,
     MARK_SEGMENTS,
     SEARCH_TABLES,
 )
@@ -62,6 +63,11 @@ def _count_erasures(connection: Connection) -> None:
     _add_tables(connection, COUNT_ERASURES, ())
 
 
+def _inline_tokens(connection: Connection) -> None:
+    """Keep token codes in their rows from now on."""
+    connection.execute(INLINE_TOKENS)
+
+
 def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
     for statement in create.strip().split(";\n"):
         connection.execute(composed(statement))
@@ -79,6 +85,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     3: _add_code_tables,
     4: _mark_segments,
     5: _count_erasures,
+    6: _inline_tokens,
 }
 """By version: what makes the next version of it, within the caller's transaction."""
 

@@ -15,12 +15,13 @@ from devmem.collections.postgres.search_tables import (
     COUNT_ERASURES,
     CREATE_CODE_TABLES,
     CREATE_SEARCH_TABLES,
+    INLINE_TOKENS,
     MARK_SEGMENTS,
     SEARCH_TABLES,
 )
 from devmem.collections.postgres.version_tables import CREATE_VERSION_TABLES, VERSION_TABLES
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""
@@ -144,6 +145,7 @@ def statements() -> Iterator[str]:
     yield from CREATE_CODE_TABLES.strip().split(";\n")
     yield from MARK_SEGMENTS.strip().split(";\n")
     yield COUNT_ERASURES
+    yield INLINE_TOKENS
     for table in PARTITIONED:
         yield default_partition(table)
 

@@ -70,3 +70,9 @@ COUNT_ERASURES: Final = """
 ALTER TABLE search_states ADD COLUMN erased bigint NOT NULL DEFAULT 0, ADD COLUMN cleaned bigint NOT NULL DEFAULT 0
 """
 """Statement that brings tables of version 5 to version 6."""
+
+INLINE_TOKENS: Final = "ALTER TABLE tokens ALTER codes SET STORAGE MAIN"
+"""Statement that brings tables of version 6 to version 7.
+
+Codes of more than 2 KB, some forty tokens, would be kept apart from their row, where reading them takes twice as long.
+"""

@@ -221,6 +221,11 @@ def test_tables_of_version_1_are_upgraded(postgres_server: PostgresServer, clock
         secured = "SELECT bool_and(relrowsecurity) FROM pg_class WHERE oid = ANY(%s::text[]::regclass[])"
         tables = ["postings", "segments", f"segments_{number}", f"postings_{number}", "postings_of_all"]
         assert store._fetch(secured, [tables]) == [(True,)]
+        inline = (
+            "SELECT bool_and(attstorage = 'm') FROM pg_attribute "
+            "WHERE attname = 'codes' AND attrelid = ANY(%s::text[]::regclass[])"
+        )
+        assert store._fetch(inline, [[f"tokens_{number}", "tokens_of_all"]]) == [(True,)]
 
 
 def test_tables_of_version_2_are_upgraded(store_url: str, clock: ManualClock) -> None:
@@ -261,6 +266,7 @@ def _downgrade_to_3(connection: Connection) -> None:
     connection.execute("DROP TABLE vector_codes")
     connection.execute("ALTER TABLE segments DROP COLUMN coded")
     connection.execute("ALTER TABLE search_states DROP COLUMN erased, DROP COLUMN cleaned")
+    connection.execute("ALTER TABLE tokens ALTER codes SET STORAGE EXTENDED")
     connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
     connection.execute("DROP INDEX items_of_user")
     connection.execute("DROP INDEX items_by_source")
