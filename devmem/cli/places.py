@@ -13,7 +13,7 @@ from devmem.cli.failures import CommandError, unknown
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import announce, load
 from devmem.config import Workflow
-from devmem.memory.places import declared_store, is_workflow
+from devmem.memory.places import declared_store, declared_to_read, is_workflow
 from devmem.runtime.loading import load_workflow
 
 MemoryPlace: TypeAlias = Annotated[
@@ -39,14 +39,21 @@ class Place:
     """The arguments after the store."""
 
 
-def find_place(terminal: Terminal, place: str, store: str | None = None) -> Place:
+def find_place(terminal: Terminal, place: str, store: str | None = None, *, reading: bool = False) -> Place:
     """Return the store that the arguments MEMORY and STORE name, after printing the workflow's warnings.
+
+    Args:
+        terminal: where warnings are printed.
+        place: the argument MEMORY.
+        store: the argument STORE.
+        reading: whether the store is only read, so that no model is recorded in one that has none.
 
     Raises:
         CommandError: there is no such store, or the workflow has several and none is named.
         ConfigError: the workflow cannot be used.
     """
-    return split_words(terminal, place, [] if store is None else [store], least=0, most=0, usage="MEMORY [STORE]")
+    words = [] if store is None else [store]
+    return split_words(terminal, place, words, least=0, most=0, usage="MEMORY [STORE]", reading=reading)
 
 
 def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow | None:
@@ -67,7 +74,9 @@ def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow 
     return workflow if len(names) > 1 and not (words and words[0] in names) else None
 
 
-def split_words(terminal: Terminal, place: str, words: Sequence[str], *, least: int, most: int, usage: str) -> Place:
+def split_words(
+    terminal: Terminal, place: str, words: Sequence[str], *, least: int, most: int, usage: str, reading: bool = False
+) -> Place:
     """Separate the name of a store from the words after it, as in `MEMORY [STORE] QUERY`.
 
     After a workflow, the first word is the store's name if a store has that name, or if there is a word too many.
@@ -79,6 +88,7 @@ def split_words(terminal: Terminal, place: str, words: Sequence[str], *, least: 
         least: minimum number of words after the store.
         most: maximum number of words after the store.
         usage: the arguments as the help has them, for an error.
+        reading: see `find_place`.
 
     Raises:
         CommandError: there is no such store, or the number of words is wrong.
@@ -88,7 +98,7 @@ def split_words(terminal: Terminal, place: str, words: Sequence[str], *, least: 
         workflow = load(terminal, Path(place))
         store, rest = _store_and_rest(workflow, words, most)
     else:
-        workflow, store = declared_store(place)
+        workflow, store = declared_to_read(place) if reading else declared_store(place)
         announce(terminal, workflow)
         rest = tuple(words)
     if not least <= len(rest) <= most:

@@ -107,6 +107,18 @@ def declared_store(
     return _declared(declaration)
 
 
+def declared_to_read(place: str) -> tuple[Workflow, str]:
+    """Return the workflow that declares the store at a place, to read it: see `open`.
+
+    One that has no model yet gets none, as opening it with a model would record that one.
+    """
+    if place != _MEMORY and not _WORKFLOW.fullmatch(place):
+        facts = _facts_of(place)
+        if facts is not None and facts.model is None:
+            return declared_store(place, None)
+    return declared_store(place)
+
+
 def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow, str]:
     """Return the workflow that declares the store at a place: where nothing is there yet, one like a store of another.
 

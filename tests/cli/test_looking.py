@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from devmem import open as open_memory
+from devmem.collections import StoreFacts, inspect_location
+
 from .conftest import Devmem, one_paragraph
 
 
@@ -226,3 +229,21 @@ def test_an_open_time_is_told_by_its_one_end(filled: Path, devmem: Devmem) -> No
     asked = ("search", filled, "notes", "--all-users", "--explain")
     assert "the query names what was before 2023-05-01" in " ".join(devmem(*asked, "before May 2023").stdout.split())
     assert "the query names 2023-06-01 00:00 and later" in " ".join(devmem(*asked, "after May 2023").stdout.split())
+
+
+@pytest.mark.parametrize("command", [("search", "tea"), ("show",), ("export",)])
+def test_reading_a_file_gives_its_store_no_model(devmem: Devmem, tmp_path: Path, command: tuple[str, ...]) -> None:
+    file = tmp_path / "words.db"
+    declaration = {"type": "simple", "config": {"memory_path": str(file)}}
+    with open_memory(declaration) as memory:
+        memory.add("Ann drinks green tea.")
+    assert "green tea" in devmem(command[0], file, *command[1:]).stdout
+    assert inspect_location(str(file)) == StoreFacts(store_type="simple", model=None)
+
+
+def test_a_copy_of_a_store_without_a_model_has_none(devmem: Devmem, tmp_path: Path) -> None:
+    with open_memory({"type": "simple", "config": {"memory_path": str(tmp_path / "words.db")}}) as memory:
+        memory.add("Ann drinks green tea.")
+    devmem("copy", tmp_path / "words.db", tmp_path / "copy.db")
+    for name in ("words.db", "copy.db"):
+        assert inspect_location(str(tmp_path / name)) == StoreFacts(store_type="simple", model=None)

@@ -42,7 +42,7 @@ def context(
         devmem context team.yaml global --agent writer --conversation monday --max-tokens 500 --language zh
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store)
+    place = find_place(terminal, memory, store, reading=True)
     where = selection.visible
     with opened_if_written(terminal, place.workflow, place.store, session) as found:
         if found is None:

@@ -65,7 +65,7 @@ def copy(
         source, target = (Place(workflow=workflow, store=name) for name in places[1:])
         names = places[1], places[2]
     elif len(places) == _TWO_MEMORIES:
-        source = find_place(terminal, places[0])
+        source = find_place(terminal, places[0], reading=True)
         declared, store = declared_like(places[1], source.workflow, source.store)
         announce(terminal, declared)
         target = Place(workflow=declared, store=store)

@@ -38,7 +38,7 @@ def diff(
     terminal: Terminal = ctx.obj
     if (since is None) == (run is None) or (run is not None and until is not None):
         raise CommandError("give either --from, with --to where it is not now, or --run.")
-    place = find_place(terminal, memory, store)
+    place = find_place(terminal, memory, store, reading=True)
     with opened_existing(terminal, place.workflow, place.store, session) as source:
         if run is not None:
             found = versions_of(source).diff(run)

@@ -64,7 +64,7 @@ def export(
         devmem export configs/demo/team.yaml notes --session demo --output notes.json
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store)
+    place = find_place(terminal, memory, store, reading=True)
     check_anything_there(place.workflow, place.store, session)
     check_output(place.workflow, place.store, session, output)
     lost: list[str] = []

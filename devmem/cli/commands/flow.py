@@ -72,7 +72,7 @@ def flow(
     chosen = flow_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
     if chosen is FlowFormat.PNG and output is None and not as_json:
         raise CommandError("`--format png` needs a file: add --output FILE.png.")
-    place = find_place(terminal, memory, store)
+    place = find_place(terminal, memory, store, reading=True)
     check_anything_there(place.workflow, place.store, session)
     check_output(place.workflow, place.store, session, output)
     with opened(terminal, place.workflow, place.store, session) as source:

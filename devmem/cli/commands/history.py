@@ -37,7 +37,7 @@ def history(
         devmem history team.yaml notes 5f2c --json
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] ID")
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] ID", reading=True)
     with opened_existing(terminal, place.workflow, place.store, session) as store:
         versions = versions_of(store).history(place.words[0])
     if not versions:

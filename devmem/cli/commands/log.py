@@ -30,7 +30,7 @@ def log(
         devmem log team.yaml global c1
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] CONVERSATION")
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] CONVERSATION", reading=True)
     with opened_existing(terminal, place.workflow, place.store, session) as store:
         records = log_of(store, place.store).log(place.words[0])
     lines = timeline_lines(records, length=None if full else SHOWN)

@@ -69,7 +69,7 @@ def search(
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY")
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY", reading=True)
     query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
     with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as store:
         if grouped:

@@ -71,7 +71,7 @@ def show(
         devmem show configs/demo/team.yaml notes --session demo --limit 3
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store)
+    place = find_place(terminal, memory, store, reading=True)
     has_model = False
     items: list[MemoryItem] = []
     with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as opened:

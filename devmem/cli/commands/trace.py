@@ -30,7 +30,7 @@ def trace(
         devmem trace team.yaml global t1
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TRACE")
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TRACE", reading=True)
     with opened_existing(terminal, place.workflow, place.store, session) as store:
         records = log_of(store, place.store).trace(place.words[0])
     lines = tree_lines(call_tree(records), length=None if full else SHOWN)
