@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -21,6 +22,7 @@ from devmem.config.wording import choices, closest
 from devmem.config.workflow import NodeConfig, Subgraph, Workflow
 from devmem.errors import Level
 
+_NAMES_STORE: Final = re.compile(r"[?&]store=[^&]")
 _CHAT_PROVIDERS: Final = ("extractive", "openai")
 
 
@@ -95,21 +97,26 @@ def _review_chat(report: Report, config: AgentConfig | ChatConfig, path: tuple[s
 
 
 def _review_places(report: Report, stores: Iterable[StoreDeclaration], base_dir: pathlib.Path) -> None:
-    """Warn about stores that keep their items in one file."""
+    """Warn about stores that keep their items in one place: a file, or a store of a database."""
     first: dict[str, StoreDeclaration] = {}
     for store, place in _places(stores, base_dir):
         if place not in first:
             first[place] = store
             continue
-        message = f"the store {first[place].name!r} has the same file; their items will be mixed, or one is refused"
+        message = f"the store {first[place].name!r} has the same place; their items will be mixed, or one is refused"
         report.warn((*store.place.location, "config", "memory_path"), message, Rule.SHARED_FILE)
 
 
 def _places(stores: Iterable[StoreDeclaration], base_dir: pathlib.Path) -> Iterator[tuple[StoreDeclaration, str]]:
     for store in stores:
         path = getattr(store.config, "memory_path", None)
-        if isinstance(path, str) and path != "auto" and "://" not in path:
+        if not isinstance(path, str) or path == "auto":
+            continue
+        if "://" not in path:
             yield store, str((base_dir / pathlib.Path(path).expanduser()).resolve())
+        elif _NAMES_STORE.search(path):
+            # A database keeps stores apart by their names, unless the URL has one for all.
+            yield store, path
 
 
 def _review_use(

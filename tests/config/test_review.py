@@ -132,12 +132,22 @@ def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Mon
     assert "pip install 'devmem-framework[openai]'" in message
 
 
-def test_two_stores_in_one_file(tmp_path: Path) -> None:
-    one, two = (f"{{name: {name}, type: notes, config: {{memory_path: a.db}}}}" for name in ("one", "two"))
+@pytest.mark.parametrize("place", ["a.db", "'known://host/team?tenant=acme&store=notes'"])
+def test_two_stores_in_one_place(tmp_path: Path, place: str) -> None:
+    one, two = (f"{{name: {name}, type: notes, config: {{memory_path: {place}}}}}" for name in ("one", "two"))
     text = f"memory: [{one}, {two}]\nnodes: [{{id: a, type: agent, config: {{memories: [one, two]}}}}]"
     ((_, rule, path, message),) = checked(tmp_path, text)
     assert (rule, path) == (Rule.SHARED_FILE, "memory[1].config.memory_path")
-    assert "the store 'one' has the same file" in message
+    assert "the store 'one' has the same place" in message
+
+
+def test_two_stores_of_one_database(tmp_path: Path) -> None:
+    """It keeps them apart by their names."""
+    one, two = (
+        f"{{name: {name}, type: notes, config: {{memory_path: 'known://host/team'}}}}" for name in ("one", "two")
+    )
+    text = f"memory: [{one}, {two}]\nnodes: [{{id: a, type: agent, config: {{memories: [one, two]}}}}]"
+    assert checked(tmp_path, text) == []
 
 
 def test_a_workflow_in_order_has_no_findings(tmp_path: Path) -> None:
