@@ -36,7 +36,8 @@ def arranged(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]
     longest = max((cell_len(row[-1]) for row in cells if row), default=0)
     if console.width - fixed - _GAP >= min(LEAST_TEXT, longest):
         return Group(_table(names, cells, numbers))
-    return Group(*(line for row in cells for line in _entry(names, row)))
+    has_text = len(head) - 1 in kept
+    return Group(*(line for row in cells for line in _entry(names, row, has_text=has_text)))
 
 
 def _table(names: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[str]) -> Table:
@@ -49,13 +50,14 @@ def _table(names: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequen
     return table
 
 
-def _entry(names: Sequence[str], row: Sequence[str]) -> list[RenderableType]:
-    """Return one row as a list: its first cell as the heading, the others named, the text below them."""
-    named = [f"{name} {cell}" for name, cell in zip(names[1:-1], row[1:-1], strict=True) if cell]
+def _entry(names: Sequence[str], row: Sequence[str], *, has_text: bool) -> list[RenderableType]:
+    """Return one row as a list: its first cell as the heading, the others named, the text of the last below them."""
+    end = len(row) - 1 if has_text else len(row)
+    named = [f"{name} {cell}" for name, cell in zip(names[1:end], row[1:end], strict=True) if cell]
     heading = Text(row[0], style="bold")
     if named:
         heading.append("  " + "  ".join(named), style="not bold")
-    text = [Padding(Text(row[-1]), (0, 0, 0, 3))] if len(row) > 1 and row[-1] else []
+    text = [Padding(Text(row[-1]), (0, 0, 0, 3))] if has_text and len(row) > 1 and row[-1] else []
     return [heading, *text]
 
 

@@ -57,6 +57,13 @@ def test_a_text_is_never_squeezed_into_a_narrow_column(width: int) -> None:
     assert len(texts) <= -(-96 // (width - 14))
 
 
+def test_a_list_names_its_last_cell_where_no_row_has_a_text() -> None:
+    """As `devmem runs` where nobody is known to have made the changes."""
+    screen = terminal(width=40)
+    screen.table(("run", "state", "changes", "by"), [[ID, "committed", "12", ""]], numbers=("changes",))
+    assert " ".join(printed(screen.out).split()) == f"{ID} state committed changes 12"
+
+
 def test_a_short_text_needs_no_forty_columns() -> None:
     screen = terminal(width=50)
     screen.table(("type", "provided by", "text"), [["simple", "devmem 0.1.0", "short"]])

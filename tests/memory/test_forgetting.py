@@ -42,6 +42,19 @@ def test_nothing_is_left_in_the_files(tmp_path: Path) -> None:
     assert bytes_left(tmp_path) == []
 
 
+def test_the_texts_of_fields_are_not_left_either(tmp_path: Path) -> None:
+    """Neither those of now nor those of earlier versions, in rows, terms or the index snapshot."""
+    with devmem.open(tmp_path / "notes.db", embedding=None, fields=["title"]) as memory:
+        memory.add("a note", id="first-item", metadata={"title": "Quillfeather"})
+        memory.update("first-item", metadata={"title": "Zanthropy"})
+        memory.update("first-item", metadata={"name": "Wobbegong"}, fields=["name"])
+        memory.add("another", metadata={"title": "the launch"})
+        assert [record.id for record in memory.search("Wobbegong")] == ["first-item"]
+        assert memory.erase("first-item").items == 1
+        assert bytes_left(tmp_path) == []
+    assert bytes_left(tmp_path) == []
+
+
 def test_what_was_derived_goes_too(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         memory.store.add([item("a", "Quillfeather"), item("b", "a summary", "a"), item("c", "of a summary", "b")])

@@ -83,9 +83,10 @@ class Plan:
 def print_results(results: Sequence[Result], console: Console, title: str) -> None:
     """Print the table, then a line for each failure."""
     table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("fault", no_wrap=True)
+    table.add_column("fault")
     for name in (*_HEADS, "s"):
-        table.add_column(name, justify="right")
+        # A number that is cut off is another number.
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     for result in results:
         counts = (str(getattr(result, name)) for name in COUNTS)
         table.add_row(result.fault, *counts, f"{result.seconds:.0f}")

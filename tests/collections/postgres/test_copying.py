@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 import devmem
 from devmem.cli.app import app
 from devmem.embedding import Embedder
+from devmem.memory.reading import MemoryReader
 from devmem.stores import CollectionMemory
 from devmem.testing import HashTokenEmbedder
 from devmem.transfer.copy import copy_items
@@ -69,6 +70,38 @@ def test_a_store_moves_into_a_database_and_back(tmp_path: Path, store_url: str) 
         assert [(r.id, r.text, r.user, r.time) for r in one.scoped(user="ann")] == [
             (r.id, r.text, r.user, r.time) for r in two.scoped(user="ann")
         ]
+
+
+def test_fields_move_with_their_store(tmp_path: Path, store_url: str) -> None:
+    """Adding, changing, earlier states and erasing go by them, in the database and back in a file."""
+    model = HashTokenEmbedder(32)
+    with devmem.open(tmp_path / "notes.db", embedding=model, fields=["title"]) as memory:
+        memory.add("Tea at three.", id="tea", metadata={"title": "the night train"})
+        memory.add("No field.", id="none", metadata={"title": "a bare heading"}, fields=[])
+    for first, second in ((tmp_path / "notes.db", store_url), (store_url, tmp_path / "back.db")):
+        with devmem.open(first, embedding=model) as one, devmem.open(second, embedding=model) as two:
+            assert copy_items(one.store, two.store, lambda _: None).identical
+    for place in (store_url, tmp_path / "back.db"):
+        with devmem.open(place, embedding=model) as memory:
+            assert found(memory, "the night train") == ("tea", "title")
+            assert found(memory, "a bare heading") is None
+            then = memory.history("tea")[-1].since
+            memory.add("Rain at noon.", id="rain", metadata={"title": "an umbrella"})
+            memory.update("tea", metadata={"title": "a day at sea"})
+            assert found(memory, "an umbrella") == ("rain", "title")
+            assert (found(memory, "a day at sea"), found(memory, "the night train")) == (("tea", "title"), None)
+            with memory.as_of(then) as earlier:
+                assert found(earlier, "the night train") == ("tea", "title")
+            memory.update("none", fields=["title"])
+            assert found(memory, "a bare heading") == ("none", "title")
+            memory.erase("tea")
+            assert (found(memory, "a day at sea"), memory.history("tea")) == (None, [])
+
+
+def found(memory: MemoryReader, text: str) -> tuple[str, str | None] | None:
+    """Return the item that has this very text, and the field in which it is."""
+    best = memory.search(text)[0]
+    return (best.id, best.hit.field) if (best.hit.similarity or 0) > 0.99 else None
 
 
 def test_a_copy_that_was_killed_goes_on(tmp_path: Path, store_url: str) -> None:
