@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from devmem.stores.versioned import as_of as store_as_of
 from devmem.transfer.importing import parse_time
 
 _SECONDS: Final = re.compile(r"\d+(\.\d+)?")
+_SESSIONS_SHOWN: Final = 5
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
 WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
 StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Store of the workflow.")]
@@ -227,12 +229,20 @@ def why_empty(store: MemoryBase) -> str | None:
 
 
 def _sessions_there(store: MemoryBase, file: str) -> str:
-    """Return which sessions have files, in parentheses, where that of a store's file has none."""
+    """Return which sessions have files, in parentheses, where that of a store's file has none.
+
+    Of many, the likely ones are named.
+    """
     folder = store.setup.session_dir
     if folder is None or Path(file).parent != folder or folder.exists():
         return ""
     names = session_names(folder.parent)
-    return f" (sessions with files: {', '.join(names)})" if names else ""
+    if not names:
+        return ""
+    likely = difflib.get_close_matches(folder.name, names, n=_SESSIONS_SHOWN)
+    shown = sorted([*likely, *(name for name in names if name not in likely)][:_SESSIONS_SHOWN])
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    return f" (sessions with files: {', '.join(shown)}{more})"
 
 
 def shown_store(location: str, name: str) -> str:

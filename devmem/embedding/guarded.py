@@ -6,6 +6,7 @@ So a provider that fails costs no write, whoever wrote it: the items wait for th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
@@ -34,8 +35,14 @@ class GuardedEmbedder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Identity of the embedder's model."""
-        return self._embedder.identity
+        """Identity of the embedder's model; raises `EmbeddingError` where it names none."""
+        identity: object = called(self._name, lambda: self._embedder.identity)
+        if not isinstance(identity, ModelIdentity):
+            raise EmbeddingError(
+                f"the embedding provider {self._name!r} has {type(identity).__name__} for its `identity`; "
+                "expected a ModelIdentity."
+            )
+        return identity
 
     def for_queries(self) -> Embedder:
         """Return the embedder of questions, guarded too; this one where there is no other."""
@@ -55,6 +62,8 @@ class GuardedEmbedder:
             rows = np.asarray(made, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise EmbeddingError(f"the embedding provider {self._name!r} returned no vectors: {error}") from error
+        if not count and not rows.size:
+            return np.empty((0, self.identity.dimension or 0), dtype=np.float32)
         wanted = (count, self.identity.dimension)
         if rows.ndim != _MATRIX or len(rows) != count or rows.shape[1] != (wanted[1] or rows.shape[1]):
             raise EmbeddingError(
@@ -73,15 +82,28 @@ class GuardedTokenEmbedder(GuardedEmbedder):
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
         """Embed the texts and their tokens; raises what `embed` raises."""
-        made = called(self._name, lambda: list(self._tokens.embed_tokens(texts)))
-        self._rows([one.vector for one in made], len(texts))
-        for one in made:
-            if np.ndim(one.tokens) != _MATRIX or len(one.tokens) != len(one.words):
-                raise EmbeddingError(
-                    f"the embedding provider {self._name!r} returned token vectors of shape {np.shape(one.tokens)} "
-                    f"for {len(one.words)} words."
-                )
+        made = [
+            self._token_embedding(one) for one in called(self._name, lambda: list(self._tokens.embed_tokens(texts)))
+        ]
+        vectors = self._rows([one.vector for one in made], len(texts))
+        return [replace(one, vector=row, tokens=self._of_words(one)) for one, row in zip(made, vectors, strict=True)]
+
+    def _token_embedding(self, made: object) -> TokenEmbedding:
+        if not isinstance(made, TokenEmbedding):
+            raise EmbeddingError(
+                f"the embedding provider {self._name!r} returned {type(made).__name__} for a text; "
+                "expected a TokenEmbedding."
+            )
         return made
+
+    def _of_words(self, embedded: TokenEmbedding) -> Vector:
+        """Return the vectors of a text's tokens, rows of unit length."""
+        shape, count = np.shape(embedded.tokens), len(embedded.words)
+        if len(shape) != _MATRIX or shape[0] != count:
+            raise EmbeddingError(
+                f"the embedding provider {self._name!r} returned token vectors of shape {shape} for {count} words."
+            )
+        return unit_rows(embedded.tokens, source=f"the embedding provider {self._name!r}")
 
 
 def guarded(name: str, embedder: Embedder) -> Embedder:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from devmem.model.side_labels import Language
 from devmem.text.analysis import mostly_unspaced
 
-Language: TypeAlias = Literal["en", "zh"]
 LanguageChoice: TypeAlias = Literal["auto", "en", "zh"]
 
 

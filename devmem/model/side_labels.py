@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 from devmem.model.results import Hit
 
 Language: TypeAlias = Literal["en", "zh"]
+"""Languages of what devmem itself says in a prompt."""
 
 SIDES: Final = ("Input: ", "Output: ")
 """Labels of what was said and what was answered in a stored summary."""

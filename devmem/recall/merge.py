@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from devmem.model.caller import Caller
 from devmem.model.results import CutHit, CutReason, Hit, MemoryRetrievalResult, StoreFailure
-from devmem.model.side_labels import SIDES, labelled_text
+from devmem.model.side_labels import SIDES, Language, labelled_text
 from devmem.recall.origins import origin_mark
 from devmem.recall.related import with_related
 from devmem.recall.render import (
-    Language,
     Shown,
     entry_lines,
     frame_lines,

@@ -6,7 +6,7 @@ from typing import Final
 
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem, SourceKind
-from devmem.recall.render import Language
+from devmem.model.side_labels import Language
 
 _MARKS: Final[dict[Language, dict[SourceKind, tuple[str, str]]]] = {
     "en": {

@@ -6,12 +6,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from devmem.model.results import Hit
+from devmem.model.side_labels import Language
 from devmem.text.patterns import lazy_pattern
-
-Language = Literal["en", "zh"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

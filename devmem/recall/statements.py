@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from devmem.model.results import Hit
-from devmem.recall.render import Language, Shown
+from devmem.model.side_labels import Language
+from devmem.recall.render import Shown
 from devmem.search.filters import event_key
 
 _EARLIER: Final[dict[Language, tuple[str, str]]] = {

@@ -16,6 +16,7 @@ from devmem.search.candidates import CandidateSet
 from devmem.search.context import Column, Places, QueryContext
 from devmem.search.late_interaction import MaxSimScorer
 from devmem.text.cues import asks_when
+from devmem.text.passages import PASSAGE_LENGTH
 from devmem.text.questions import Side, asks_for_number, side_of
 
 _BRIEF: Final = 150
@@ -77,9 +78,13 @@ def _opening_similarities(context: QueryContext, rows: Rows) -> Column:
     An answer opens with what it was asked for, in other words; of what follows, the more there is the more matches by
     chance.
     """
+    doc_values = context.indexes.doc_values
+    lengths = doc_values.column("length")[doc_values.positions(rows)]
     passages, owner = context.indexes.passage_map.passages_of(rows)
     starts = group_starts(owner)
-    first = starts[np.diff(np.append(starts, len(owner))) > 1]
+    # Fields are passages too, so that a short text may have several.
+    is_long = (np.diff(np.append(starts, len(owner))) > 1) & (lengths[owner[starts]] > PASSAGE_LENGTH)
+    first = starts[is_long]
     found = np.zeros(len(rows))
     found[owner[first]] = np.nan_to_num(context.similarities(passages[first]))
     return found

@@ -21,8 +21,8 @@ class Side(Enum):
 
 
 _SPEAKERS: Final = {
-    **dict.fromkeys(("user", "human"), Side.USER),
-    **dict.fromkeys(("assistant", "ai", "bot"), Side.ASSISTANT),
+    **dict.fromkeys(("user", "human", "用户"), Side.USER),
+    **dict.fromkeys(("assistant", "ai", "bot", "chatbot", "gpt", "chatgpt", "model", "助手", "助理"), Side.ASSISTANT),
 }
 
 _FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|i['’](?:m|ve|d|ll))\b|我", re.IGNORECASE)

@@ -33,7 +33,7 @@ class Filler:
     def __init__(self, store: MemoryBase, *, fields: tuple[str, ...] | None = None) -> None:
         """Fill a store; `fields` are searched of items that name none, see `MemoryItem.indexed_fields`."""
         self._store, self._fields = store, fields
-        self._items: list[MemoryItem] = []
+        self._items: dict[str, MemoryItem] = {}
         self.counts: Counter[str] = Counter()
         """Number of records by the status of their write, `expired` for those that were not written because of it."""
         self.replaced: list[str] = []
@@ -56,14 +56,18 @@ class Filler:
             self.flush()
             self._count(self._update(record))
             return
-        names_fields = record.indexed_fields is not None or self._fields is None
-        self._items.append(record if names_fields else replace(record, indexed_fields=self._fields))
+        if record.indexed_fields is None and self._fields is not None:
+            record = replace(record, indexed_fields=self._fields)
+        if record.id in self._items:
+            # A batch holds an item once; the later record takes the place of the earlier one, as in any later batch.
+            self.flush()
+        self._items[record.id] = record
         if len(self._items) >= _BATCH:
             self.flush()
 
     def flush(self) -> None:
         """Store what was taken so far; raises as `put` does."""
-        items, self._items = self._items, []
+        items, self._items = [*self._items.values()], {}
         now = self._store.setup.clock()
         current = [item for item in items if not item.expired(now)]
         self.counts[EXPIRED] += len(items) - len(current)

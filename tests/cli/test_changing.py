@@ -210,6 +210,16 @@ def test_a_session_that_is_mistyped(tmp_path: Path, devmem: Devmem) -> None:
     assert sorted(each.name for each in (tmp_path / ".devmem").iterdir()) == ["ann", "bob"]
 
 
+def test_of_many_sessions_the_likely_ones_are_named(tmp_path: Path, devmem: Devmem) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text("memory: [{name: notes, type: simple, config: {memory_path: auto}}]\n", encoding="utf-8")
+    for number in range(30):
+        (tmp_path / ".devmem" / f"run-{number:02}").mkdir(parents=True)
+    (tmp_path / ".devmem" / "sprint-9").mkdir()
+    said = " ".join(devmem("search", path, "Bob", "--session", "sprint9").stderr.split())
+    assert "(sessions with files: run-00, run-01, run-02, run-03, sprint-9 and 26 more)" in said
+
+
 def test_the_only_store_of_a_workflow_needs_no_name(tmp_path: Path, devmem: Devmem) -> None:
     path = tmp_path / "one.yaml"
     path.write_text("memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]\n", encoding="utf-8")

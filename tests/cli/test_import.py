@@ -263,6 +263,16 @@ def test_another_time_or_trust_takes_the_place_of_the_older(devmem: Devmem, tmp_
     assert (item["event_time"], item["trust"]) == (1778284800.0, 0.25)
 
 
+def test_the_last_record_of_an_id_is_kept(devmem: Devmem, tmp_path: Path) -> None:
+    """Also where an earlier one of the same file has other contents."""
+    data, place = tmp_path / "data.jsonl", tmp_path / "a.db"
+    data.write_text("".join(f'{{"id": "d1", "text": "Plan {n}."}}\n' for n in "112"), encoding="utf-8")
+    told = devmem("import", place, data)
+    assert told.stdout.splitlines()[0] == f"{data}: 1 duplicate, 1 stored, 1 superseded"
+    assert "1 item has other content now than before under the same id: d1" in told.stderr
+    assert [each["content_summary"] for each in json.loads(devmem("show", place, "--json").stdout)] == ["Plan 2."]
+
+
 def test_what_a_duplicate_keeps_is_reported(devmem: Devmem, tmp_path: Path) -> None:
     """Facts that a record lacks stay, as they may be added by hand; an expiry may be counted from the import."""
     data, place = tmp_path / "data.jsonl", tmp_path / "a.db"

@@ -206,8 +206,11 @@ def test_weights_in_a_file_of_their_own_tell_models_apart(tmp_path: Path) -> Non
     assert names[0] != names[1]
 
 
-def test_a_pointer_of_git_lfs_is_no_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["model.onnx", "weights.bin"])
+def test_a_pointer_of_git_lfs_is_no_model(tmp_path: Path, name: str) -> None:
     folder = write_model(tmp_path)
-    (folder / "model.onnx").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 90387606\n")
-    with pytest.raises(ModelNotFoundError, match="git lfs pull"):
+    graph = onnx.load(str(folder / "model.onnx"))
+    onnx.save(graph, str(folder / "model.onnx"), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (folder / name).write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 90387606\n")
+    with pytest.raises(ModelNotFoundError, match=f"{name}: a pointer of Git LFS.*git lfs pull"):
         opened(folder).embed(["tea"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import numpy as np
@@ -13,6 +14,8 @@ from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
 from devmem.embedding import (
     Embedder,
     ModelIdentity,
+    TokenEmbedder,
+    TokenEmbedding,
     embedding_provider_names,
     open_embedder,
     query_embedder,
@@ -218,6 +221,81 @@ def test_vectors_of_a_stranger_get_unit_length() -> None:
     register_embedding_provider("stranger", Stranger)
     rows = open_embedder(EmbeddingConfig(provider="stranger"), shared=False).embed(["one"])
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+
+
+class TokenStranger(HashTokenEmbedder):
+    """Does what its settings say with token vectors."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        super().__init__(8)
+        self._does = str(config.params.settings.get("does"))
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        made = super().embed_tokens(texts)
+        match self._does:
+            case "dicts":
+                return [{"vector": one.vector} for one in made]  # type: ignore[misc]
+            case "fewer":
+                return [replace(one, tokens=one.tokens[1:]) for one in made]
+            case "infinite":
+                return [replace(one, tokens=one.tokens + np.float32(np.inf)) for one in made]
+            case _:
+                return [replace(one, vector=one.vector * 3, tokens=one.tokens * 3) for one in made]
+
+
+def _token_stranger(does: str) -> TokenEmbedder:
+    register_embedding_provider("stranger", TokenStranger)
+    block = EmbeddingConfig(provider="stranger", params=EmbeddingParams(settings={"does": does}))
+    embedder = open_embedder(block, shared=False)
+    assert isinstance(embedder, TokenEmbedder)
+    return embedder
+
+
+@pytest.mark.parametrize(
+    ("does", "message"),
+    [
+        ("dicts", "'stranger' returned dict for a text; expected a TokenEmbedding"),
+        ("fewer", r"token vectors of shape \(1, 8\) for 2 words"),
+        ("infinite", "NaN or infinity"),
+    ],
+)
+def test_wrong_token_vectors_are_an_embedding_error(does: str, message: str) -> None:
+    with pytest.raises(EmbeddingError, match=message):
+        _token_stranger(does).embed_tokens(["green tea"])
+
+
+def test_token_vectors_of_a_stranger_get_unit_length_too() -> None:
+    embedder = _token_stranger("scales")
+    (made,) = embedder.embed_tokens(["green tea"])
+    np.testing.assert_allclose(np.linalg.norm([made.vector, *made.tokens], axis=1), 1, atol=1e-6)
+    assert embedder.embed_tokens([]) == []
+
+
+class Nameless(HashEmbedder):
+    identity = "nameless"  # type: ignore[assignment]
+
+    def __init__(self, _config: EmbeddingConfig) -> None:
+        super().__init__(8)
+
+
+def test_an_embedder_without_an_identity_says_so() -> None:
+    register_embedding_provider("nameless", Nameless)  # type: ignore[arg-type]
+    with pytest.raises(EmbeddingError, match="'nameless' has str for its `identity`; expected a ModelIdentity"):
+        open_embedder(EmbeddingConfig(provider="nameless"), shared=False).embed(["tea"])
+
+
+def test_no_texts_are_no_vectors() -> None:
+    """Whatever form an empty result has."""
+    register_embedding_provider("lists", lambda _config: Lists())
+    assert make_provider(EmbeddingConfig(provider="lists")).embed([]).shape == (0, 8)
+
+
+class Lists(HashEmbedder):
+    def __init__(self) -> None:
+        super().__init__(8)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return [self.vector(text) for text in texts]  # type: ignore[return-value]
 
 
 def test_a_factory_that_is_none_says_so() -> None:

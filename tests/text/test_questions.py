@@ -34,7 +34,17 @@ def test_whose_words_are_asked_for(query: str, side: Side | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("speaker", "side"), [("user", Side.USER), ("Human", Side.USER), ("assistant", Side.ASSISTANT), ("Ann", None)]
+    ("speaker", "side"),
+    [
+        ("user", Side.USER),
+        ("Human", Side.USER),
+        ("用户", Side.USER),
+        ("assistant", Side.ASSISTANT),
+        ("ChatGPT", Side.ASSISTANT),
+        ("model", Side.ASSISTANT),
+        ("助手", Side.ASSISTANT),
+        ("Ann", None),
+    ],
 )
 def test_sides_of_speakers(speaker: str, side: Side | None) -> None:
     assert side_of(speaker) is side

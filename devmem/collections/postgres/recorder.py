@@ -22,6 +22,8 @@ from devmem.model.versions import Operation
 
 _CHANGES_KEPT: Final = "1 hour"
 """A follower that did not ask for longer than this builds its indexes again."""
+_RANDOM: Final = random.SystemRandom()
+"""Not the generator of `random`, whose seed is the program's own."""
 _PRUNED_EVERY: Final = 100
 """Mean number of deletions between two that prune the changes."""
 SWEPT_AT_ONCE: Final = 200
@@ -232,7 +234,7 @@ def _deleted(
     count, attachments = found or (0, None)
     if attachments:
         delete_unused(connection, store, attachments)
-    if count and random.randrange(_PRUNED_EVERY) == 0:  # noqa: S311 - nobody gains by guessing it
+    if count and _RANDOM.randrange(_PRUNED_EVERY) == 0:
         prune_changes(connection, store)
     return int(count)
 

@@ -25,6 +25,8 @@ from devmem.errors import CollectionBusyError, CollectionClosedError
 
 T = TypeVar("T")
 
+_RANDOM: Final = random.SystemRandom()
+"""Not the generator of `random`, whose seed is the program's own."""
 _CONFLICTS_IN_A_ROW: Final = 100
 """Number of attempts of a transaction that others keep coming before."""
 _BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -166,7 +168,7 @@ class Database:
                 # The server has not noticed yet that the connection of that attempt was lost.
                 raise CollectionBusyError(self._location, f"the connection was lost. {NOT_KNOWN}") from error
             results.append(operation(connection))
-            if random.randrange(_PRUNED_EVERY) == 0:  # noqa: S311 - nobody gains by guessing it
+            if _RANDOM.randrange(_PRUNED_EVERY) == 0:
                 oldest = _new_token(connection.server_time() - _TOKENS_KEPT)
                 connection.execute("DELETE FROM commits WHERE token < %s", (oldest,))
             connection.execute("COMMIT")
@@ -242,12 +244,12 @@ def without_conflict(transaction: Callable[[Connection], T], connection: Connect
             if attempt + 1 == _CONFLICTS_IN_A_ROW:
                 raise
             connection.rollback()
-            time.sleep(random.uniform(0, FIRST_WAIT))  # noqa: S311 - only keeps two from waiting equally long
+            time.sleep(_RANDOM.uniform(0, FIRST_WAIT))
     raise AssertionError("unreachable")
 
 
 def _new_token(at: float) -> UUID:
     """Return a random UUID that sorts by its time (RFC 9562, version 7), in seconds since the epoch."""
     milliseconds = int(at * 1000)
-    number = milliseconds << 80 | 7 << 76 | random.SystemRandom().getrandbits(76)
+    number = milliseconds << 80 | 7 << 76 | _RANDOM.getrandbits(76)
     return UUID(int=number & ~(3 << 62) | 2 << 62)

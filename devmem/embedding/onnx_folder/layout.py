@@ -20,7 +20,7 @@ from devmem.errors import EmbeddingError, ModelNotFoundError
 from devmem.model.items import Vector
 
 _GRAPHS: Final = ("model.onnx", "onnx/model.onnx")
-_NO_WEIGHTS: Final = (".json", ".txt", ".md")
+_NO_WEIGHTS: Final = (".json", ".txt", ".md", ".onnx", ".safetensors", ".py")
 _POINTER: Final = b"version https://git-lfs"
 """Beginning of the file that a clone without Git LFS has in the place of a large one."""
 _USUAL_TOKENS: Final = 512
@@ -52,6 +52,8 @@ class Layout:
     """A model's folder, read."""
 
     graph: Path
+    weights: tuple[Path, ...]
+    """Files beside the graph that hold weights of it."""
     tokenizer: Path
     pooling: str
     """`mean` or `cls`."""
@@ -67,7 +69,7 @@ class Layout:
     def identity(self, name: str) -> str:
         """Name the model: the same only where the same text gets the same vector."""
         digest = hashlib.sha256()
-        for file in (self.graph, *_external_data(self.graph)):
+        for file in (self.graph, *self.weights):
             for sample in sampled(file):
                 digest.update(sample)
         for layer in (*self.token_layers, *self.vector_layers):
@@ -94,8 +96,10 @@ def read_layout(config: EmbeddingConfig) -> Layout:
     poolings, layers = _modules(folder)
     projection = _colbert_projection(folder)
     pooled = config.params.pooling
+    graph = _graph(folder, config.model)
     return Layout(
-        graph=_graph(folder, config.model),
+        graph=graph,
+        weights=tuple(map(_checked, _external_data(graph))),
         tokenizer=_existing(folder, "tokenizer.json"),
         pooling=(poolings[0] if poolings else "mean") if pooled == "auto" else pooled,
         prompts=read_prompts(folder, config.params),
@@ -123,10 +127,14 @@ def _graph(folder: Path, name: str | None) -> Path:
         raise ModelNotFoundError(
             f"{folder}: neither {' nor '.join(_GRAPHS)} there; `model` names another file of the folder."
         )
-    with found.open("rb") as file:
-        if file.read(len(_POINTER)) == _POINTER:
-            raise ModelNotFoundError(f"{found}: a pointer of Git LFS, not the model; run `git lfs pull` in its clone.")
-    return found
+    return _checked(found)
+
+
+def _checked(file: Path) -> Path:
+    with file.open("rb") as opened:
+        if opened.read(len(_POINTER)) == _POINTER:
+            raise ModelNotFoundError(f"{file}: a pointer of Git LFS, not the model; run `git lfs pull` in its clone.")
+    return file
 
 
 def _existing(folder: Path, name: str) -> Path:

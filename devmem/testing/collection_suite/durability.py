@@ -3,6 +3,8 @@
 # ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -142,6 +144,13 @@ class Keeping(Opening):
         assert (info.items, info.waiting, info.embedding, info.dimension) == (2, 0, MODEL.name, MODEL.dimension)
         assert info.location
         assert info.size_bytes >= 0
+
+    def test_the_random_numbers_of_a_program_are_its_own(self, collection: Collection) -> None:
+        """One that seeds them gets the same ones whatever it stores."""
+        before = random.getstate()
+        collection.add([item("a", id="1"), item("b", id="2")])
+        collection.delete(ids=["1"])
+        assert random.getstate() == before
 
     def test_closing_twice_is_allowed(self, collection: Collection) -> None:
         """Closing twice is not an error."""

@@ -123,6 +123,28 @@ class RankingEvidence(Opening):
         assert (by_id["waits"].similarity, by_id["waits"].rerank) == (None, None)
         assert by_id["no tokens"].similarity is not None
 
+    def test_a_long_answer_counts_by_its_opening(self, collection: Collection) -> None:
+        """A field is no part of an answer: with one, a short answer is not long; what others say does not count."""
+        rest = " ".join(f"Part {n} of the answer is about taxes and rain." for n in range(80))
+        opening = "The night train to Vienna leaves from the main station."
+        long = f"{' '.join([opening] * 12)} {rest}"
+        items = [
+            turn("long", long, metadata={"speaker": "assistant"}),
+            turn("by a user", long, conversation="d", metadata={"speaker": "user"}),
+            turn(
+                "short",
+                f"{opening} It is late.",
+                conversation="e",
+                metadata={"speaker": "assistant", "title": "trains"},
+                indexed_fields=("title",),
+            ),
+        ]
+        add_encoded(collection, items)
+        hits = explained(collection, asked("the night train to Vienna, from the main station")).hits
+        parts = {hit.item.id: hit.parts.get("opening", 0.0) for hit in hits}
+        assert parts["long"] > 0
+        assert (parts["by a user"], parts["short"]) == (0.0, 0.0)
+
     def test_a_conversation_lends_its_evidence(self, collection: Collection) -> None:
         """A short turn after one that matches gains; one of another conversation or user does not."""
         matching = turn("match", "Shall we take the night train to Vienna?")
