@@ -105,7 +105,7 @@ def _announce(each: TargetPlan, part: DecidedPart) -> int:
     try:
         with each.target.open() as store:
             return store.begin_purge(_erasing(store, part))
-    except DevmemError as error:
+    except (DevmemError, OSError) as error:
         # It is decided all the same; where the database cannot be used, the receipt names it.
         _LOG.warning("%s: only this machine knows what is to be forgotten: %s", each.target.label, error)
         return 0

@@ -145,6 +145,37 @@ def test_a_forgetting_that_died_while_it_cleaned_is_finished(
     assert _indexed(store) == [SIZE - 1, SIZE - 1]
 
 
+def test_one_thread_cleans_however_much_is_erased_meanwhile(
+    store: PostgresCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each thread would take one of the connections that writes and searches need, too."""
+    begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
+
+    def clean(_steps: IndexSteps, *, stopped: Callable[[], bool]) -> None:
+        assert not stopped()
+        begun.release()
+        assert may_end.acquire(timeout=60)
+
+    monkeypatch.setattr(cleaning, "clean_indexes", clean)
+    others = _timers()
+    with closing(IndexCleaner(IndexSteps(store._database, store.location, store._store))) as cleaner:
+        cleaner.start()
+        assert begun.acquire(timeout=60)
+        for _ in range(3):
+            cleaner.start()
+        assert len(_timers() - others) == 1
+        # What was erased meanwhile is cleaned after it, once.
+        monkeypatch.setattr(cleaning, "_PAUSE", 0.0)
+        may_end.release(2)
+        assert begun.acquire(timeout=60)
+    assert not begun.acquire(blocking=False)
+    assert not _timers() - others
+
+
+def _timers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)}
+
+
 def test_nothing_of_an_erased_item_stays_in_the_caches(store: PostgresCollection) -> None:
     """Of processes that are searching, with the next search that they run."""
     query = SearchQuery(text=CORPUS.texts[8], vector=CORPUS.vectors[8], limit=SIZE)

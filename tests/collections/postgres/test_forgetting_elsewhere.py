@@ -100,3 +100,14 @@ def test_a_database_that_cannot_be_told_is_named_in_the_receipt(
     assert "only this machine knows" in caplog.text
     monkeypatch.undo()
     assert _users(team) == {"bob"}
+
+
+def test_a_database_that_cannot_be_told_beforehand_keeps_none_of_the_others(
+    team: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_store: CollectionMemory, _erasing: Erasing) -> int:
+        raise OSError("no room")
+
+    monkeypatch.setattr(CollectionMemory, "begin_purge", fails)
+    assert devmem.forget(team, user="ann").items == len(NAMES)
+    assert _users(team) == {"bob"}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.server.admitted_postings import AdmittedPassages
 from devmem.collections.postgres.server.posting_cache import Layout, PostingCache, TermPostings, signed_hash
+from devmem.collections.postgres.server.segments import SegmentMap
 from devmem.indexes.postings.impacts import impact_table
 
 SIZES = {1: 40, 2: 7, 3: 60, 4: 1}
@@ -87,9 +91,9 @@ def test_postings_are_those_of_the_segments_however_they_change(database: Databa
         size = max((end for _, end in layout.values()), default=0)
         for term in TERMS:
             assert _codes(found[term], size) == _wanted(database, layout, term)
-        # What is there is not asked for again.
+        # What is there is not asked for again, and stays where a search needs no segments.
         assert {segment for asked, _ in database.asked for segment in asked} == set(segments) - known
-        known = set(segments)
+        known = set(segments) or known
 
 
 @given(databases(), st.sets(st.integers(0, 107)))
@@ -102,6 +106,48 @@ def test_postings_among_some_positions_are_numbered_as_these(database: Database,
         docs, codes = found[term].among(places, mask)
         wanted = {at: code for at, code in _wanted(database, layout, term).items() if at in admitted}
         assert dict(zip(places[docs].tolist(), codes.tolist(), strict=True)) == wanted
+
+
+def test_counts_stay_known_where_a_search_needs_no_segments() -> None:
+    asked: list[int] = []
+
+    def count(terms: Sequence[int]) -> dict[int, int]:
+        asked.extend(terms)
+        return dict.fromkeys(terms, 9)
+
+    cache = PostingCache(store=1)
+    found = [cache.counts(segments, TERMS[:1], count)[TERMS[0]] for segments in ((1, 2), (), (1, 2))]
+    assert (found, asked) == ([9, 0, 9], [TERMS[0]])
+
+
+def _admitted(rows: Sequence[int]) -> AdmittedPassages:
+    """Return those of 90 items of one passage, all of them in one segment."""
+    passages = np.arange(90, dtype=np.int64) << PASSAGE_BITS
+    segments = SegmentMap.of({3: (passages, np.ones(90, dtype=np.float32))})
+    return AdmittedPassages(segments, np.array(rows, dtype=np.int64))
+
+
+def _postings(docs: Sequence[int]) -> TermPostings:
+    return TermPostings.of(np.array(docs, dtype=np.int32), np.full(len(docs), 100, dtype=np.uint16), 90)
+
+
+@pytest.mark.parametrize("docs", [[5, 60], list(range(0, 90, 2))])
+def test_postings_of_admitted_passages_keep_no_others_in_memory(docs: list[int]) -> None:
+    """They outlive the lists by term, which are dropped when these are too many."""
+    admitted, mask = _admitted([60, 61]), np.isin(np.arange(90), [60, 61])
+    found = _postings(docs)
+    codes = weakref.ref(found.codes)
+    assert [part.tolist() for part in admitted.postings(5, found, lambda: mask)] == [[0], [100]]
+    del found
+    assert codes() is None
+    assert admitted.postings(5, _postings(docs), lambda: mask)[0].tolist() == [0]
+
+
+def test_terms_that_no_admitted_passage_has_are_not_kept_for_good() -> None:
+    admitted, mask, found = _admitted([60]), np.isin(np.arange(90), [60]), _postings([5])
+    for term in range(1_000):
+        admitted.postings(term, found, lambda: mask)
+    assert len(admitted._known) < 50
 
 
 def test_the_least_recently_used_are_dropped_when_there_are_too_many() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
 from devmem.collections.postgres.server import row_sets
-from devmem.collections.postgres.server.row_sets import RowSets
+from devmem.collections.postgres.server.row_sets import RowSet, RowSets
+from devmem.collections.postgres.server.segments import SegmentMap
 from devmem.collections.postgres.snapshots import Snapshot
 from devmem.indexes.row_column import Rows
 
@@ -26,6 +29,15 @@ def test_sets_of_many_filters_that_admit_nothing_are_not_kept_for_good(monkeypat
 
         sets.of(key, "state", FIRST, rows)
     assert read == [*range(100), 0]
+
+
+def test_places_keep_no_index_in_memory_that_nobody_searches() -> None:
+    index, found = SegmentMap.of({}), RowSet(np.array([1, 2]), FIRST)
+    assert found.places(index, lambda: "places") == found.places(index, lambda: "found again") == "places"
+    gone = weakref.ref(index)
+    del index
+    assert gone() is None
+    assert found.places(SegmentMap.of({}), lambda: "others") == "others"
 
 
 def test_a_set_of_an_earlier_state_is_not_kept_in_a_later_one() -> None:

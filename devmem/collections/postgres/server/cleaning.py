@@ -101,7 +101,7 @@ def _note_cleaned(connection: Connection, store: int, erased: int) -> None:
 
 
 class IndexCleaner:
-    """Cleans the indexes of one store in the background. Thread-safe.
+    """Cleans the indexes of one store in the background, in one thread. Thread-safe.
 
     The more time it takes the longer it waits for further erasures, so that a process which erases one item after the
     other does not make large segments again for each.
@@ -111,28 +111,37 @@ class IndexCleaner:
         """Do nothing yet."""
         self._steps = steps
         self._lock = threading.Lock()
-        self._waiting: threading.Timer | None = None
-        self._cleaning: threading.Timer | None = None
+        self._thread: threading.Timer | None = None
+        """Waits, or cleans."""
+        self._is_due = False
+        """Whether something was erased since the last cleaning began."""
         self._not_before = 0.0
         self._closed = False
 
     def start(self) -> None:
-        """Clean soon; what is erased until then is cleaned with it."""
+        """Clean soon; what is erased until then is cleaned with it, and what is erased meanwhile after it."""
         with self._lock:
-            if self._closed or self._waiting is not None:
-                return
-            self._waiting = threading.Timer(max(self._not_before - time.monotonic(), 0.0), self._run)
-            self._waiting.daemon = True
-            self._waiting.start()
+            self._is_due = True
+            self._start_if_due()
+
+    def _start_if_due(self) -> None:
+        """Have a thread wait and clean, unless one does."""
+        if self._closed or self._thread is not None or not self._is_due:
+            return
+        self._thread = threading.Timer(max(self._not_before - time.monotonic(), 0.0), self._run)
+        self._thread.daemon = True
+        self._thread.start()
 
     def _run(self) -> None:
         with self._lock:
-            self._cleaning, self._waiting = self._waiting, None
+            self._is_due = False
         began = time.monotonic()
         run_logged(self._clean, self._steps.location, self._is_closed)
         ended = time.monotonic()
         with self._lock:
             self._not_before = ended + _PAUSE * (ended - began)
+            self._thread = None
+            self._start_if_due()
 
     def _clean(self) -> None:
         clean_indexes(self._steps, stopped=self._is_closed)
@@ -143,9 +152,7 @@ class IndexCleaner:
     def close(self) -> None:
         """End the work in the background after the step that is under way; what is left is done at the next opening."""
         with self._lock:
-            self._closed = True
-            threads = [thread for thread in (self._waiting, self._cleaning) if thread is not None]
-        for thread in threads:
+            self._closed, thread = True, self._thread
+        if thread is not None:
             thread.cancel()
-        for thread in threads:
             thread.join()

@@ -21,7 +21,7 @@ FieldRow: TypeAlias = tuple[
     int, str | None, str | None, str | None, str | None, str | None, float, int, int, float | None
 ]
 _MOST_KEPT: Final = 50_000
-"""Number of items whose fields are kept: some 20 MB."""
+"""Number of items whose fields are kept: some 30 MB with conversations, users and speakers."""
 _TYPES: Final = {"thread": "<i8", "time": "<f8", "length": "<i4", "cues": "u1", "importance": "<f4"}
 
 

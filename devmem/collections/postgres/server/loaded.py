@@ -73,14 +73,17 @@ class LoadedItems:
     def expect(self, rows: Rows) -> None:
         """Have the server read items that will probably be loaded, while the search goes on."""
         self._take_expected()
-        self._expected = self._ask(distinct(rows))
+        self._expected = self._ask(self._not_asked(rows))
 
     def load(self, rows: Rows) -> None:
         """Read those of the items that were not asked for before; one that is not admitted or not there has nothing."""
         self._take_expected()
-        new = distinct(rows[places_in(self._asked, rows) < 0])
+        new = self._not_asked(rows)
         if len(new):
             self._take(self._ask(new))
+
+    def _not_asked(self, rows: Rows) -> Rows:
+        return distinct(rows[places_in(self._asked, rows) < 0])
 
     def _take_expected(self) -> None:
         expected, self._expected = self._expected, None
@@ -131,9 +134,12 @@ class LoadedItems:
 
     def expect_fields(self, rows: Rows) -> None:
         """Have the server read the fields of items that `fields_of` will be asked for, while the search goes on."""
+        if self._expected_fields is not None:
+            # Another search may have put some of those that it reads into the cache meanwhile.
+            return
         self._fields.add(self._field_cache.of(self._without_fields(rows)))
         new = self._without_fields(rows)
-        if len(new) and self._expected_fields is None:
+        if len(new):
             query = of_store(_FIELDS, self._store)
             self._expected_fields = self._connection.execute(query, {"rows": RowNumbers(new)}, binary=True)
 

@@ -129,6 +129,9 @@ class PostingCache:
             terms: hashes.
             count: counts those of some terms; what it leaves out occurs in none.
         """
+        if not segments:
+            # A search within few items reads no segments: what others know stays known.
+            return dict.fromkeys(terms, 0)
         known = locked(self._lock, lambda: dict(self._counts) if segments == self._counted else {})
         missing = [term for term in terms if term not in known]
         if missing:
@@ -148,6 +151,8 @@ class PostingCache:
             layout: the segments.
             terms: hashes.
         """
+        if not layout:
+            return dict.fromkeys(terms, _NOTHING)
         known = locked(self._lock, lambda: self._known(terms))
         found = {term: postings for term, (of, postings) in known.items() if of is layout or of == layout}
         missing = [term for term in terms if term not in found]

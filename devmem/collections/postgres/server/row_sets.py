@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
@@ -16,9 +17,9 @@ from devmem.indexes.row_column import Rows
 T = TypeVar("T")
 
 _MOST_ROWS: Final = 2_000_000
-"""Maximum number of rows of all sets: some 32 MB with their places."""
-_OVERHEAD: Final = 100
-"""Number of rows that take as much memory as an empty set."""
+"""Maximum number of rows of all sets: some 48 MB with their places."""
+_OVERHEAD: Final = 500
+"""Number of rows that take as much memory as an empty set, with what is kept by its places."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +30,7 @@ class RowSet:
     """Ascending."""
     snapshot: Snapshot
     """Shows all of them."""
-    _places: dict[int, tuple[object, Any]] = field(default_factory=dict)
+    _places: dict[int, tuple[weakref.ref[Any], Any]] = field(default_factory=dict)
 
     def places(self, owner: object, find: Callable[[], T]) -> T:
         """Return the places of the rows in some index, which are found once.
@@ -37,16 +38,16 @@ class RowSet:
         What is added to the set later is in no index that was there before.
 
         Args:
-            owner: the index.
+            owner: the index, which is not kept in memory by this.
             find: finds them, always in the same form for an index.
         """
         known = self._places.get(id(owner))
-        if known is not None and known[0] is owner:
+        if known is not None and known[0]() is owner:
             return cast("T", known[1])
         found = find()
         if len(self._places) > 1:
             self._places.clear()
-        self._places[id(owner)] = (owner, found)
+        self._places[id(owner)] = (weakref.ref(owner), found)
         return found
 
     def with_rows(self, new: Rows, snapshot: Snapshot) -> RowSet:

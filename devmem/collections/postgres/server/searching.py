@@ -146,5 +146,5 @@ class ServerSearches:
 
     def close(self) -> None:
         """Forget what is in memory."""
-        for cache in (self._caches, self._codes, self._sets):
+        for cache in (self._segments, self._caches, self._codes, self._sets):
             cache.clear()

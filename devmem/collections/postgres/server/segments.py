@@ -61,7 +61,7 @@ def fetch_terms(connection: Connection, store: int, rows: Sequence[int]) -> list
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, eq=False)
 class SegmentMap:
     """Which passage is at each position of the segments of one moment, one segment after the other."""
 
@@ -171,6 +171,9 @@ class SegmentCache:
         self._lock = threading.Lock()
         self._store = store
         self._generation: Hashable = None
+        self._forget()
+
+    def _forget(self) -> None:
         self._columns: dict[int, tuple[Rows, NDArray[np.float32]]] = {}
         self._map = NO_SEGMENTS
         self._tail: tuple[bytes, TermTexts] = (b"", NO_TEXTS)
@@ -192,7 +195,7 @@ class SegmentCache:
         self, connection: Connection, generation: Hashable, segments: tuple[int, ...], tail: bytes
     ) -> IndexedTexts:
         if generation != self._generation:
-            self._columns, self._map, self._tail = {}, NO_SEGMENTS, (b"", NO_TEXTS)
+            self._forget()
         if segments != self._map.segments:
             self._map = self._joined(connection, segments)
         if tail != self._tail[0]:
@@ -216,6 +219,10 @@ class SegmentCache:
         kept = before.where(known)
         seen = set((kept.passages >> PASSAGE_BITS).tolist())
         return kept.joined(read_terms(connection, self._store, [row for row in rows if row not in seen]))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        locked(self._lock, self._forget)
 
 
 def count_postings(connection: Connection, store: int, segments: SegmentMap, terms: Sequence[int]) -> dict[int, int]:

@@ -35,7 +35,7 @@ _MOST_KEPT: Final = 1.25
 _NO_PASSAGES: Final[Rows] = np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class CodedPassages:
     """The codes of n passages."""
 
