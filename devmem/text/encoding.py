@@ -15,6 +15,11 @@ _MARKS: Final = (
 )
 """UTF-32 before UTF-16, whose mark it begins with."""
 _WIDE_MARKS: Final = tuple(mark for mark, encoding in _MARKS if encoding != "utf-8-sig")
+_PLAUSIBLE: Final = tuple(
+    "cp1252 cp1250 cp1251 cp1253 cp1254 cp1255 cp1256 cp1257 iso8859_2 koi8_r cp866 cp850 mac_roman tis_620 "
+    "gb18030 big5 cp932 euc_jp cp949".split()
+)
+"""Encodings that files of people are in; a short text fits others as well, of mainframes for instance."""
 _LOOKED_AT: Final = 256 * 1024
 """Number of bytes from which an unknown encoding is detected."""
 _HEAD: Final = 8192
@@ -124,12 +129,16 @@ def _guess(data: bytes) -> str:
     # Imported here: most files are UTF-8 and need no guessing.
     from charset_normalizer import from_bytes
 
-    best = from_bytes(data[:_LOOKED_AT]).best()
-    if best is not None and _is(data, best.encoding):
-        return best.encoding
-    # GBK's pairs of high bytes are many in Chinese and rare in Western text, whose every byte is a character.
-    high = sum(byte >= 0x80 for byte in data[:_LOOKED_AT])
-    return "gb18030" if 2 * high > len(data[:_LOOKED_AT]) and _is(data, "gb18030") else "cp1252"
+    head = data[:_LOOKED_AT]
+    found = from_bytes(head, cp_isolation=[*_PLAUSIBLE])
+    best = found.best()
+    # Most bytes of Chinese and Russian are high, and few of Western text.
+    usual = ("gb18030", "cp1251") if 2 * sum(byte >= 0x80 for byte in head) > len(head) else ("cp1252",)
+    if best is None:
+        return usual[0] if _is(data, usual[0]) else "cp1252"
+    alike = [match for match in found if (match.chaos, match.coherence) == (best.chaos, best.coherence)]
+    known = {encoding for match in alike for encoding in match.could_be_from_charset}
+    return next((one for one in (*usual, best.encoding) if one in known and _is(data, one)), "cp1252")
 
 
 def _is_mostly_utf8(data: bytes) -> bool:
