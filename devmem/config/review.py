@@ -22,6 +22,7 @@ from devmem.config.wording import choices, closest
 from devmem.config.workflow import NodeConfig, Subgraph, Workflow
 from devmem.errors import Level
 
+_FILE_URL: Final = re.compile(r"\A(?:sqlite|json)://", re.IGNORECASE)
 _NAMES_STORE: Final = re.compile(r"[?&]store=[^&]")
 _CHAT_PROVIDERS: Final = ("extractive", "openai")
 
@@ -112,6 +113,7 @@ def _places(stores: Iterable[StoreDeclaration], base_dir: pathlib.Path) -> Itera
         path = getattr(store.config, "memory_path", None)
         if not isinstance(path, str) or path == "auto":
             continue
+        path = _FILE_URL.sub("", path)
         if "://" not in path:
             yield store, str((base_dir / pathlib.Path(path).expanduser()).resolve())
         elif _NAMES_STORE.search(path):

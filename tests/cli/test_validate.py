@@ -45,6 +45,18 @@ def test_warnings_do_not_make_a_file_bad(devmem: Devmem, tmp_path: Path) -> None
     assert second.endswith("1 warning")
 
 
+def test_a_path_and_the_url_of_a_file_are_one_place(devmem: Devmem, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    one, two = (
+        f"{{name: {name}, type: simple, config: {{memory_path: '{place}'}}}}"
+        for name, place in (("one", "a.db"), ("two", f"sqlite://{tmp_path}/a.db"))
+    )
+    node = "{id: a, type: agent, config: {memories: [one, two]}}"
+    path.write_text(f"memory: [{one}, {two}]\nnodes: [{node}]\n", encoding="utf-8")
+    said = devmem("validate", path)
+    assert "the store 'one' has the same place" in " ".join((said.stdout + said.stderr).split())
+
+
 def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem, tmp_path: Path) -> None:
     path = tmp_path / "team.yaml"
     for kind, url, wanted in (
@@ -66,7 +78,8 @@ def test_a_package_that_a_place_needs_is_named_with_its_extra(
     path.write_text("memory: [{name: a, type: simple, config: {memory_path: 'postgresql://host/db'}}]\n")
     for module in [name for name in sys.modules if name.partition(".")[0] in ("psycopg", "pgvector")]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.delitem(sys.modules, "devmem.collections.postgres.location", raising=False)
+    for module in ("location", "url"):
+        monkeypatch.delitem(sys.modules, f"devmem.collections.postgres.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     shown = devmem("validate", path).stdout
     assert f"warning: {path}:1: memory[0].config.memory_path: PostgreSQL needs the package 'psycopg'" in shown
