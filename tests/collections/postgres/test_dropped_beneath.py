@@ -99,3 +99,15 @@ def test_a_store_of_the_same_name_is_another_one(store_url: str) -> None:
             with pytest.raises(CollectionError, match="the store was dropped; open it again"):
                 store.get(["2"])
             assert again.count() == 1
+
+
+def test_a_store_that_was_restored_from_before_it_was_searched_here_is_not_called_dropped(store_url: str) -> None:
+    url = f"{store_url}&mode=server"
+    with closing(PostgresCollection(url)) as store:
+        store.add([ITEM])
+        forget = "DELETE FROM search_states WHERE store = %s"
+        store._database.write(lambda connection: connection.execute(forget, (store._store,)))
+        with pytest.raises(CollectionError, match="restored.*open it again"):
+            store.search(SearchQuery(text="tea"))
+    with closing(PostgresCollection(url)) as store:
+        assert [hit.item.id for hit in store.search(SearchQuery(text="tea"))] == ["1"]

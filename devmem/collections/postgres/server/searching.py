@@ -10,7 +10,7 @@ import numpy as np
 
 from devmem.collections.model_check import check_length, check_name
 from devmem.collections.postgres.database import Connection
-from devmem.collections.postgres.existence import check_tables, dropped
+from devmem.collections.postgres.existence import check_tables, require_store
 from devmem.collections.postgres.schema import table_of
 from devmem.collections.postgres.server.admitted import Moment
 from devmem.collections.postgres.server.caches import GenerationCaches
@@ -23,6 +23,7 @@ from devmem.collections.postgres.server.source import ServerSource, StoreState
 from devmem.collections.postgres.server.term_texts import numbers_from
 from devmem.collections.postgres.server.vector_codes import CodeBlocks, CodeCache, CodedPassages, codes_size
 from devmem.collections.postgres.snapshots import Snapshot
+from devmem.errors import CollectionError
 from devmem.search.query import SearchQuery
 
 _STATE: Final = f"""
@@ -92,13 +93,18 @@ class ServerSearches:
             now: seconds since the generation.
 
         Raises:
-            CollectionError: the store was dropped.
+            CollectionError: the store was dropped, or is to be opened again.
             EmbeddingMismatchError: the query's vector is of another model.
         """
         parameters = {"index": index_name(self._store), "now": now}
         found = connection.execute(of_store(_STATE, self._store), parameters, binary=True).fetchone()
         if found is None:
-            raise dropped(self._location)
+            require_store(connection, self._location, self._store)
+            # Whoever opens the store to search it here makes the row.
+            raise CollectionError(
+                self._location,
+                "the tables were restored from a time when it was not searched on the server yet; open it again.",
+            )
         state = _State(*found)
         check_tables(connection, state.tables)
         self._check(state, query, model)
