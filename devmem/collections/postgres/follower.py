@@ -32,8 +32,13 @@ from devmem.text.utf8 import encodable
 _BATCH: Final = 5000
 _NEW: Final = "xact >= %(xmin)s::xid8 AND (xact >= %(xmax)s::xid8 OR xact = ANY(%(running)s::text[]::xid8[]))"
 """Condition that a snapshot did not see a row; the first comparison is what an index finds."""
+# The snapshot of a standby does not tell which transactions were running: only those before its xmin are sure.
+_SNAPSHOT: Final = (
+    "CASE WHEN pg_is_in_recovery() THEN concat_ws(':', pg_snapshot_xmin(pg_current_snapshot()), "
+    "pg_snapshot_xmin(pg_current_snapshot()), '') ELSE pg_current_snapshot()::text END, pg_is_in_recovery()"
+)
 _POLL: Final = f"""
-SELECT pg_current_snapshot()::text, tableoid::bigint, generation, changes_floor::text::bigint, model,
+SELECT {_SNAPSHOT}, tableoid::bigint, generation, changes_floor::text::bigint, model,
     EXISTS (SELECT FROM items WHERE store = %(store)s AND {_NEW})
     OR EXISTS (SELECT FROM changes WHERE store = %(store)s AND {_NEW})
 FROM stores WHERE store = %(store)s
@@ -60,6 +65,7 @@ class _Poll:
     """The database as one poll found it."""
 
     snapshot: Snapshot
+    is_standby: bool
     generation: int
     changes_floor: int
     model: str | None
@@ -99,9 +105,9 @@ class PostgresFollower(Follower[Connection]):
         row = connection.execute(_POLL, self._parameters()).fetchone()
         if row is None:
             raise dropped(self._location)
-        text, tables, *rest = row
+        text, is_standby, tables, *rest = row
         check_tables(connection, tables)
-        found = _Poll(Snapshot.parse(text, connection.contents), *rest)
+        found = _Poll(Snapshot.parse(text, connection.contents), is_standby, *rest)
         self._found = found
         if self._moment is not None and self._must_start_again(found):
             self._moment = None
@@ -118,6 +124,8 @@ class PostgresFollower(Follower[Connection]):
             or found.snapshot.xmax < seen.xmax
             or found.generation != self._generation
             or seen.xmin <= found.changes_floor
+            # Some of the news may be in the indexes already.
+            or (found.is_standby and found.news)
         )
 
     def _catch_up(self, connection: Connection, now: float) -> str | None:  # noqa: ARG002 - nothing depends on the time

@@ -107,7 +107,7 @@ def test_a_store_that_was_restored_from_before_it_was_searched_here_is_not_calle
         store.add([ITEM])
         forget = "DELETE FROM search_states WHERE store = %s"
         store._database.write(lambda connection: connection.execute(forget, (store._store,)))
-        with pytest.raises(CollectionError, match="restored.*open it again"):
+        with pytest.raises(CollectionError, match=r"restored .* open it again"):
             store.search(SearchQuery(text="tea"))
     with closing(PostgresCollection(url)) as store:
         assert [hit.item.id for hit in store.search(SearchQuery(text="tea"))] == ["1"]
