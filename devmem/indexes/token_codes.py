@@ -171,12 +171,11 @@ class TokenCaches:
     What tells generations apart is up to the caller. Thread-safe; a search goes on with the cache that it was given.
     """
 
-    def __init__(self, ahead: int = _AHEAD) -> None:
-        """Start with an empty cache; `ahead` is as in `TokenCache`."""
+    def __init__(self) -> None:
+        """Start with an empty cache."""
         self._lock = threading.Lock()
-        self._ahead = ahead
         self._generation: Hashable = 0
-        self._cache = TokenCache(ahead=ahead)
+        self._cache = TokenCache()
 
     def of(self, generation: Hashable) -> TokenCache:
         """Return the cache of a generation: a new one where the last was of another."""
@@ -184,7 +183,7 @@ class TokenCaches:
 
     def _of(self, generation: Hashable) -> TokenCache:
         if generation != self._generation:
-            self._generation, self._cache = generation, TokenCache(ahead=self._ahead)
+            self._generation, self._cache = generation, TokenCache()
         return self._cache
 
     def clear(self) -> None:

@@ -13,6 +13,7 @@ from devmem.collections.postgres.attachments import externalized, insert_attachm
 from devmem.collections.postgres.database import composed
 from devmem.collections.postgres.inserting import NewItem
 from devmem.collections.postgres.locks import lock, lock_each, lock_shared
+from devmem.collections.postgres.pipelining import pipelined
 from devmem.collections.postgres.predicates import where_sql
 from devmem.collections.postgres.recorder import Recorder
 from devmem.collections.postgres.texts import read_text, stored_text
@@ -77,7 +78,7 @@ class BatchWriter:
             rows.check_storable(prepared)
         self._lock_absent([item_id for item_id, wanted in expected.items() if wanted is None])
         ids = {*(prepared.item.id for prepared in batch), *expected}
-        with self._connection.pipeline():
+        with pipelined(self._connection):
             stored = self._select_stored(ids)
             self._recorder.tick([rows.key_of(each) for each in ids])
         self._stored = self._read_stored(stored)

@@ -11,6 +11,7 @@ from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.existence import require_store
 from devmem.collections.postgres.location import Location
 from devmem.collections.postgres.locks import lock, lock_shared
+from devmem.collections.postgres.pipelining import pipelined
 from devmem.collections.postgres.row_security import is_secured, secure
 from devmem.collections.postgres.rows import refresh_analysis
 from devmem.collections.postgres.schema import PARTITIONED, partition_statements
@@ -127,7 +128,7 @@ def check_store(connection: Connection, location: str, store: int) -> StoreModel
     Raises:
         CollectionError: the store was dropped.
     """
-    with connection.pipeline():
+    with pipelined(connection):
         lock_shared(connection, "store", store)
         return require_store(connection, location, store)
 

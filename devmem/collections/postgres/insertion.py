@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from devmem.collections.postgres.database import Connection, composed
+from devmem.collections.postgres.pipelining import pipelined
 
 _FEW: Final = 50
 """Number of rows of a table up to which INSERT is faster: a COPY waits for the server twice."""
@@ -33,7 +34,7 @@ def insert_rows(connection: Connection, insertions: Sequence[Insertion]) -> None
         for each in wanted:
             _copy(connection, each)
     elif wanted:
-        with connection.pipeline(), connection.cursor() as cursor:
+        with pipelined(connection), connection.cursor() as cursor:
             for each in wanted:
                 cursor.executemany(composed(_insert(each)), each.rows)
 

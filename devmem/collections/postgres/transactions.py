@@ -152,7 +152,7 @@ class Database:
             # By the server's clock, which decides when it is old.
             token = token or _new_token(connection.server_time())
             try:
-                with connection.pipeline():
+                with pipelined(connection):
                     connection.execute("BEGIN")
                     check_session(connection, self._location)
                     # Waits for an earlier attempt that is still being committed.

@@ -36,7 +36,9 @@ def server() -> Iterator[PostgresServer]:
 
 
 @pytest.mark.parametrize("unique", list(Unique))
-def test_a_write_is_neither_lost_nor_applied_twice(server: PostgresServer, unique: Unique) -> None:
+def test_a_write_is_neither_lost_nor_applied_twice(
+    server: PostgresServer, unique: Unique, caplog: pytest.LogCaptureFixture
+) -> None:
     url = server.url(store="notes")
     done = threading.Event()
 
@@ -71,6 +73,7 @@ def test_a_write_is_neither_lost_nor_applied_twice(server: PostgresServer, uniqu
         assert sorted(stored) == sorted(acknowledged)
         found = collection.search(SearchQuery(text="note", limit=10_000))
         assert sorted(hit.item.id for hit in found) == sorted(stored)
+    assert [each for each in caplog.records if each.name == "psycopg"] == []
 
 
 def test_a_search_whose_connection_is_lost_runs_again(
