@@ -108,6 +108,12 @@ def vector_from(raw: bytes) -> Vector:
     return np.frombuffer(raw, dtype=">f4", offset=4).astype(np.float32)
 
 
+def vectors_from(raw: bytes | None, count: int, dimension: int) -> Vector:
+    """Return vectors of one dimension, one after the other in pgvector's binary form, shape (count, dimension)."""
+    # Before the components there are two bytes of dimension and two of flags, as wide as one of them.
+    return np.frombuffer(raw or b"", dtype=">f4").reshape(count, dimension + 1)[:, 1:].astype(np.float32)
+
+
 def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
     """Return the embeddings of those of the items that have them, by id."""
     keys = {key_of(wanted): wanted for wanted in ids}

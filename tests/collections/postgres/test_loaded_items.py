@@ -34,7 +34,7 @@ def _fields(row: int) -> FieldRow:
 def test_fields_that_another_search_reads_meanwhile_are_there_once() -> None:
     database, cache = Database(), FieldCache()
     admitted: Any = SimpleNamespace(connection=database, store=1)
-    loaded = LoadedItems(admitted, None, lambda rows: rows, cache)
+    loaded = LoadedItems(admitted, None, lambda rows: rows, cache, None)
     loaded.expect_fields(np.array([7, 8, 8]))
     cache.keep([_fields(8), _fields(9)])
     loaded.expect_fields(np.array([8, 9]))

@@ -15,7 +15,8 @@ from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.admitted import Admitted
 from devmem.collections.postgres.server.fields import FIELD_COLUMNS, FieldCache, ItemFields
 from devmem.collections.postgres.server.planning import of_item, of_store
-from devmem.collections.postgres.server.term_texts import numbers_from
+from devmem.collections.postgres.server.similarities import AskedSimilarities, Similarities
+from devmem.collections.postgres.server.vector_cache import KnownVectors
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import distinct, places_in
 from devmem.model.items import Vector
@@ -28,11 +29,6 @@ _THERE: Final = (
     + of_item("passages", "passage", "found.row")
 )
 _KNOWN: Final = "SELECT passage FROM passages WHERE store = %(store)s AND passage = ANY(%(passages)s)"
-# One row is transferred faster than hundreds.
-_SIMILARITY: Final = (
-    "SELECT string_agg(int8send(passage), ''::bytea), string_agg(float8send(-(vector <#> %(query)s)), ''::bytea) "
-    "FROM vectors WHERE store = %(store)s AND passage = ANY(%(passages)s)"
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,15 +38,20 @@ class _Asked:
     rows: Rows
     passages: Rows
     """Of those of the items that are admitted, in any order."""
-    near: Cursor | None
-    """Returns which passages have a vector, and their similarities; None where nothing was asked."""
+    near: AskedSimilarities
+    """Their similarities."""
 
 
 class LoadedItems:
     """Items that a search found, all of them admitted by its filter. Used by one search, in one thread."""
 
     def __init__(
-        self, admitted: Admitted, query: Vector | None, known: Callable[[Rows], Rows], cache: FieldCache
+        self,
+        admitted: Admitted,
+        query: Vector | None,
+        known: Callable[[Rows], Rows],
+        fields: FieldCache,
+        vectors: KnownVectors | None,
     ) -> None:
         """Start empty.
 
@@ -58,16 +59,18 @@ class LoadedItems:
             admitted: what the search may find.
             query: the query's vector, None where similarity does not count.
             known: returns the passages of some items, perhaps some that are not there.
-            cache: fields that the process keeps.
+            fields: those that the process keeps.
+            vectors: the same; None where this search may not use them.
         """
         self._connection, self._store = admitted.connection, admitted.store
-        self._admitted, self._query, self._known = admitted, query, known
+        self._admitted, self._known = admitted, known
         self.passages: Rows = _NO_ROWS
         """Their passages, ascending."""
         self._asked = _NO_ROWS
         self._similarities: NDArray[np.float64] = np.empty(0)
         self._expected: _Asked | None = None
-        self._fields, self._field_cache = ItemFields(), cache
+        self._near = Similarities(admitted.connection, admitted.store, query, vectors)
+        self._fields, self._field_cache = ItemFields(), fields
         self._expected_fields: Cursor | None = None
 
     def expect(self, rows: Rows) -> None:
@@ -94,11 +97,11 @@ class LoadedItems:
         admitted = rows[places_in(self._admitted.rows, rows) >= 0] if self._admitted.restricts else rows
         # An item's fields never change: what was admitted is, as long as it is there and does not expire.
         passages = self._there(admitted) if self._admitted.moment.expired else self._known(admitted)
-        return _Asked(rows, passages, self._ask_near(passages))
+        return _Asked(rows, passages, self._near.ask(passages))
 
     def _take(self, asked: _Asked) -> None:
         """Wait for what the server was asked for, and add it to what is loaded."""
-        there, near = asked.passages, _read_near(asked)
+        there, near = asked.passages, self._near.read(asked.near)
         if not self._admitted.moment.expired:
             # A vector is deleted with its passage; of what has none it is not known whether it is there.
             kept = ~np.isnan(near)
@@ -124,13 +127,6 @@ class LoadedItems:
     def _passages(self, query: str, parameters: Mapping[str, object]) -> Rows:
         found = self._connection.execute(of_store(query, self._store), parameters, binary=True).fetchall()
         return np.array([passage for (passage,) in found], dtype=np.int64)
-
-    def _ask_near(self, passages: Rows) -> Cursor | None:
-        """Ask for the cosine of the query and some passages."""
-        if self._query is None or not len(passages):
-            return None
-        parameters = {"passages": RowNumbers(passages), "query": self._query}
-        return self._connection.execute(of_store(_SIMILARITY, self._store), parameters, binary=True)
 
     def expect_fields(self, rows: Rows) -> None:
         """Have the server read the fields of items that `fields_of` will be asked for, while the search goes on."""
@@ -177,14 +173,3 @@ class LoadedItems:
         found = np.full(len(passages), np.nan)
         found[at >= 0] = self._similarities[at[at >= 0]]
         return found
-
-
-def _read_near(asked: _Asked) -> NDArray[np.float64]:
-    """Return the similarity of each passage; NaN for one without a vector."""
-    near = np.full(len(asked.passages), np.nan)
-    if asked.near is not None:
-        ((found, values),) = asked.near.fetchall()
-        read = numbers_from(found, ">i8")
-        order = np.argsort(asked.passages)
-        near[order[places_in(asked.passages[order], read)]] = numbers_from(values, ">f8")
-    return near

@@ -31,7 +31,7 @@ _POSTINGS: Final = (
     "SELECT term, segment, docs, codes FROM postings WHERE store = %(store)s AND segment = ANY(%(segments)s) "
     "AND term = ANY(%(terms)s)"
 )
-_DENSE_FROM: Final = 3
+_DENSE_FROM: Final = 8
 """A list is kept with a code for each position where more than one in this many has the term."""
 Layout: TypeAlias = dict[int, tuple[int, int]]
 """Position of the first passage of each segment, and the one after its last; one segment after the other."""

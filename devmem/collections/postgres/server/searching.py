@@ -21,6 +21,7 @@ from devmem.collections.postgres.server.row_sets import RowSets
 from devmem.collections.postgres.server.segments import UNMERGED, SegmentCache
 from devmem.collections.postgres.server.source import ServerSource, StoreState
 from devmem.collections.postgres.server.term_texts import numbers_from
+from devmem.collections.postgres.server.vector_cache import MOST_DELETED, VectorCaches
 from devmem.collections.postgres.server.vector_codes import CodeBlocks, CodeCache, CodedPassages, codes_size
 from devmem.collections.postgres.snapshots import Snapshot
 from devmem.errors import CollectionError
@@ -38,7 +39,11 @@ SELECT stores.tableoid::bigint, generation, model, dimension, pg_current_snapsho
     EXISTS (SELECT FROM items WHERE store = %(store)s AND expires_at <= %(now)s),
     (SELECT string_agg(int8send(late.row), ''::bytea ORDER BY late.row)
         FROM (SELECT DISTINCT changes.row {LATE.format(tables="changes")}) AS late),
-    erased, cleaned
+    erased, cleaned, changes_floor::text::bigint,
+    (SELECT string_agg(int8send(gone.row), ''::bytea ORDER BY gone.row) FROM (
+        SELECT row FROM changes WHERE store = %(store)s AND kind = 'deleted'
+        AND xact >= pg_snapshot_xmin(%(since)s::pg_snapshot)
+        AND NOT pg_visible_in_snapshot(xact, %(since)s::pg_snapshot) LIMIT {MOST_DELETED + 1}) AS gone)
 FROM stores JOIN search_states ON search_states.store = stores.store WHERE stores.store = %(store)s
 """
 
@@ -64,6 +69,10 @@ class _State:
     """Number of erasures."""
     cleaned: int
     """The same when segments and blocks were last made without what was erased."""
+    changes_floor: int
+    """Number of the last transaction whose changes may have been forgotten."""
+    deleted: bytes | None
+    """Rows of items that were deleted since the vectors in memory were read."""
 
 
 class ServerSearches:
@@ -81,7 +90,7 @@ class ServerSearches:
         self._location, self._store, self._note_exact = location, store, note_exact
         self._codes_bytes = codes_bytes
         self._segments, self._codes = SegmentCache(store), CodeCache(store)
-        self._caches, self._sets = GenerationCaches(store), RowSets()
+        self._caches, self._sets, self._vectors = GenerationCaches(store), RowSets(), VectorCaches()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> ServerSource:
         """Return the store as of the connection's transaction, for one search.
@@ -96,7 +105,9 @@ class ServerSearches:
             CollectionError: the store was dropped, or is to be opened again.
             EmbeddingMismatchError: the query's vector is of another model.
         """
-        parameters = {"index": index_name(self._store), "now": now}
+        vectors = self._vectors.current
+        since = str(vectors.since) if vectors is not None else None
+        parameters = {"index": index_name(self._store), "now": now, "since": since}
         found = connection.execute(of_store(_STATE, self._store), parameters, binary=True).fetchone()
         if found is None:
             require_store(connection, self._location, self._store)
@@ -119,13 +130,16 @@ class ServerSearches:
             expired=state.expired,
         )
         tail = state.tail or b""
+        # Nothing of an erased item is to stay in memory: what was read before is forgotten.
+        contents = generation, state.erased, state.cleaned
+        deleted = numbers_from(state.deleted, ">i8").astype(np.int64)
         return ServerSource(
             moment,
             StoreState(dimension=state.dimension, has_hnsw=state.hnsw, has_conversations=state.conversations),
             self._segments.read(connection, generation, tuple(state.segments), tail),
             self._coded(connection, generation, state, query),
-            # Nothing of an erased item is to stay in memory: what was read before is forgotten.
-            self._caches.of((generation, state.erased, state.cleaned)),
+            self._caches.of(contents),
+            self._vectors.of(vectors, contents, moment.snapshot, state.changes_floor, deleted),
             query,
         )
 
@@ -152,5 +166,5 @@ class ServerSearches:
 
     def close(self) -> None:
         """Forget what is in memory."""
-        for cache in (self._segments, self._caches, self._codes, self._sets):
+        for cache in (self._segments, self._caches, self._codes, self._sets, self._vectors):
             cache.clear()

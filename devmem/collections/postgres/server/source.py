@@ -17,6 +17,7 @@ from devmem.collections.postgres.server.loaded import LoadedItems
 from devmem.collections.postgres.server.nearest_codes import NearestCodes
 from devmem.collections.postgres.server.searched_texts import AdmittedTexts, AllTexts, SearchedTexts
 from devmem.collections.postgres.server.segments import IndexedTexts
+from devmem.collections.postgres.server.vector_cache import KnownVectors
 from devmem.collections.postgres.server.vector_codes import CodedPassages
 from devmem.collections.postgres.server.vectors import ServerVectors
 from devmem.collections.postgres.server.words import ServerWordQuery
@@ -75,6 +76,7 @@ class ServerSource:
         indexed: IndexedTexts,
         coded: tuple[CodedPassages, CodedPassages] | None,
         caches: Caches,
+        vectors: KnownVectors | None,
         query: SearchQuery,
     ) -> None:
         """Prepare a search.
@@ -85,10 +87,12 @@ class ServerSource:
             indexed: its passages.
             coded: the codes of their vectors; None where the process does not keep them.
             caches: what the process keeps.
+            vectors: the vectors that it keeps; None where the search may not use them.
             query: what is searched for.
         """
         self._moment, self._connection, self._store = moment, moment.connection, moment.store
         self._state, self._indexed, self._coded, self._caches, self._query = state, indexed, coded, caches, query
+        self._vectors = vectors
         self._indexes: _Indexes | None = None
 
     @property
@@ -102,7 +106,7 @@ class ServerSource:
         state, admitted = self._state, Admitted.of(self._moment, where, period)
         vector = self._query.vector if state.dimension is not None else None
         codes = NearestCodes(vector, admitted, self._coded) if vector is not None and self._coded else None
-        loaded = LoadedItems(admitted, vector, self._indexed.passages_of_rows, self._caches.fields)
+        loaded = LoadedItems(admitted, vector, self._indexed.passages_of_rows, self._caches.fields, self._vectors)
         if codes is not None:
             loaded.expect(codes.nearest(max(self._query.candidates, self._query.limit)) >> PASSAGE_BITS)
         self._indexes = _Indexes(

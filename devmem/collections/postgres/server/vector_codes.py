@@ -15,6 +15,7 @@ import numpy as np
 
 from devmem.collections.postgres.database import Connection
 from devmem.collections.postgres.parameters import RowNumbers
+from devmem.collections.postgres.rows import vectors_from
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.server.planning import of_item, of_store
 from devmem.collections.postgres.server.term_texts import numbers_from
@@ -78,10 +79,9 @@ def read_codes(connection: Connection, store: int, dimension: int, rows: Rows) -
         read = connection.execute(of_store(_VECTORS, store), parameters, binary=True).fetchall()
         found = [(passage, raw) for passage, raw in read if len(raw) == 4 * (dimension + 1)]
         if found:
-            # Before the components there are two bytes of dimension and two of flags, as wide as one of them.
-            raw = np.frombuffer(b"".join(vector for _, vector in found), dtype=">f4").reshape(len(found), -1)
+            vectors = vectors_from(b"".join(vector for _, vector in found), len(found), dimension)
             passages = np.array([passage for passage, _ in found], dtype=np.int64)
-            parts.append(CodedPassages(passages, sign_codes(raw[:, 1:].astype(np.float32))))
+            parts.append(CodedPassages(passages, sign_codes(vectors)))
     return CodedPassages.of(parts)
 
 

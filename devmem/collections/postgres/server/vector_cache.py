@@ -1,0 +1,165 @@
+"""Vectors that searches compared, kept in the memory of the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.snapshots import Snapshot
+from devmem.indexes.growable import with_room
+from devmem.indexes.locking import locked
+from devmem.indexes.row_column import Rows
+from devmem.indexes.top_k import places_in
+from devmem.model.items import Vector
+
+MOST_BYTES: Final = 128 << 20
+"""Maximum number of bytes of all vectors that are kept."""
+MOST_DELETED: Final = 1_000
+"""Number of items deleted since a cache was made up to which it is used."""
+_MARKS: Final = 20
+"""There are 2 ** 20 marks for passages that were compared: a byte each."""
+_MIXING: Final = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, near 2 ** 64 / the golden ratio: the product's upper bits are spread evenly (Knuth, TAOCP 6.4)."""
+_NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
+
+
+class VectorCache:
+    """The vectors that were read last, of one generation of a store. Thread-safe.
+
+    The vector of a passage never changes; whether it is still there is told by `KnownVectors`.
+    """
+
+    def __init__(self, generation: Hashable, since: Snapshot, most_bytes: int = MOST_BYTES) -> None:
+        """Start empty.
+
+        Args:
+            generation: of the store.
+            since: moment of the search that makes it.
+            most_bytes: maximum number of bytes of all vectors.
+        """
+        self.generation, self.since = generation, since
+        """Nothing is kept that was deleted before this moment; what is deleted later may be."""
+        self._lock = threading.Lock()
+        self._most_bytes = most_bytes
+        self._marks = np.zeros(1 << _MARKS, dtype=np.bool_)
+        self._marked = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._places: dict[int, int] = {}
+        self._vectors: Vector = np.empty((0, 0), dtype=np.float32)
+
+    def similarities(self, query: Vector, passages: Rows) -> NDArray[np.float64]:
+        """Return the cosine of a query and some passages, NaN for one that is not kept."""
+        places, vectors = locked(self._lock, lambda: (self._places_of(passages), self._vectors))
+        found = np.full(len(passages), np.nan)
+        known = np.flatnonzero(places >= 0)
+        if len(known):
+            found[known] = cosines(vectors.take(places[known], axis=0), query)
+        return found
+
+    def _places_of(self, passages: Rows) -> NDArray[np.int64]:
+        places = self._places
+        return np.array([places.get(passage, -1) for passage in passages.tolist()], dtype=np.int64)
+
+    def were_compared(self, passages: Rows) -> NDArray[np.bool_]:
+        """Return for each passage whether this was asked of it before; a few that were not may be among them.
+
+        Most of what searches within many scopes look at is looked at once: only the rest is worth keeping.
+        """
+        marks = ((passages.astype(np.uint64) * _MIXING) >> np.uint64(64 - _MARKS)).astype(np.int64)
+        return locked(self._lock, lambda: self._mark(marks))
+
+    def _mark(self, marks: NDArray[np.int64]) -> NDArray[np.bool_]:
+        found = self._marks[marks]
+        self._marked += int(np.count_nonzero(~found))
+        if self._marked > len(self._marks) // 4:
+            self._marks[:] = False
+            self._marked = 0
+        self._marks[marks] = True
+        return found
+
+    def keep(self, passages: Rows, vectors: Vector) -> None:
+        """Keep vectors, row by row the passages'; when there are too many, start again with these."""
+        if len(passages):
+            locked(self._lock, lambda: self._keep(passages, vectors))
+
+    def _keep(self, passages: Rows, vectors: Vector) -> None:
+        # Another search may have kept some of them meanwhile.
+        new = np.flatnonzero(self._places_of(passages) < 0)
+        if (len(self._places) + len(new)) * vectors[0].nbytes > self._most_bytes:
+            self._clear()
+            new = np.arange(len(passages))
+        first, end = len(self._places), len(self._places) + len(new)
+        if not first:
+            self._vectors = np.empty((0, vectors.shape[1]), dtype=np.float32)
+        self._vectors = with_room(self._vectors, end)
+        self._vectors[first:end] = vectors[new]
+        self._places.update(zip(passages[new].tolist(), range(first, end), strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownVectors:
+    """The vectors that are kept, as one search may use them."""
+
+    cache: VectorCache
+    deleted: Rows
+    """Rows of the items that were deleted since the cache was made, ascending."""
+
+    def similarities(self, query: Vector, passages: Rows) -> NDArray[np.float64]:
+        """Return the cosine of a query and some passages; NaN for one that is not known, or that is not there."""
+        found = self.cache.similarities(query, passages)
+        if len(self.deleted):
+            found[places_in(self.deleted, passages >> PASSAGE_BITS) >= 0] = np.nan
+        return found
+
+
+class VectorCaches:
+    """One cache after the other: a new one for a new generation, and where too much was deleted. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.current: VectorCache | None = None
+        """The one whose `since` a search asks for deletions with."""
+
+    def of(
+        self, asked: VectorCache | None, generation: Hashable, snapshot: Snapshot, floor: int, deleted: Rows
+    ) -> KnownVectors | None:
+        """Return the vectors that a search may use; None where it sees an earlier moment than they are of.
+
+        Args:
+            asked: what was the current one when the search began.
+            generation: of the store, as the search sees it.
+            snapshot: of the search's transaction.
+            floor: number of the last transaction whose deletions may have been forgotten.
+            deleted: rows of items that were deleted since `asked` was made, at most one more than `MOST_DELETED`.
+        """
+        if asked is None or asked.generation != generation or asked.since.xmin <= floor or len(deleted) > MOST_DELETED:
+            new = VectorCache(generation, snapshot)
+            locked(self._lock, lambda: self._replace(asked, new))
+            return KnownVectors(cache=new, deleted=_NO_ROWS) if self.current is new else None
+        return KnownVectors(cache=asked, deleted=deleted) if snapshot.shows_all_of(asked.since) else None
+
+    def _replace(self, asked: VectorCache | None, new: VectorCache) -> None:
+        # Meanwhile another search may have begun one.
+        if self.current is asked:
+            self.current = new
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.current = None
+
+
+def cosines(vectors: Vector, query: Vector) -> NDArray[np.float64]:
+    """Return the cosine of each vector and a query; the same for a vector whatever others are compared with it.
+
+    A product of a matrix and a vector is not: equal items would differ in the last digit, and so in their order.
+    """
+    found: Vector = np.einsum("ij,j->i", vectors, query)
+    return found.astype(np.float64)
