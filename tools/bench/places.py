@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -36,6 +37,10 @@ _USERS: Final = 50
 """Number of scopes, of 2 % of the memories each."""
 _BATCH: Final = 1_000
 _WRITES: Final = 100
+_ASKED_BEFORE: Final = 300
+"""Number of other questions that were asked within a scope that is in use."""
+_WORDS: Final = 8
+"""Number of words of such a question."""
 _POLL: Final = 0.05
 SERVER_SETTINGS: Final = {
     # A quarter of the memory, as PostgreSQL's documentation advises.
@@ -135,7 +140,7 @@ def _measure(place: Place, corpus: CorpusFiles, queries: Queries, reference: lis
         collection.search(_whole(queries, 0))
     with closing(collection):
         _settle(collection, _whole(queries, 0))
-        found |= _searches(collection, queries) | _recall(collection, corpus, queries)
+        found |= _searches(collection, corpus, queries) | _recall(collection, corpus, queries)
         by_words = [_ids(collection, _by_words(queries, at)) for at in range(len(queries.texts))]
         reference.append(by_words)
         found["bm25_agreement@10"] = _overlap(by_words, reference[0])
@@ -215,19 +220,30 @@ def _ids(collection: Collection, query: SearchQuery) -> list[str]:
     return [hit.item.id for hit in collection.search(query)]
 
 
-def _searches(collection: Collection, queries: Queries) -> Figures:
-    """Measure the whole pipeline: among all memories, within scopes of 2 % in turns, and within one scope."""
-    found: Figures = {}
-    scopes: dict[str, Callable[[int], str | None]] = {"search": lambda _: None, "scoped": _user, "one_scope": _one_user}
-    for name, user in scopes.items():
-        times: list[float] = []
-        for at in range(len(queries.texts)):
-            query = _whole(queries, at, user(at))
-            started = time.perf_counter()
-            collection.search(query)
-            times.append((time.perf_counter() - started) * 1000)
-        found |= {f"{name}_p{share}": float(np.percentile(times, share)) for share in (50, 99)}
-    return found
+def _searches(collection: Collection, corpus: CorpusFiles, queries: Queries) -> Figures:
+    """Measure the whole pipeline: among all memories, within scopes of 2 % in turns, and within one that is in use."""
+    found = _times("search", collection, queries, lambda _: None) | _times("scoped", collection, queries, _user)
+    _times("one_scope", collection, _asked_before(corpus), _one_user)
+    return found | _times("one_scope", collection, queries, _one_user)
+
+
+def _times(name: str, collection: Collection, queries: Queries, user: Callable[[int], str | None]) -> Figures:
+    """Measure each question once; `user` returns its scope."""
+    times: list[float] = []
+    for at in range(len(queries.texts)):
+        query = _whole(queries, at, user(at))
+        started = time.perf_counter()
+        collection.search(query)
+        times.append((time.perf_counter() - started) * 1000)
+    return {f"{name}_p{share}": float(np.percentile(times, share)) for share in (50, 99)}
+
+
+def _asked_before(corpus: CorpusFiles) -> Queries:
+    """Return questions within the first scope, each with the beginning of one of its memories."""
+    step = _USERS * max(1, corpus.size // (_USERS * _ASKED_BEFORE))
+    texts = [" ".join(text.split()[:_WORDS]) for text in islice(corpus.texts(), 0, step * _ASKED_BEFORE, step)]
+    vectors = np.array(corpus.vectors()[::step][: len(texts)])
+    return Queries(vectors=vectors, texts=texts, nearest=np.empty((len(texts), 0), dtype=np.int64))
 
 
 def _recall(collection: Collection, corpus: CorpusFiles, queries: Queries) -> Figures:

@@ -103,7 +103,7 @@ def test_postings_among_some_positions_are_numbered_as_these(database: Database,
     mask[places] = True
     found = PostingCache(store=1).read(database, layout, TERMS)  # type: ignore[arg-type]
     for term in TERMS:
-        docs, codes = found[term].among(places, mask)
+        docs, codes = found[term].among(places, lambda: mask)
         wanted = {at: code for at, code in _wanted(database, layout, term).items() if at in admitted}
         assert dict(zip(places[docs].tolist(), codes.tolist(), strict=True)) == wanted
 

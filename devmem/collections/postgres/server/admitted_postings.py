@@ -17,8 +17,8 @@ from devmem.indexes.postings.segment import Docs
 from devmem.indexes.row_column import Rows
 from devmem.indexes.top_k import Positions
 
-_KEPT_EACH: Final = 4
-"""Number of postings that are kept for each admitted passage: 24 bytes."""
+_KEPT_EACH: Final = 12
+"""Number of postings that are kept for each admitted passage: 72 bytes."""
 _OVERHEAD: Final = 60
 """Number of postings that take as much memory as a term without any."""
 _LEAST_KEPT: Final = 1_000
@@ -54,7 +54,7 @@ class AdmittedPassages:
         known = self._known.get(term)
         if known is not None:
             return known
-        part = found.among(self.positions, mask())
+        part = found.among(self.positions, mask)
         locked(self._lock, lambda: self._keep(term, part))
         return part
 

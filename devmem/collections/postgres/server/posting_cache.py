@@ -83,19 +83,19 @@ class TermPostings:
             return DensePostings(first=0, codes=self.codes, count=self.count, peak=peak)
         return Postings(docs=self.docs, codes=self.codes, peak=peak)
 
-    def among(self, places: Positions, mask: NDArray[np.bool_]) -> tuple[Docs, Codes]:
+    def among(self, places: Positions, mask: Callable[[], NDArray[np.bool_]]) -> tuple[Docs, Codes]:
         """Return the postings of some positions, which are numbered from 0 on, and their codes.
 
         Args:
             places: the positions, ascending.
-            mask: whether each position is one of them.
+            mask: returns for each position whether it is one of them.
         """
         if self.docs is None:
             codes = self.codes.take(places)
             docs = np.flatnonzero(codes != NOT_THERE)
             return docs.astype(np.int32), codes[docs]
         # `take` is twice as fast as an index of 32 bits.
-        found = np.flatnonzero(mask.take(self.docs))
+        found = np.flatnonzero(mask().take(self.docs))
         return np.searchsorted(places, self.docs[found]).astype(np.int32), self.codes[found]
 
     def peak(self, table: Impacts) -> float:

@@ -16,8 +16,8 @@ from devmem.indexes.row_column import Rows
 
 T = TypeVar("T")
 
-_MOST_ROWS: Final = 2_000_000
-"""Maximum number of rows of all sets: some 48 MB with their places."""
+_MOST_ROWS: Final = 1_500_000
+"""Maximum number of rows of all sets: some 36 MB with their places, and up to 108 MB of postings."""
 _OVERHEAD: Final = 500
 """Number of rows that take as much memory as an empty set, with what is kept by its places."""
 

@@ -35,7 +35,7 @@ _MISSING_SHARE: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AskedSimilarities:
-    """What the server was asked for."""
+    """A request to the server."""
 
     passages: Rows
     known: NDArray[np.float64]
