@@ -20,6 +20,8 @@ pytestmark = pytest.mark.postgres
 
 MODEL = ModelIdentity(name="bulk", dimension=4)
 SIZE = 120
+STARTED = 1.7e9
+"""Creation time of the first item, in seconds since the epoch."""
 PICTURE = "data:image/png;base64," + "AAAA" * INLINE_LIMIT
 
 
@@ -36,7 +38,7 @@ def item(at: int) -> PreparedItem:
             input_snapshot=shown if at % 30 == 0 else None,
             scope=Scope(user=f"user {at % 3}", run="r" if at % 2 else None),
             metadata={"number": at, "text": 'with "quotes" \\ and \t tabs', "none": None, "large": 1e300},
-            created_at=1.7e9 + at,
+            created_at=STARTED + at,
             expires_at=4e9 if at % 7 == 0 else None,
         )
     )
@@ -53,7 +55,8 @@ def contents(url: str) -> tuple[object, ...]:
         items = list(collection.scan())
         ids = [each.id for each in items]
         embeddings = collection.embeddings(ids)
-        found = [(hit.item.id, hit.score) for hit in collection.search(SearchQuery(text="launch 30", limit=SIZE))]
+        query = SearchQuery(text="launch 30", limit=SIZE, now=STARTED + SIZE)
+        found = [(hit.item.id, hit.score) for hit in collection.search(query)]
         waiting = [each.id for each in collection.waiting(SIZE)]
         forms = {
             name: (each.vectors.tolist(), None if each.tokens is None else [code.tolist() for code in each.tokens])
