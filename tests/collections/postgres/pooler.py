@@ -66,7 +66,8 @@ class Pooler:
         self._clients: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -108,7 +109,11 @@ class Pooler:
 
     def close(self) -> None:
         """End all connections; those of clients are closed by then."""
+        # Closing ends `accept` on macOS, which refuses the shutdown that ends it on Linux.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._accepting.join(timeout=30)
         for client in self._clients:
             client.join(timeout=30)
         for session in self._all:

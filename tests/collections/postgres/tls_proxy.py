@@ -20,7 +20,8 @@ class TlsProxy:
         self.port: int = self._listener.getsockname()[1]
         self.refused = 0
         """Number of clients that did not ask for TLS, or broke the handshake off."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -48,7 +49,11 @@ class TlsProxy:
 
     def close(self) -> None:
         """Accept no client any more."""
+        # Closing ends `accept` on macOS, which refuses the shutdown that ends it on Linux.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._accepting.join(timeout=30)
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:
