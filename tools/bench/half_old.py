@@ -6,11 +6,11 @@ ones. They are measured in turns, call by call, so that whatever else the machin
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ import numpy as np
 from devmem import MemoryItem
 from devmem.collections import PreparedItem, SearchQuery, SqliteCollection
 from devmem.stores import ModelIdentity, Vector
+from tools.bench.index_builds import IndexBuilds
 from tools.bench.speed.words import encoding, token_embedding
 
 _CALLS: Final = 300
@@ -26,8 +27,6 @@ _CALLS: Final = 300
 _BATCH: Final = 1_000
 _TOP_K: Final = 10
 _QUERY_WORDS: Final = 8
-_PAUSE: Final = 0.05
-"""Seconds between two looks at what runs in the background."""
 
 
 def compare(texts: Sequence[str], vectors: Vector, folder: Path) -> dict[str, float]:
@@ -41,6 +40,7 @@ def compare(texts: Sequence[str], vectors: Vector, folder: Path) -> dict[str, fl
     paths = {"without": folder / "without.db", "half_old": folder / "half_old.db"}
     kept: dict[str, float | None] = {"without": 0, "half_old": None}
     model = ModelIdentity(name="bench:precomputed", dimension=vectors.shape[1])
+    builds = IndexBuilds()
 
     def opened(stack: ExitStack) -> list[SqliteCollection]:
         return [
@@ -54,7 +54,7 @@ def compare(texts: Sequence[str], vectors: Vector, folder: Path) -> dict[str, fl
             _fill(collection, [" ".join(reversed(text.split())) for text in texts], np.roll(vectors, 1, axis=0))
             _fill(collection, texts, vectors)
     with ExitStack() as stack:
-        found = _measure(opened(stack), texts, vectors)
+        found = _measure(opened(stack), builds, texts, vectors)
     for metric in ("update", "retrieve"):
         yielded = found[f"{metric}_half_old_p50"] / found[f"{metric}_without_old_p50"]
         found[f"{metric}_half_old_to_{metric}_without_old"] = yielded
@@ -72,11 +72,13 @@ def _prepared(at: int, text: str, vector: Vector) -> PreparedItem:
     return replace(item, embeddings=encoding(text, np.array(vector)))
 
 
-def _measure(collections: Sequence[SqliteCollection], texts: Sequence[str], vectors: Vector) -> dict[str, float]:
+def _measure(
+    collections: Sequence[SqliteCollection], builds: IndexBuilds, texts: Sequence[str], vectors: Vector
+) -> dict[str, float]:
     chosen = np.random.default_rng(1).choice(len(texts), min(_CALLS, len(texts)), replace=False).tolist()
     queries = [_query(texts[at], vectors[at]) for at in chosen]
     for collection in collections:
-        _settle(collection, queries[0])
+        builds.settle(partial(collection.search, queries[0]))
     searches = _in_turns(collections, [_searching(query) for query in queries])
     updates = _in_turns(collections, [_updating(_prepared(at, f"{texts[at]} again", vectors[at])) for at in chosen])
     return {
@@ -98,14 +100,6 @@ def _searching(query: SearchQuery) -> Callable[[SqliteCollection], object]:
 
 def _updating(item: PreparedItem) -> Callable[[SqliteCollection], object]:
     return lambda collection: collection.add([item])
-
-
-def _settle(collection: SqliteCollection, query: SearchQuery) -> None:
-    """Search until no index is being built in the background."""
-    collection.search(query)
-    while threading.active_count() > 1:
-        time.sleep(_PAUSE)
-        collection.search(query)
 
 
 def _in_turns(

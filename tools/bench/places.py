@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -27,6 +26,7 @@ from devmem.collections.postgres.database import Connection, composed
 from devmem.config import IndexConfig
 from devmem.embedding import ModelIdentity
 from devmem.ranking import Weights
+from tools.bench.index_builds import IndexBuilds
 from tools.bench.rows import JsonFile, Row, ServerUrl, report
 from tools.bench.speed.corpus import NEAREST, CorpusFiles, Queries, prepare
 from tools.bench.speed.rows import label, parse_size
@@ -41,7 +41,6 @@ _ASKED_BEFORE: Final = 300
 """Number of other questions that were asked within a scope that is in use."""
 _WORDS: Final = 8
 """Number of words of such a question."""
-_POLL: Final = 0.05
 SERVER_SETTINGS: Final = {
     # A quarter of the memory, as PostgreSQL's documentation advises.
     "shared_buffers": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') // 4 >> 20}MB",
@@ -128,18 +127,18 @@ def _places(folder: Path, url: str) -> Iterator[Place]:
 
 def _measure(place: Place, corpus: CorpusFiles, queries: Queries, reference: list[Answers]) -> Figures:
     """Measure one place; `reference` has the answers by words of the first place, which appends them."""
-    found: Figures = {}
+    found, builds = Figures(), IndexBuilds()
     if place.fill:
         with closing(place.open()) as collection, _timed(found, "fill_ms"):
             _fill(collection, corpus)
         found = {"batch_add_per_s": corpus.size / found["fill_ms"] * 1000}
     with closing(place.open()) as collection, _timed(found, "index_build"):
-        _settle(collection, _whole(queries, 0))
+        _settle(collection, builds, _whole(queries, 0))
     with _timed(found, "cold_start"):
         collection = place.open()
         collection.search(_whole(queries, 0))
     with closing(collection):
-        _settle(collection, _whole(queries, 0))
+        _settle(collection, builds, _whole(queries, 0))
         found |= _searches(collection, corpus, queries) | _recall(collection, corpus, queries)
         by_words = [_ids(collection, _by_words(queries, at)) for at in range(len(queries.texts))]
         reference.append(by_words)
@@ -176,17 +175,12 @@ def _one_user(_at: int) -> str:
     return _user(0)
 
 
-def _settle(collection: SqliteCollection | PostgresCollection, query: SearchQuery) -> None:
+def _settle(collection: SqliteCollection | PostgresCollection, builds: IndexBuilds, query: SearchQuery) -> None:
     """Wait for the indexes that are built in the background."""
-    collection.search(query)
+    builds.settle(lambda: collection.search(query))
     if isinstance(collection, PostgresCollection) and collection.info().mode == "server":
         collection.maintain()
         collection._database.read(_read_tables)  # noqa: SLF001 - as a server has them in memory that was used before
-        return
-    # A search takes over what was built, which ends the thread.
-    while any(thread.name.startswith("devmem-index") for thread in threading.enumerate()):
-        time.sleep(_POLL)
-        collection.search(query)
 
 
 def _read_tables(connection: Connection) -> None:

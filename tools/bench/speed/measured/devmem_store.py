@@ -22,6 +22,7 @@ from devmem import Filter, MemoryBase, MemoryItem, Scope
 from devmem.collections import PreparedItem
 from devmem.stores import MemoryQuery, QueryEmbedding
 from devmem_stores.simple import SimpleMemory
+from tools.bench.index_builds import IndexBuilds
 from tools.bench.simple_store import open_simple
 from tools.bench.speed.measured.measuring import (
     TOP_K,
@@ -37,8 +38,6 @@ from tools.bench.speed.words import encoding, token_embedding
 
 _MODEL = "bench:precomputed"
 _BATCH = 1_000
-_PAUSE, _LONGEST_SETTLING = 0.05, 3_600.0
-"""Seconds."""
 _USERS = 50
 _THREADS = (1, 2, 4)
 _THREADS_SECONDS = 5.0
@@ -76,6 +75,7 @@ def _warm_up(dimension: int) -> float:
 def _build(corpus: Path, size: int, folder: Path) -> None:
     vectors = np.load(corpus / "vectors.npy", mmap_mode="r")
     _warm_up(vectors.shape[1])
+    builds = IndexBuilds()
     store = open_simple(folder, {}, vectors.shape[1])
     started = time.perf_counter()
     with (corpus / "texts.txt").open(encoding="utf-8") as texts:
@@ -95,7 +95,8 @@ def _build(corpus: Path, size: int, folder: Path) -> None:
             )
     build = (time.perf_counter() - started) * 1000
     started = time.perf_counter()
-    _settle(store, _query(read_queries(corpus, size), 0))
+    first = _query(read_queries(corpus, size), 0)
+    builds.settle(lambda: store.search(first))
     settle = (time.perf_counter() - started) * 1000
     store.close()
     answer({"build": build, "batch_add_per_s": size / build * 1000, "settle": settle, "disk_bytes": bytes_in(folder)})
@@ -103,17 +104,6 @@ def _build(corpus: Path, size: int, folder: Path) -> None:
 
 def _user(at: int) -> str:
     return f"user {at % _USERS}"
-
-
-def _settle(store: MemoryBase, query: MemoryQuery) -> None:
-    """Search until no index is being built in the background, by a thread of the store's."""
-    until = time.monotonic() + _LONGEST_SETTLING
-    store.search(query)
-    while threading.active_count() > 1:
-        if time.monotonic() > until:
-            raise RuntimeError(f"the store still builds something after {_LONGEST_SETTLING:g} s")
-        time.sleep(_PAUSE)
-        store.search(query)
 
 
 def _query(
@@ -148,10 +138,11 @@ def _ask(corpus: Path, size: int, folder: Path) -> None:
     count = len(queries["texts"])
     _warm_up(queries["vectors"].shape[1])
     before = resident_bytes()
+    builds = IndexBuilds()
     store = open_simple(folder, {}, queries["vectors"].shape[1])
     stages: dict[str, list[float]] = defaultdict(list)
 
-    _settle(store, _query(queries, 0))
+    builds.settle(lambda: store.search(_query(queries, 0)))
     asked = [_query(queries, at) for at in range(count)]
     timing, _ = timed(lambda at: store.search(asked[at]), count)
     for query in asked:
@@ -179,9 +170,10 @@ def _ask(corpus: Path, size: int, folder: Path) -> None:
 def _ask_from_threads(corpus: Path, size: int, folder: Path) -> None:
     """Measure queries per second of several threads, alone and beside one that stores items without a pause."""
     queries = read_queries(corpus, size)
+    builds = IndexBuilds()
     store = open_simple(folder, {}, queries["vectors"].shape[1])
     asked = [_query(queries, at) for at in range(len(queries["texts"]))]
-    _settle(store, asked[0])
+    builds.settle(lambda: store.search(asked[0]))
     figures = {f"qps_{threads}": _per_second(store, asked, threads) for threads in _THREADS}
     for threads in _THREADS:
         with _writer(store, queries):
