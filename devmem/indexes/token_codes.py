@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -43,7 +43,7 @@ class TokenRows(Protocol):
 class TokenCache:
     """The codes that were asked for or read ahead, up to 128 MB; then it starts again. Thread-safe.
 
-    A passage's number is never used again, and its codes stay the same until the model is replaced; see `TokenCaches`.
+    A passage's number is never used again, and its codes stay the same until the model is replaced.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES, ahead: int = _AHEAD) -> None:
@@ -57,10 +57,6 @@ class TokenCache:
         self._most_bytes, self._ahead = most_bytes, ahead
         self._width = 0
         self._clear()
-
-    def clear(self) -> None:
-        """Forget everything."""
-        locked(self._lock, self._clear)
 
     def _clear(self) -> None:
         self._codes: TokenCodes = np.empty((0, 0), dtype=np.uint8)
@@ -163,29 +159,3 @@ class TokenCache:
 
     def _most_tokens(self, width: int) -> int:
         return self._most_bytes // code_width(width)
-
-
-class TokenCaches:
-    """The cache of one generation of a database after the other: with the model the codes of every passage change.
-
-    What tells generations apart is up to the caller. Thread-safe; a search goes on with the cache that it was given.
-    """
-
-    def __init__(self) -> None:
-        """Start with an empty cache."""
-        self._lock = threading.Lock()
-        self._generation: Hashable = 0
-        self._cache = TokenCache()
-
-    def of(self, generation: Hashable) -> TokenCache:
-        """Return the cache of a generation: a new one where the last was of another."""
-        return locked(self._lock, lambda: self._of(generation))
-
-    def _of(self, generation: Hashable) -> TokenCache:
-        if generation != self._generation:
-            self._generation, self._cache = generation, TokenCache()
-        return self._cache
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._cache.clear()

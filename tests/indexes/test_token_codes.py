@@ -151,14 +151,6 @@ def test_passages_without_codes_or_with_those_of_another_model(database: Databas
     assert gathered(database, bounded(), []) == {}
 
 
-def test_forgetting(database: Database) -> None:
-    cache = bounded()
-    gathered(database, cache, [1])
-    cache.clear()
-    database.forget()
-    assert gathered(database, cache, [1]) == {}
-
-
 def test_a_cache_that_has_grown_keeps_its_codes() -> None:
     """Its room grows step by step first, and then at once."""
 

@@ -16,7 +16,8 @@ from devmem.collections.postgres.source import PostgresSource
 from devmem.collections.postgres.transactions import Database
 from devmem.config import IndexConfig
 from devmem.indexes.condition_cache import ConditionCache
-from devmem.indexes.token_codes import TokenCaches
+from devmem.indexes.generations import LatestGeneration
+from devmem.indexes.token_codes import TokenCache
 from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
 
@@ -72,7 +73,7 @@ class FollowingSearcher:
         """Take the indexes, which follow the database from the first search on."""
         self._location, self._store = location, store
         self._follower = follower
-        self._tokens, self._conditions = TokenCaches(), ConditionCache()
+        self._tokens, self._conditions = LatestGeneration(TokenCache), ConditionCache()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
         """Bring the indexes up to date with the connection's transaction, and return them as of that moment."""

@@ -27,8 +27,9 @@ from devmem.collections.sqlite.source import SqliteSource
 from devmem.config import IndexConfig
 from devmem.embedding import PassageEmbeddings
 from devmem.indexes.condition_cache import ConditionCache
+from devmem.indexes.generations import LatestGeneration
 from devmem.indexes.locking import locked
-from devmem.indexes.token_codes import TokenCaches
+from devmem.indexes.token_codes import TokenCache
 from devmem.model.items import MemoryItem, Vector
 from devmem.search.conditions import Scalar
 from devmem.search.filters import Filter, Order
@@ -46,7 +47,7 @@ class Opened:
 
     location: str
     """Path of the file, for messages."""
-    tokens: TokenCaches
+    tokens: LatestGeneration[TokenCache]
     conditions: ConditionCache
     attachments: AttachmentFiles | None
     """None in memory."""
@@ -61,7 +62,7 @@ class Opened:
         """Return what the readers of the database at a location share."""
         return cls(
             location=location,
-            tokens=TokenCaches(),
+            tokens=LatestGeneration(TokenCache),
             conditions=ConditionCache(),
             attachments=None if location == MEMORY else AttachmentFiles(Path(location + ".files")),
             damaged=DamagedRows(location),

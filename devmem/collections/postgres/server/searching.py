@@ -3,76 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from devmem.collections.model_check import check_length, check_name
 from devmem.collections.postgres.database import Connection
-from devmem.collections.postgres.existence import check_tables, require_store
-from devmem.collections.postgres.schema import table_of
 from devmem.collections.postgres.server.admitted import Moment
-from devmem.collections.postgres.server.caches import GenerationCaches
-from devmem.collections.postgres.server.coding import LATE
-from devmem.collections.postgres.server.hnsw import index_name
-from devmem.collections.postgres.server.planning import of_store
+from devmem.collections.postgres.server.caches import Caches
 from devmem.collections.postgres.server.row_sets import RowSets
-from devmem.collections.postgres.server.segments import UNMERGED, SegmentCache
+from devmem.collections.postgres.server.segments import SegmentCache
 from devmem.collections.postgres.server.source import ServerSource, StoreState
+from devmem.collections.postgres.server.state import State, read_state
 from devmem.collections.postgres.server.term_texts import numbers_from
-from devmem.collections.postgres.server.vector_cache import MOST_DELETED, VectorCaches
+from devmem.collections.postgres.server.vector_cache import VectorCaches
 from devmem.collections.postgres.server.vector_codes import CodeBlocks, CodeCache, CodedPassages, codes_size
 from devmem.collections.postgres.snapshots import Snapshot
-from devmem.errors import CollectionError
+from devmem.indexes.generations import LatestGeneration
 from devmem.search.query import SearchQuery
-
-_STATE: Final = f"""
-SELECT stores.tableoid::bigint, generation, model, dimension, pg_current_snapshot()::text,
-    COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}), false),
-    EXISTS (SELECT FROM items WHERE store = %(store)s AND conversation IS NOT NULL)
-    OR EXISTS (SELECT FROM items WHERE store = %(store)s AND session IS NOT NULL),
-    ARRAY(SELECT segment FROM segments WHERE store = %(store)s ORDER BY segment),
-    (SELECT string_agg(int8send(items.row), ''::bytea ORDER BY items.row) {UNMERGED.format(tables="items")}),
-    ARRAY(SELECT block FROM vector_codes WHERE store = %(store)s ORDER BY block),
-    (SELECT COALESCE(sum(octet_length(passages) / 8), 0)::bigint FROM vector_codes WHERE store = %(store)s),
-    EXISTS (SELECT FROM items WHERE store = %(store)s AND expires_at <= %(now)s),
-    (SELECT string_agg(int8send(late.row), ''::bytea ORDER BY late.row)
-        FROM (SELECT DISTINCT changes.row {LATE.format(tables="changes")}) AS late),
-    erased, cleaned, changes_floor::text::bigint,
-    (SELECT string_agg(int8send(gone.row), ''::bytea ORDER BY gone.row) FROM (
-        SELECT row FROM changes WHERE store = %(store)s AND kind = 'deleted'
-        AND xact >= pg_snapshot_xmin(%(since)s::pg_snapshot)
-        AND NOT pg_visible_in_snapshot(xact, %(since)s::pg_snapshot) LIMIT {MOST_DELETED + 1}) AS gone)
-FROM stores JOIN search_states ON search_states.store = stores.store WHERE stores.store = %(store)s
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """Row that `_STATE` selects."""
-
-    tables: int
-    generation: int
-    model: str | None
-    dimension: int | None
-    snapshot: str
-    hnsw: bool
-    conversations: bool
-    segments: list[int]
-    tail: bytes | None
-    blocks: list[int]
-    coded: int
-    expired: bool
-    late: bytes | None
-    erased: int
-    """Number of erasures."""
-    cleaned: int
-    """The same when segments and blocks were last made without what was erased."""
-    changes_floor: int
-    """Number of the last transaction whose changes may have been forgotten."""
-    deleted: bytes | None
-    """Rows of items that were deleted since the vectors in memory were read."""
 
 
 class ServerSearches:
@@ -90,7 +37,8 @@ class ServerSearches:
         self._location, self._store, self._note_exact = location, store, note_exact
         self._codes_bytes = codes_bytes
         self._segments, self._codes = SegmentCache(store), CodeCache(store)
-        self._caches, self._sets, self._vectors = GenerationCaches(store), RowSets(), VectorCaches()
+        self._caches = LatestGeneration(lambda: Caches(store))
+        self._sets, self._vectors = RowSets(), VectorCaches()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> ServerSource:
         """Return the store as of the connection's transaction, for one search.
@@ -99,25 +47,14 @@ class ServerSearches:
             connection: in a read transaction that began with `SEARCH_SETTINGS`.
             query: what is searched for.
             model: name of the model that made the query's vector; None when it is not known.
-            now: seconds since the generation.
+            now: seconds since the epoch.
 
         Raises:
             CollectionError: the store was dropped, or is to be opened again.
             EmbeddingMismatchError: the query's vector is of another model.
         """
         vectors = self._vectors.current
-        since = str(vectors.since) if vectors is not None else None
-        parameters = {"index": index_name(self._store), "now": now, "since": since}
-        found = connection.execute(of_store(_STATE, self._store), parameters, binary=True).fetchone()
-        if found is None:
-            require_store(connection, self._location, self._store)
-            # Whoever opens the store to search it here makes the row.
-            raise CollectionError(
-                self._location,
-                "the tables were restored from a time when it was not searched on the server yet; open it again.",
-            )
-        state = _State(*found)
-        check_tables(connection, state.tables)
+        state = read_state(connection, self._location, self._store, now, vectors.since if vectors else None)
         self._check(state, query, model)
         generation = connection.contents, state.generation
         moment = Moment(
@@ -143,7 +80,7 @@ class ServerSearches:
             query,
         )
 
-    def _check(self, state: _State, query: SearchQuery, model: str | None) -> None:
+    def _check(self, state: State, query: SearchQuery, model: str | None) -> None:
         if query.vector is None:
             return
         check_name(self._location, made=state.model, given=model)
@@ -151,7 +88,7 @@ class ServerSearches:
             check_length(self._location, made=state.dimension, given=len(query.vector))
 
     def _coded(
-        self, connection: Connection, generation: Hashable, state: _State, query: SearchQuery
+        self, connection: Connection, generation: Hashable, state: State, query: SearchQuery
     ) -> tuple[CodedPassages, CodedPassages] | None:
         """Return the codes of the vectors; None where they do not count, or would take too much memory."""
         if query.vector is None or state.dimension is None:
