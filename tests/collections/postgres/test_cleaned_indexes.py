@@ -181,15 +181,16 @@ def test_nothing_of_an_erased_item_stays_in_the_caches(store: PostgresCollection
     query = SearchQuery(text=CORPUS.texts[8], vector=CORPUS.vectors[8], limit=SIZE)
     store.search(query)
     searches = store._searcher._searches  # type: ignore[attr-defined]
-    before = searches._caches._caches
+    before, vectors = searches._caches._cache, searches._vectors.current
     assert before.postings._lists
     store.erase(ids=store.begin_erasure(Erasing(ids=("8",))))
     store.finish_erasure()
     store.search(query)
-    after = searches._caches._caches
+    after = searches._caches._cache
     assert after.postings is not before.postings
     assert after.tokens is not before.tokens
     assert after.fields is not before.fields
+    assert searches._vectors.current is not vectors
     rows = searches._codes._coded.passages
     assert len(rows) == SIZE - 1
 
