@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -70,11 +71,12 @@ class Recalling(Opening):
 
     def test_hits_name_their_store_and_are_in_order(self, store: MemoryBase) -> None:
         """Best first, each with its score."""
-        hits = _filled(store).search(MemoryQuery(text="the spare key", top_k=3))
+        asked = partial(MemoryQuery, text="the spare key", top_k=3, asked_at=ManualClock().now)
+        hits = _filled(store).search(asked())
         assert {hit.store for hit in hits} == {NAME}
         if self.searches:
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-        assert asyncio.run(store.asearch(MemoryQuery(text="the spare key", top_k=3))) == hits
+        assert asyncio.run(store.asearch(asked())) == hits
 
     def test_a_scope_is_respected(self, store: MemoryBase) -> None:
         """One user's items are not shown to another."""
