@@ -1,4 +1,4 @@
-"""What is kept in memory of the contents of a database as long as these are the same."""
+"""A cache of the contents of a database, kept as long as these are the same."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ FROM stores JOIN search_states ON search_states.store = stores.store WHERE store
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a search needs to know of a store beforehand."""
+    """State of a store that a search reads first."""
 
     tables: int
     generation: int
