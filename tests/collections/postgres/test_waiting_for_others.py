@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -28,6 +29,8 @@ CREATE FUNCTION slow.wait() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 
 CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow.commits DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION slow.wait()
 """
+SECONDS = 120
+"""Longest time to wait for what always comes."""
 COMMITTING = "SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event_type = 'Lock'"
 
 
@@ -36,8 +39,9 @@ def connect(url: str) -> psycopg.Connection[tuple[object, ...]]:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
     while not is_so():
-        pass
+        assert time.monotonic() < deadline
 
 
 def test_stores_of_two_schemas_do_not_wait_for_each_other(store_url: str) -> None:
