@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.collections.postgres.schema import PASSAGE_BITS
+from devmem.collections.postgres.server import admitted_postings
 from devmem.collections.postgres.server.admitted_postings import AdmittedPassages
 from devmem.collections.postgres.server.posting_cache import Layout, PostingCache, TermPostings, signed_hash
 from devmem.collections.postgres.server.segments import SegmentMap
@@ -148,6 +149,14 @@ def test_terms_that_no_admitted_passage_has_are_not_kept_for_good() -> None:
     for term in range(1_000):
         admitted.postings(term, found, lambda: mask)
     assert len(admitted._known) < 50
+
+
+def test_postings_of_admitted_passages_are_limited_however_many_these_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admitted_postings, "_MOST_KEPT", 500)
+    admitted, mask, found = _admitted(range(90)), np.ones(90, dtype=np.bool_), _postings(range(90))
+    for term in range(10):
+        admitted.postings(term, found, lambda: mask)
+    assert len(admitted._known) <= 500 // 90
 
 
 def test_the_least_recently_used_are_dropped_when_there_are_too_many() -> None:

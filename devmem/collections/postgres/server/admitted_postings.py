@@ -19,6 +19,8 @@ from devmem.indexes.top_k import Positions
 
 _KEPT_EACH: Final = 12
 """Number of postings that are kept for each admitted passage: 72 bytes."""
+_MOST_KEPT: Final = 18_000_000
+"""Number of postings that are kept however many passages are admitted: 108 MB."""
 _OVERHEAD: Final = 60
 """Number of postings that take as much memory as a term without any."""
 _LEAST_KEPT: Final = 1_000
@@ -63,7 +65,7 @@ class AdmittedPassages:
         if term in self._known:
             return
         cost = len(part[0]) + _OVERHEAD
-        if self._kept + cost > max(_KEPT_EACH * len(self.positions), _LEAST_KEPT):
+        if self._kept + cost > min(max(_KEPT_EACH * len(self.positions), _LEAST_KEPT), _MOST_KEPT):
             self._known, self._kept = {}, 0
         self._known[term] = part
         self._kept += cost

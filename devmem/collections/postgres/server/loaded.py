@@ -58,9 +58,9 @@ class LoadedItems:
         Args:
             admitted: what the search may find.
             query: the query's vector, None where similarity does not count.
-            known: returns the passages of some items, perhaps some that are not there.
-            fields: those that the process keeps.
-            vectors: the same; None where this search may not use them.
+            known: returns the passages of some items, perhaps some that were deleted.
+            fields: fields of items that the process keeps.
+            vectors: vectors that it keeps; None where this search may not use them.
         """
         self._connection, self._store = admitted.connection, admitted.store
         self._admitted, self._known = admitted, known

@@ -12,7 +12,7 @@ from devmem.collections.postgres.server.admitted import Moment
 from devmem.collections.postgres.server.caches import Caches
 from devmem.collections.postgres.server.row_sets import RowSets
 from devmem.collections.postgres.server.segments import SegmentCache
-from devmem.collections.postgres.server.source import ServerSource, StoreState
+from devmem.collections.postgres.server.source import ServerSource
 from devmem.collections.postgres.server.state import State, read_state
 from devmem.collections.postgres.server.term_texts import numbers_from
 from devmem.collections.postgres.server.vector_cache import VectorCaches
@@ -54,7 +54,7 @@ class ServerSearches:
             EmbeddingMismatchError: the query's vector is of another model.
         """
         vectors = self._vectors.current
-        state = read_state(connection, self._location, self._store, now, vectors.since if vectors else None)
+        state = read_state(connection, self._location, self._store, now, vectors.seen if vectors else None)
         self._check(state, query, model)
         generation = connection.contents, state.generation
         moment = Moment(
@@ -72,7 +72,7 @@ class ServerSearches:
         deleted = numbers_from(state.deleted, ">i8").astype(np.int64)
         return ServerSource(
             moment,
-            StoreState(dimension=state.dimension, has_hnsw=state.hnsw, has_conversations=state.conversations),
+            state,
             self._segments.read(connection, generation, tuple(state.segments), tail),
             self._coded(connection, generation, state, query),
             self._caches.of(contents),
@@ -95,7 +95,7 @@ class ServerSearches:
             return None
         tail, late = (numbers_from(raw, ">i8").astype(np.int64) for raw in (state.tail, state.late))
         if codes_size(state.coded + len(tail) + len(late), state.dimension) > self._codes_bytes:
-            if not state.hnsw and query.where.everything():
+            if not state.has_hnsw and query.where.everything():
                 self._note_exact()
             return None
         blocks = CodeBlocks(numbers=tuple(state.blocks), passages=state.coded, tail=tail, late=late)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -78,8 +77,6 @@ class SegmentMap:
     ascending: Rows
     """Passages in their order."""
     total_length: int
-    singles: bool
-    """Whether no passage is another one's of the same item."""
 
     @classmethod
     def of(cls, columns: Mapping[int, tuple[Rows, NDArray[np.float32]]]) -> SegmentMap:
@@ -94,7 +91,6 @@ class SegmentMap:
                 order=None,
                 ascending=nothing,
                 total_length=0,
-                singles=True,
             )
         passages, lengths = (np.concatenate(column) for column in zip(*columns.values(), strict=True))
         bounds = np.cumsum([0, *(len(each) for each, _ in columns.values())]).tolist()
@@ -107,7 +103,6 @@ class SegmentMap:
             order=order,
             ascending=passages if order is None else passages[order],
             total_length=int(lengths.sum(dtype=np.float64)),
-            singles=_are_singles(passages),
         )
 
     def positions_of_rows(self, rows: Rows) -> Positions:
@@ -133,11 +128,6 @@ def places_of_rows(passages: Rows, rows: Rows) -> Positions:
     return ranges(starts, ends - starts)
 
 
-def _are_singles(passages: Rows) -> bool:
-    """Whether each of the passages is the first of its item."""
-    return not bool((passages & ((1 << PASSAGE_BITS) - 1)).any())
-
-
 NO_SEGMENTS: Final = SegmentMap.of({})
 
 
@@ -148,14 +138,11 @@ class IndexedTexts:
     segments: SegmentMap
     tail: TermTexts
 
-    @cached_property
-    def _singles(self) -> bool:
-        return self.segments.singles and _are_singles(self.tail.passages)
-
     def passages_of_rows(self, rows: Rows) -> Rows:
-        """Return the passages of some items, whose rows ascend, in ascending order; perhaps one that is not there."""
-        if self._singles:
-            return rows << PASSAGE_BITS
+        """Return the passages of some items, whose rows ascend, in ascending order.
+
+        One that was deleted may be among them; none that was committed later, of which caches may know already.
+        """
         in_tail = self.tail.passages[places_in(rows, self.tail.passages >> PASSAGE_BITS) >= 0]
         in_segments = self.segments.ascending[places_of_rows(self.segments.ascending, rows)]
         return np.union1d(in_segments, in_tail) if len(in_tail) else in_segments

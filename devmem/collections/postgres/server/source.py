@@ -17,6 +17,7 @@ from devmem.collections.postgres.server.loaded import LoadedItems
 from devmem.collections.postgres.server.nearest_codes import NearestCodes
 from devmem.collections.postgres.server.searched_texts import AdmittedTexts, AllTexts, SearchedTexts
 from devmem.collections.postgres.server.segments import IndexedTexts
+from devmem.collections.postgres.server.state import State
 from devmem.collections.postgres.server.vector_cache import KnownVectors
 from devmem.collections.postgres.server.vector_codes import CodedPassages
 from devmem.collections.postgres.server.vectors import ServerVectors
@@ -29,18 +30,6 @@ from devmem.model.items import MemoryItem
 from devmem.search.filters import Filter
 from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreState:
-    """Properties of a store that a search needs beforehand."""
-
-    dimension: int | None
-    """Of its vectors; None as long as there are none."""
-    has_hnsw: bool
-    """Whether its vectors have an HNSW index."""
-    has_conversations: bool
-    """Whether any item is of a conversation."""
 
 
 class _Postings:
@@ -72,7 +61,7 @@ class ServerSource:
     def __init__(
         self,
         moment: Moment,
-        state: StoreState,
+        state: State,
         indexed: IndexedTexts,
         coded: tuple[CodedPassages, CodedPassages] | None,
         caches: Caches,

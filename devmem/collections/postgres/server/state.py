@@ -45,9 +45,12 @@ class State:
     generation: int
     model: str | None
     dimension: int | None
+    """Of its vectors; None as long as there are none."""
     snapshot: str
-    hnsw: bool
-    conversations: bool
+    has_hnsw: bool
+    """Whether its vectors have an HNSW index."""
+    has_conversations: bool
+    """Whether any item is of a conversation."""
     segments: list[int]
     tail: bytes | None
     blocks: list[int]
@@ -61,7 +64,8 @@ class State:
     changes_floor: int
     """Number of the last transaction whose changes may have been forgotten."""
     deleted: bytes | None
-    """Rows of items that were deleted since the vectors in memory were read."""
+    """Rows of items that were deleted since the moment that `read_state` was asked for, some of them where they are
+    more than `MOST_DELETED`."""
 
 
 def read_state(connection: Connection, location: str, store: int, now: float, since: Snapshot | None) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -19,7 +19,9 @@ from devmem.indexes.top_k import places_in
 from devmem.model.items import Vector
 
 MOST_BYTES: Final = 128 << 20
-"""Maximum number of bytes of all vectors that are kept."""
+"""Maximum number of bytes of all vectors that are kept, with their places."""
+OVERHEAD: Final = 160
+"""Number of bytes that the place of a vector takes in memory."""
 MOST_DELETED: Final = 1_000
 """Number of items deleted since a cache was made up to which it is used."""
 _MARKS: Final = 20
@@ -41,7 +43,7 @@ class VectorCache:
         Args:
             generation: of the store.
             since: moment of the search that makes it.
-            most_bytes: maximum number of bytes of all vectors.
+            most_bytes: maximum number of bytes of all vectors and their places.
         """
         self.generation, self.since = generation, since
         """Nothing is kept that was deleted before this moment; what is deleted later may be."""
@@ -86,20 +88,21 @@ class VectorCache:
         return found
 
     def keep(self, passages: Rows, vectors: Vector) -> None:
-        """Keep vectors, row by row the passages'; when there are too many, start again with these."""
+        """Keep vectors, row by row the passages'; when there are too many, start again with as many of these as fit."""
         if len(passages):
             locked(self._lock, lambda: self._keep(passages, vectors))
 
     def _keep(self, passages: Rows, vectors: Vector) -> None:
+        most = self._most_bytes // (vectors[0].nbytes + OVERHEAD)
         # Another search may have kept some of them meanwhile.
         new = np.flatnonzero(self._places_of(passages) < 0)
-        if (len(self._places) + len(new)) * vectors[0].nbytes > self._most_bytes:
+        if len(self._places) + len(new) > most:
             self._clear()
-            new = np.arange(len(passages))
+            new = np.arange(min(len(passages), most))
         first, end = len(self._places), len(self._places) + len(new)
         if not first:
             self._vectors = np.empty((0, vectors.shape[1]), dtype=np.float32)
-        self._vectors = with_room(self._vectors, end)
+        self._vectors = with_room(self._vectors, end, most)
         self._vectors[first:end] = vectors[new]
         self._places.update(zip(passages[new].tolist(), range(first, end), strict=True))
 
@@ -109,8 +112,10 @@ class KnownVectors:
     """The vectors that are kept, as one search may use them."""
 
     cache: VectorCache
+    seen: Snapshot
+    """Moment up to which deletions are known."""
     deleted: Rows
-    """Rows of the items that were deleted since the cache was made, ascending."""
+    """Rows of the items that were deleted from the cache's first moment to this one, ascending."""
 
     def similarities(self, query: Vector, passages: Rows) -> NDArray[np.float64]:
         """Return the cosine of a query and some passages; NaN for one that is not known, or that is not there."""
@@ -125,11 +130,11 @@ class VectorCaches:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.current: VectorCache | None = None
-        """The one whose `since` a search asks for deletions with."""
+        self.current: KnownVectors | None = None
+        """Its `seen` is the moment since which a search asks for deletions."""
 
     def of(
-        self, asked: VectorCache | None, generation: Hashable, snapshot: Snapshot, floor: int, deleted: Rows
+        self, asked: KnownVectors | None, generation: Hashable, snapshot: Snapshot, floor: int, deleted: Rows
     ) -> KnownVectors | None:
         """Return the vectors that a search may use; None where it sees an earlier moment than they are of.
 
@@ -138,18 +143,29 @@ class VectorCaches:
             generation: of the store, as the search sees it.
             snapshot: of the search's transaction.
             floor: number of the last transaction whose deletions may have been forgotten.
-            deleted: rows of items that were deleted since `asked` was made, at most one more than `MOST_DELETED`.
+            deleted: rows of items that were deleted since `asked.seen`, at most one more than `MOST_DELETED`.
         """
-        if asked is None or asked.generation != generation or asked.since.xmin <= floor or len(deleted) > MOST_DELETED:
-            new = VectorCache(generation, snapshot)
-            locked(self._lock, lambda: self._replace(asked, new))
-            return KnownVectors(cache=new, deleted=_NO_ROWS) if self.current is new else None
-        return KnownVectors(cache=asked, deleted=deleted) if snapshot.shows_all_of(asked.since) else None
+        if (
+            asked is None
+            or asked.cache.generation != generation
+            or asked.seen.xmin <= floor
+            or len(asked.deleted) + len(deleted) > MOST_DELETED
+        ):
+            known = KnownVectors(cache=VectorCache(generation, snapshot), seen=snapshot, deleted=_NO_ROWS)
+        elif not snapshot.shows_all_of(asked.cache.since):
+            return None
+        elif not snapshot.shows_all_of(asked.seen):
+            # What was deleted after this moment is read again.
+            return asked
+        else:
+            known = replace(asked, seen=snapshot, deleted=np.union1d(asked.deleted, deleted))
+        locked(self._lock, lambda: self._replace(asked, known))
+        return known
 
-    def _replace(self, asked: VectorCache | None, new: VectorCache) -> None:
-        # Meanwhile another search may have begun one.
+    def _replace(self, asked: KnownVectors | None, known: KnownVectors) -> None:
+        # Where another search came first, its vectors are the ones that are shared.
         if self.current is asked:
-            self.current = new
+            self.current = known
 
     def clear(self) -> None:
         """Forget everything."""
@@ -161,5 +177,7 @@ def cosines(vectors: Vector, query: Vector) -> NDArray[np.float64]:
 
     A product of a matrix and a vector is not: equal items would differ in the last digit, and so in their order.
     """
-    found: Vector = np.einsum("ij,j->i", vectors, query)
+    # NumPy sums a single row in several parts, where it is longer than its buffer.
+    rows = vectors.repeat(2, axis=0) if len(vectors) == 1 else vectors
+    found: Vector = np.einsum("ij,j->i", rows, query)[: len(vectors)]
     return found.astype(np.float64)
