@@ -12,6 +12,7 @@ from devmem.collections.postgres import rows
 from devmem.collections.postgres.attachments import delete_unused
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.inserting import NewItem, Origin, insert_items
+from devmem.collections.postgres.pipelining import pipelined
 from devmem.collections.postgres.rows import CURRENT, KEPT
 from devmem.collections.postgres.schema import PASSAGE_BITS
 from devmem.collections.postgres.shown import RECORDED_FROM
@@ -125,6 +126,10 @@ def _delete(tables: rows.Tables, kind: str, *, keep: bool) -> str:
     return f"WITH {', '.join(ctes)} SELECT (SELECT count(*) FROM gone), {used}"
 
 
+_LOCK_WAITING: Final = (
+    "SELECT count(*) FROM "
+    "(SELECT FROM {items} WHERE store = %(store)s AND waiting AND ({condition}) ORDER BY row FOR UPDATE) AS locked"
+)
 _END: Final = _delete(CURRENT, "deleted", keep=True)
 _REMOVE: Final = _delete(CURRENT, "deleted", keep=False)
 _REMOVE_VERSIONS: Final = _delete(KEPT, "erased", keep=False)
@@ -190,7 +195,7 @@ class CurrentRecorder:
         return self._run(_REMOVE, condition, values)
 
     def _run(self, query: str, condition: str, values: Sequence[object], **others: object) -> int:
-        count = _deleted(self.connection, self.store, query, condition, values, **others)
+        count = _deleted(self.connection, self.store, CURRENT, query, condition, values, **others)
         self.removed += count
         return count
 
@@ -219,18 +224,26 @@ class CurrentRecorder:
 
 def remove_versions(connection: Connection, store: int, condition: str, values: Sequence[object]) -> int:
     """Delete versions for good with what only they use; return their number."""
-    return _deleted(connection, store, _REMOVE_VERSIONS, condition, values)
+    return _deleted(connection, store, KEPT, _REMOVE_VERSIONS, condition, values)
 
 
 def _deleted(
-    connection: Connection, store: int, query: str, condition: str, values: Sequence[object], **others: object
+    connection: Connection,
+    store: int,
+    tables: rows.Tables,
+    query: str,
+    condition: str,
+    values: Sequence[object],
+    **others: object,
 ) -> int:
-    """Run one of the statements that delete; return the number of rows."""
+    """Run one of the statements that delete from some tables; return the number of rows."""
     named = {f"v{at}": value for at, value in enumerate(values)}
     with_names = condition % tuple(f"%({name})s" for name in named) if named else condition
-    found = connection.execute(
-        composed(query.format(condition=with_names)), {"store": store, **named, **others}
-    ).fetchone()
+    parameters = {"store": store, **named, **others}
+    with pipelined(connection):
+        # What deletes an item would not see the embeddings that another transaction stores while it waits for the row.
+        connection.execute(composed(_LOCK_WAITING.format(items=tables.items, condition=with_names)), parameters)
+        found = connection.execute(composed(query.format(condition=with_names)), parameters).fetchone()
     count, attachments = found or (0, None)
     if attachments:
         delete_unused(connection, store, attachments)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
+import numpy as np
 import psycopg
 import pytest
 from psycopg import errors
@@ -17,6 +18,8 @@ from devmem.collections.postgres.collection import PostgresCollection
 from devmem.collections.postgres.database import Access, Connection
 from devmem.collections.postgres.failures import is_lost
 from devmem.collections.postgres.location import Location
+from devmem.collections.postgres.writes import set_embeddings
+from devmem.embedding import ModelIdentity, PassageEmbeddings
 from devmem.errors import CollectionBusyError
 from devmem.model.items import MemoryItem
 
@@ -59,6 +62,31 @@ def test_stores_of_two_schemas_do_not_wait_for_each_other(store_url: str) -> Non
         with one.states.exclusive("indexing"), two.states.exclusive("indexing"):
             one.replace_model("a", 16)
             assert one._database.write(lambda _: two.replace_model("b", 16)) == 1
+
+
+@pytest.mark.parametrize("remove", ["delete", "erase"])
+def test_no_embedding_stays_of_an_item_that_is_removed_meanwhile(store_url: str, remove: str) -> None:
+    """It would be found for ever after, as an item without a body; and an erased item would not be erased."""
+    embeddings = {"1": PassageEmbeddings.of(np.eye(16, dtype=np.float32)[0])}
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = 'Lock'"
+    left = "SELECT (SELECT count(*) FROM vectors WHERE store = %s) + (SELECT count(*) FROM tokens WHERE store = %s)"
+    with (
+        closing(PostgresCollection(store_url, model=ModelIdentity(name="m", dimension=16))) as store,
+        connect(store_url) as administrator,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        store.add([TEA])
+
+        def embed(connection: Connection) -> Future[int]:
+            assert set_embeddings(connection, store._store, embeddings) == 1
+            removed = pool.submit(getattr(store, remove), ids=["1"])
+            wait_until(lambda: removed.done() or administrator.execute(waiting).fetchall() == [(1,)])
+            return removed
+
+        assert store._database.write(embed).result(SECONDS) == 1
+        number = store._store
+        found = store._database.read(lambda one: one.execute(left, (number, number)).fetchall())
+        assert found == [(0,)]
 
 
 def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replaced(store_url: str) -> None:
