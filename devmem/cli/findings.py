@@ -16,7 +16,7 @@ def show_check(terminal: Terminal, check: WorkflowCheck) -> None:
     """Print every finding as `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error; then a summary."""
     for finding in check.findings:
         level = "" if finding.level is Level.ERROR else f"{finding.level}: "
-        terminal.print(f"{level}{finding}", style=_STYLES[finding.level])
+        terminal.print(terminal.masked(f"{level}{finding}"), style=_STYLES[finding.level])
     if check.workflow is not None:
         counted = [number_of(count, level.value) for level in Level if (count := check.count(level))]
         terminal.print(f"{check.file}: OK: {', '.join([*summary_of(check.workflow), *counted])}", style="green")

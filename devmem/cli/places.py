@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ OptionalStore: TypeAlias = Annotated[
 ]
 
 ANY_NUMBER: Final = 1_000_000
+_DATABASE_URL: Final = re.compile(r"postgres(ql)?:/", re.IGNORECASE)
+"""How the URL of a database begins as a path, which has no double slashes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,12 @@ def find_place(terminal: Terminal, place: str, store: str | None = None, *, read
     """
     words = [] if store is None else [store]
     return split_words(terminal, place, words, least=0, most=0, usage="MEMORY [STORE]", reading=reading)
+
+
+def require_file(path: Path, advice: str) -> None:
+    """Raise `CommandError`, with the advice, where the argument FILE of a command is the URL of a database."""
+    if _DATABASE_URL.match(str(path)):
+        raise CommandError(f"{path} is the URL of a database, not a file: {advice}.")
 
 
 def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow | None:

@@ -14,6 +14,7 @@ from unicodedata import category
 from rich.console import Console
 from rich.text import Text
 
+from devmem.credentials import without_credentials
 from devmem.text.display import is_control, one_line, visible
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ class Terminal:
             self._secrets.add(secret)
 
     def masked(self, text: str) -> str:
-        """Return the text with every secret masked."""
+        """Return the text with every secret masked, also user and password of a URL."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
-        return text
+        return without_credentials(text)
 
     def report(self, level: str, text: str, *, repeat: bool = False) -> None:
         """Print a `note`, a `warning` or an `error` on stderr, each text once unless it is to be repeated."""

@@ -23,6 +23,14 @@ def check_length(location: str, *, made: int, given: int) -> None:
         )
 
 
+def is_replaceable(model: ModelIdentity | None, *, recorded: str | None, dimension: int | None) -> bool:
+    """Whether the recorded model has made no vector yet, of which the first sets the dimension, and another is wanted.
+
+    So it is where a package or a file of the first model was missing.
+    """
+    return model is not None and recorded is not None and dimension is None and recorded != model.name
+
+
 def check_model(location: str, model: ModelIdentity, *, recorded: str, dimension: int | None) -> None:
     """Refuse to open a collection with another model than the recorded one."""
     if recorded != model.name or (model.dimension and dimension and model.dimension != dimension):

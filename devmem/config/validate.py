@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -125,6 +125,9 @@ class Validator:
             shown = found(value, secret=secret)
             hidden = list(secret_texts(value, secret=secret, models=models))
         message = masked(_expectation(findings), (str(one) for one in hidden))
+        if findings[0]["type"] == "value_error" and isinstance(value, Mapping):
+            # A check of several keys names them itself.
+            return message
         possible = _possible(findings[0])
         hint = did_you_mean(value, possible).rstrip(".") if possible and not secret and "value of" not in shown else ""
         return f"{message}, found {shown}{hint or _quoting_hint(findings[0], value)}"

@@ -37,6 +37,23 @@ def test_a_backup_of_a_file_in_use_is_whole(notes: Path, devmem: Devmem, tmp_pat
     assert "is there already and was not changed" in one_paragraph(refused)
 
 
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("backup", "URL", "copy.db"), "`pg_dump`"),
+        (("restore", "copy.db", "URL"), "`devmem copy`"),
+        (("doctor", "URL"), "its server's own tools"),
+        (("validate", "URL"), "there is no such file"),
+        (("run", "URL", "--input", "x"), "there is no such file"),
+    ],
+)
+def test_the_url_of_a_database_is_no_file(devmem: Devmem, words: tuple[str, ...], advice: str) -> None:
+    url = "postgresql://ann:hunter2hunter2@db.test/team"
+    refused = devmem(*(url if word == "URL" else word for word in words), code=2)
+    assert advice in refused.output
+    assert "hunter2" not in refused.output
+
+
 def test_a_log_of_the_old_file_does_not_damage_what_is_restored(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     devmem("backup", notes, copy)

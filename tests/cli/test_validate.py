@@ -36,6 +36,14 @@ def test_every_problem_of_every_file_is_shown(workflow: Path, devmem: Devmem, tm
     assert any("missing.yaml" in line for line in lines)
 
 
+def test_a_check_of_several_keys_shows_no_mapping(devmem: Devmem, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    config = "{retrieval: {tokens: {provider: minilm}}}"
+    path.write_text(f"memory: [{{name: notes, type: simple, config: {config}}}]", encoding="utf-8")
+    line = devmem("validate", path, code=2).stdout.splitlines()[0]
+    assert line.endswith("config: `retrieval: {tokens: ...}` needs an `embedding:` block beside it")
+
+
 def test_warnings_do_not_make_a_file_bad(devmem: Devmem, tmp_path: Path) -> None:
     path = tmp_path / "team.yaml"
     node = "{id: a, type: agent, config: {provider: openai, model: m, api_key: '${NOT_SET}'}}"
@@ -60,7 +68,11 @@ def test_a_path_and_the_url_of_a_file_are_one_place(devmem: Devmem, tmp_path: Pa
 def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem, tmp_path: Path) -> None:
     path = tmp_path / "team.yaml"
     for kind, url, wanted in (
-        ("simple", "postgres://ann:hunter2@host/db?connections=0", "connections=0 in the URL is no number from 1 on"),
+        (
+            "simple",
+            "postgres://ann:hunter2@host/db?connections=0",
+            "connections=0 in the URL is no whole number from 1 to",
+        ),
         ("simple", "postgresq://ann:hunter2@host/db", "no installed package opens 'postgresq' URLs; did you mean"),
         ("brain", "json://notes.json", "a file's URL has three slashes"),
     ):

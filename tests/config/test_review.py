@@ -92,6 +92,18 @@ def test_models_that_are_not_there(tmp_path: Path, embedding: str, rule: str, wo
     assert words in found[0][3]
 
 
+def test_a_provider_of_one_model_that_is_to_have_another(tmp_path: Path) -> None:
+    def found(model: str) -> list[tuple[Level, Rule, str, str]]:
+        block = f"{{provider: minilm, model: {model}}}"
+        text = agent("").replace("type: notes}", f"type: notes, config: {{embedding: {block}}}}}")
+        return checked(tmp_path, text)
+
+    assert found("all-MiniLM-L6-v2") == found("sentence-transformers/all-MiniLM-L6-v2") == []
+    ((level, rule, path, message),) = found("other")
+    assert (level, rule, path) == (Level.WARNING, Rule.UNKNOWN_NAME, "memory[0].config.embedding.model")
+    assert "'minilm' has one model, all-MiniLM-L6-v2" in message
+
+
 @pytest.mark.parametrize(
     ("key", "embedding", "words"),
     [

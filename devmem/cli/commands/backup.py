@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from devmem.cli.describe import items_text
+from devmem.cli.places import require_file
 from devmem.cli.terminal import Terminal
 from devmem.collections.sqlite.backup import back_up
 from devmem.collections.sqlite.exports import record_backup
@@ -29,6 +30,7 @@ def backup(
         devmem backup notes.db notes-2026-06-02.db
     """
     terminal: Terminal = ctx.obj
+    require_file(file, "back it up with its server (`pg_dump`), or write one store into a file with `devmem copy`")
     items = back_up(file, out)
     try:
         record_backup(file, out, items=items, made_at=time.time())

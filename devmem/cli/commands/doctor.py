@@ -11,6 +11,7 @@ import typer
 
 from devmem.cli.describe import items_text
 from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.places import require_file
 from devmem.cli.terminal import Terminal
 from devmem.cli.workflow_stores import AsJson, Session, check_session, load
 from devmem.collections.attachments import AttachmentFiles, with_inline_attachments
@@ -56,8 +57,7 @@ def doctor(
         devmem doctor notes.db --fix
     """
     terminal: Terminal = ctx.obj
-    if salvage is not None and salvage.exists():
-        raise CommandError(f"{salvage} is there already and was not changed; name another file.")
+    _check_arguments(file, salvage)
     if file.suffix in _WORKFLOWS:
         others = list(_of_workflow(terminal, file, session))
     elif (report := examine_file(file)) is not None:
@@ -73,6 +73,12 @@ def doctor(
         _show_reports(terminal, others)
     if not all(report.is_sound for _, report in others):
         raise typer.Exit(EXIT_PARTLY)
+
+
+def _check_arguments(file: Path, salvage: Path | None) -> None:
+    require_file(file, "examine it with its server's own tools")
+    if salvage is not None and salvage.exists():
+        raise CommandError(f"{salvage} is there already and was not changed; name another file.")
 
 
 def _of_workflow(terminal: Terminal, file: Path, session: str) -> Iterator[tuple[str, FileReport]]:

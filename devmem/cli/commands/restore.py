@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from devmem.cli import describe
+from devmem.cli.places import require_file
 from devmem.cli.terminal import Terminal
 from devmem.collections.sqlite import backup as backups
 
@@ -27,5 +28,6 @@ def restore(
         devmem restore notes-2026-06-02.db notes.db
     """
     terminal: Terminal = ctx.obj
+    require_file(file, "fill a store from a file with `devmem copy`")
     items = backups.restore(backup, file, force=force)
     terminal.print(f"{file}: {describe.items_text(items)}")

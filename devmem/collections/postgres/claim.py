@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from devmem.collections.model_check import check_length, check_model, check_name, check_store_type
+from devmem.collections.model_check import check_length, check_model, check_name, check_store_type, is_replaceable
 from devmem.collections.postgres.database import Connection, composed
 from devmem.collections.postgres.existence import require_store
 from devmem.collections.postgres.location import Location
@@ -56,6 +56,10 @@ def claim_store(
         connection.execute("SET LOCAL statement_timeout = 0")
         lock(connection, "stores")
         found = _find(connection, location) or _insert(connection, location)
+        if _is_replaceable(found, model):
+            # Somebody may be storing the first vector.
+            lock(connection, "store", found.store)
+            found = _find(connection, location) or found
         _check(location, found, model, store_type)
         _record(connection, found, model, store_type)
         connection.execute("COMMIT")
@@ -88,7 +92,7 @@ def _insert(connection: Connection, location: Location) -> StoreRecord:
 
 def _check(location: Location, found: StoreRecord, model: ModelIdentity | None, store_type: str | None) -> None:
     check_store_type(str(location), owner=found.store_type, wanted=store_type)
-    if model is not None and found.model is not None:
+    if model is not None and found.model is not None and not _is_replaceable(found, model):
         check_model(str(location), model, recorded=found.model, dimension=found.dimension)
 
 
@@ -98,7 +102,12 @@ def _is_recorded(found: StoreRecord, model: ModelIdentity | None, store_type: st
         found.analysis == ANALYSIS_VERSION
         and (store_type is None or found.store_type is not None)
         and (model is None or found.model is not None)
+        and not _is_replaceable(found, model)
     )
+
+
+def _is_replaceable(found: StoreRecord, model: ModelIdentity | None) -> bool:
+    return is_replaceable(model, recorded=found.model, dimension=found.dimension)
 
 
 def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | None, store_type: str | None) -> None:
@@ -112,7 +121,7 @@ def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | N
         )
     if found.store_type is None and store_type is not None:
         connection.execute("UPDATE stores SET store_type = %s WHERE store = %s", (store_type, found.store))
-    if found.model is None and model is not None:
+    if model is not None and (found.model is None or _is_replaceable(found, model)):
         connection.execute(
             "UPDATE stores SET model = %s, dimension = %s WHERE store = %s", (model.name, model.dimension, found.store)
         )

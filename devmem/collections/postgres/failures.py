@@ -30,6 +30,7 @@ _UNREACHABLE: Final = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300
 _ANSWERS: Final = ("the database system is", "too many clients", "server closed the connection unexpectedly")
 NOT_KNOWN: Final = "Try again; a write is stored whole or not at all, and which of the two is not known."
 _REASONS: Final = (
+    (("invalid ", "definition of service"), "check the parameters of the URL"),
     (("authentication", "password", "role ", "pg_hba.conf", "not permitted"), "check user and password"),
     (("certificate", "SSL"), "check `sslmode` and `sslrootcert`"),
     (("database ",), "check the name, or make the database with `createdb`"),

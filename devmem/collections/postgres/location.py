@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 from urllib.parse import urlencode
@@ -17,6 +18,7 @@ _MOST_IN_NAME: Final = 500
 """Characters; longer names do not fit into an index."""
 _MOST_IN_SCHEMA: Final = 63
 """Bytes; PostgreSQL cuts longer identifiers off, so that two schemas would be one."""
+_KINDS: Final[Mapping[type[object], str]] = {int: "whole number", float: "number"}
 _YES: Final = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 
 
@@ -69,9 +71,10 @@ class Location:
                 raise CollectionError(where, f"the {what}'s name has more than {_MOST_IN_NAME} characters, or a NUL.")
         if len((own.get("schema") or "").encode()) > _MOST_IN_SCHEMA:
             raise CollectionError(where, f"the schema's name has more than {_MOST_IN_SCHEMA} bytes.")
+        named = {"store": name} | {key: own[key] for key in ("tenant", "schema") if own.get(key)}
         return cls(
             conninfo=parts.conninfo,
-            shown=f"{where}?{urlencode({'store': name} | ({'tenant': own['tenant']} if own.get('tenant') else {}))}",
+            shown=f"{where}?{urlencode(named)}",
             store=name,
             tenant=own.get("tenant", ""),
             schema=own.get("schema") or DEFAULT_SCHEMA,
@@ -91,7 +94,8 @@ def _number(shown: str, own: dict[str, str], name: str, default: T, *, least: T)
     except ValueError:
         value = None
     if value is None or not least <= value < 1_000_000:
-        raise CollectionError(shown, f"{name}={own[name]} in the URL is no number from {least} on.")
+        kind = _KINDS[type(default)]
+        raise CollectionError(shown, f"{name}={own[name]} in the URL is no {kind} from {least:g} to 999,999.")
     return value
 
 

@@ -52,10 +52,11 @@ def split_url(url: str) -> UrlParts:
             f"postgresql://***@{place.rpartition('@')[2]}", f"user, password and host cannot be told apart: {_ENCODE}."
         )
     _check_place(place)
+    given = [each for each in query.split("&") if each]
+    _check_names(shown, given)
     own = {name: value for name, value in parse_qsl(query, keep_blank_values=True) if name in OWN}
     # As they are: libpq takes a plus sign for itself, not for a space.
-    others = [each for each in query.split("&") if each and unquote(each.partition("=")[0]) not in OWN]
-    _check_names(shown, others)
+    others = [each for each in given if unquote(each.partition("=")[0]) not in OWN]
     uri = f"postgresql://{userinfo}{place}{'?' if others else ''}{'&'.join(others)}"
     try:
         conninfo = make_conninfo("", **conninfo_to_dict(uri))
@@ -90,7 +91,7 @@ def _check_place(place: str) -> None:
 
 
 def _check_names(shown: str, parameters: Iterable[str]) -> None:
-    known = sorted({*OWN, *_libpq_parameters()})
+    known, seen = sorted({*OWN, *_libpq_parameters()}), set[str]()
     for parameter in parameters:
         encoded, separator, _ = parameter.partition("=")
         name = unquote(encoded)
@@ -103,6 +104,9 @@ def _check_names(shown: str, parameters: Iterable[str]) -> None:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else "."
             raise CollectionError(shown, f"the parameter {name!r} is known neither to devmem nor to libpq{hint}")
+        if name in OWN and name in seen:
+            raise CollectionError(shown, f"the parameter {name!r} stands there twice.")
+        seen.add(name)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
-from devmem.collections.model_check import check_model, check_store_type
+from devmem.collections.model_check import check_model, check_store_type, is_replaceable
 from devmem.collections.sqlite import database
 from devmem.collections.sqlite.integrity import DamagedRows
 from devmem.collections.sqlite.reanalysis import refresh_analysis
@@ -32,7 +32,7 @@ def claim_file(
     meta = database.read_sealed_meta(connection)
     owner = meta["store_type"]
     check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
-    if _is_recorded(meta, model, store_type):
+    if _is_recorded(meta, model, store_type) and not _is_replaceable(meta, model):
         # Opening takes no write lock then: it does not wait for another process.
         return _claim_model(connection, location, model)
 
@@ -54,13 +54,22 @@ def _is_recorded(meta: Mapping[str, str | int | None], model: ModelIdentity | No
     )
 
 
+def _is_replaceable(meta: Mapping[str, str | int | None], model: ModelIdentity | None) -> bool:
+    recorded, dimension = meta.get("model"), meta.get("dimension")
+    return is_replaceable(
+        model,
+        recorded=None if recorded is None else str(recorded),
+        dimension=None if dimension is None else int(dimension),
+    )
+
+
 def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
     """Record the model of a collection that has none, or compare; return whether there is a model now."""
     meta = database.read_meta(connection)
     recorded = meta.get("model")
     if model is None:
         return recorded is not None
-    if recorded is None:
+    if recorded is None or _is_replaceable(meta, model):
         database.set_meta(connection, "model", model.name)
         database.set_meta(connection, "dimension", model.dimension)
         return True

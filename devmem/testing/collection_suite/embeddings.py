@@ -129,6 +129,18 @@ class Embedding(Opening):
         assert opened(model=MODEL).count() == 1
 
     @needs("persists")
+    def test_a_model_that_made_no_vectors_is_replaced(self, opened: OpenCollection) -> None:
+        """Whoever lacked its package may take another one; the first vectors settle which it is."""
+        first = opened(model=ModelIdentity(name="suite:not installed", dimension=None))
+        first.add([waiting_item("not embedded yet", id="1")])
+        first.close()
+        second = opened(model=MODEL)
+        assert second.set_embeddings({"1": PassageEmbeddings.of(EMBEDDER.vector("not embedded yet"))}) == 1
+        second.close()
+        with pytest.raises(EmbeddingMismatchError):
+            opened(model=ModelIdentity(name="suite:not installed", dimension=None))
+
+    @needs("persists")
     def test_items_from_before_the_model_wait(self, opened: OpenCollection) -> None:
         """When a workflow gains an embedding, what it stored without one is embedded too."""
         first = opened()

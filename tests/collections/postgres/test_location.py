@@ -67,6 +67,16 @@ def test_what_a_url_names() -> None:
     assert str(location) == "postgresql://db.test/team?store=notes&tenant=acme"
 
 
+def test_stores_in_two_schemas_are_told_apart() -> None:
+    location = Location.parse("postgresql://db.test/team?store=notes&schema=other")
+    assert str(location) == "postgresql://db.test/team?store=notes&schema=other"
+
+
+def test_a_wrong_value_of_libpq_is_no_server_that_cannot_be_reached() -> None:
+    with pytest.raises(CollectionError, match=r'invalid sslmode value: "bogus".*check the parameters of the URL'):
+        open_collection("postgresql://127.0.0.1:1/team?sslmode=bogus", busy_timeout=2)
+
+
 def test_the_workflow_names_the_store_where_the_url_does_not() -> None:
     assert Location.parse("postgresql://db.test/team", "plans").store == "plans"
     assert Location.parse("postgresql://db.test/team?store=notes", "plans").store == "notes"
@@ -76,7 +86,10 @@ def test_the_workflow_names_the_store_where_the_url_does_not() -> None:
 @pytest.mark.parametrize(
     ("parameter", "message"),
     [
-        ("connections=0", "connections=0 in the URL is no number from 1 on"),
+        ("connections=0", "connections=0 in the URL is no whole number from 1 to"),
+        ("connections=3.5", "connections=3.5 in the URL is no whole number from 1 to"),
+        ("store", "a parameter has no value"),
+        ("store=notes&store=plans", "'store' stands there twice"),
         ("statement_timeout=soon", "statement_timeout=soon in the URL is no number"),
         ("row_security=maybe", "row_security=maybe in the URL is neither on nor off"),
         (f"store={'x' * 501}", "store's name has more than 500 characters"),
