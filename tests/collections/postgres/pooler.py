@@ -5,10 +5,11 @@ from __future__ import annotations
 import select
 import socket
 import struct
-import threading
 from contextlib import closing, suppress
 from queue import LifoQueue
 from typing import Final
+
+from tests.listener import Listener
 
 _HEAD: Final = struct.Struct(">cI")
 _KEY, _READY, _END = b"K", b"Z", b"X"
@@ -63,18 +64,8 @@ class Pooler:
         self._server, self._by_transaction = server, by_transaction
         self._all: list[_Session] = []
         self._idle: LifoQueue[_Session] = LifoQueue()
-        self._clients: list[threading.Thread] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                self._clients.append(threading.Thread(target=self._serve, args=(client,), daemon=True))
-                self._clients[-1].start()
+        self._listener = Listener(self._serve)
+        self.port = self._listener.port
 
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError), closing(client):
@@ -109,12 +100,8 @@ class Pooler:
 
     def close(self) -> None:
         """End all connections; those of clients are closed by then."""
-        # Closing ends `accept` on macOS, which refuses the shutdown that ends it on Linux.
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._accepting.join(timeout=30)
-        for client in self._clients:
+        for client in self._listener.clients:
             client.join(timeout=30)
         for session in self._all:
             session.socket.close()

@@ -8,6 +8,8 @@ import threading
 from contextlib import suppress
 from typing import Final
 
+from tests.listener import Listener
+
 _SSL_REQUEST: Final = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 
@@ -16,18 +18,10 @@ class TlsProxy:
 
     def __init__(self, target: int, context: ssl.SSLContext) -> None:
         self._target, self._context = target, context
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
         self.refused = 0
         """Number of clients that did not ask for TLS, or broke the handshake off."""
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+        self._listener = Listener(self._serve)
+        self.port = self._listener.port
 
     def _serve(self, client: socket.socket) -> None:
         if client.recv(8) != _SSL_REQUEST:
@@ -49,11 +43,7 @@ class TlsProxy:
 
     def close(self) -> None:
         """Accept no client any more."""
-        # Closing ends `accept` on macOS, which refuses the shutdown that ends it on Linux.
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._accepting.join(timeout=30)
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:

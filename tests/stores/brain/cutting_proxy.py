@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
+
+from tests.listener import Listener
 
 
 class CuttingProxy:
@@ -12,29 +13,16 @@ class CuttingProxy:
     def __init__(self, port: int) -> None:
         self.cuts = 0
         self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
+        self._listener = Listener(self._serve)
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
+        return f"redis://127.0.0.1:{self._listener.port}"
 
     def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for thread in self._threads:
+        for thread in self._listener.clients:
             thread.join()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client = self._listener.accept()[0]
-            except OSError:
-                # Closed: the test is over.
-                return
-            self._threads.append(threading.Thread(target=self._serve, args=(client,), daemon=True))
-            self._threads[-1].start()
 
     def _serve(self, client: socket.socket) -> None:
         with client, socket.create_connection(("127.0.0.1", self._target)) as server:
