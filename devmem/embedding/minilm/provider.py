@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devmem.config.embedding import EmbeddingConfig, EmbeddingParams
+from devmem.config.only_models import names_only_model
 from devmem.embedding.base import ModelIdentity
 from devmem.embedding.bert.backend import WIDTH
 from devmem.embedding.bert.embedder import BertEmbedder, BertModel, LazyModel
@@ -14,7 +15,6 @@ from devmem.embedding.safetensors import read_tensors
 from devmem.errors import EmbeddingError, ModelNotFoundError
 
 _NAME = "all-MiniLM-L6-v2"
-_NAMES = (None, _NAME, f"sentence-transformers/{_NAME}")
 _MAX_TOKENS = 256
 
 
@@ -26,7 +26,7 @@ class Provider(BertEmbedder):
     """
 
     def __init__(self, config: EmbeddingConfig) -> None:
-        if config.model not in _NAMES:
+        if not names_only_model("minilm", config.model):
             raise EmbeddingError(
                 f"the provider 'minilm' has one model, {_NAME}, not {config.model!r}. "
                 "Leave `model` out, or use another one by `provider: local, params: {model_path: FOLDER}`."
