@@ -70,5 +70,9 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
     table = Table("metric", "unit", *cases, title=title)
     for metric, unit in dict.fromkeys((row.metric, row.unit) for row in rows):
         shown = [values.get((metric, case)) for case in cases]
-        table.add_row(metric, unit, *("" if value is None else f"{value:,.4g}" for value in shown))
+        table.add_row(metric, unit, *("" if value is None else _figure(value) for value in shown))
     return table
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
