@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
-KNOWN_FENCES = {"yaml", "yaml fragment", "python", "console", "text", "toml", "json"}
+KNOWN_FENCES = {"yaml", "yaml fragment", "python", "console", "text", "toml", "json", "mermaid"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

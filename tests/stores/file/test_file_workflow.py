@@ -25,11 +25,11 @@ QUESTIONS = {
     "What happens when the embedding provider does not answer?": ("docs/guide.md", "provider does not answer"),
     "Which stages does an agent go through?": ("docs/guide.md", "`pre`, `plan`, `gen`, `critique` and `finished`"),
     "How does an installed package register a store type with an entry point?": ("docs/plugins.md", "devmem.stores"),
-    "Why is full text not searched with FTS5?": ("docs/architecture.md", "not FTS5"),
+    "Why is full text not searched with FTS5?": ("docs/decisions/search.md", "not FTS5"),
     "How many items does a blackboard keep?": ("docs/stores/blackboard.md", "max_items"),
     "What does the simple store's devall ranking score?": ("docs/stores/simple.md", "0.7 x cosine"),
     "How long does a durable update take with 10,000 items?": ("docs/benchmarks.md", "`update` p50"),
-    "Which tables does the SQLite file have?": ("docs/architecture.md", "| `vectors` |"),
+    "Which tables does the SQLite file have?": ("docs/decisions/storage.md", "| `vectors` |"),
     "What is not stored again, such as an answer that only quotes?": ("docs/guide.md", "only quotes what was recalled"),
 }  # fmt: skip
 
