@@ -1,47 +1,51 @@
 """Declared memory for multi-agent workflows: stores in YAML, attached to agents, found again in the next run.
 
 Authors of store types import from `devmem.stores`; messages are in `devmem.messages`, collections in
-`devmem.collections`, every error in `devmem.errors`.
+`devmem.storage`, every error in `devmem.errors`.
 
 Names are imported when they are first used, so that importing devmem costs little.
 """
 
 from typing import TYPE_CHECKING
 
-from devmem.distribution import NAME as _NAME
+from devmem.errors import NAME as _NAME
 from devmem.installation import check_installation as _check_installation
 from devmem.lazy_names import lazy_names as _lazy_names
+from devmem.moved_modules import MOVED as _MOVED
+from devmem.moved_modules import install as _find_moved_modules
 
 if TYPE_CHECKING:
-    from devmem.collections import Filter
-    from devmem.config import Workflow
+    from devmem.config.workflow import Workflow
     from devmem.errors import CollectionError, ConfigError, DevmemError, EmbeddingError, MissingExtraError
-    from devmem.manager import MemoryManager
-    from devmem.memory import Memory, forget, open  # noqa: A004 - `devmem.open` is its name
-    from devmem.model.acting import acting_as
-    from devmem.model.caller import Caller, Turn
+    from devmem.memory.forgetting import forget
+    from devmem.memory.memory import Memory
+    from devmem.memory.opening import open  # noqa: A004 - `devmem.open` is its name
+    from devmem.model.caller import Caller, Stage, Turn, acting_as
     from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
     from devmem.model.results import Hit, MemoryWritePayload, WriteOutcome
-    from devmem.model.stages import Stage
-    from devmem.recording import record_agent, record_knowledge, record_llm, record_tool, trace
-    from devmem.registry import register_memory_store
-    from devmem.runtime import RunResult, WorkflowRunner, open_stores
-    from devmem.runtime.loading import load_workflow
-    from devmem.stores import MemoryBase
+    from devmem.plugins import register_memory_store
+    from devmem.recording.calls import trace
+    from devmem.recording.decorators import record_agent, record_knowledge, record_llm, record_tool
+    from devmem.search.query import Filter
+    from devmem.stores.memory import MemoryBase
+    from devmem.workflow.graph import RunResult
+    from devmem.workflow.manager import MemoryManager
+    from devmem.workflow.runner import WorkflowRunner
+    from devmem.workflow.stores import load_workflow, open_stores
 else:
     _PACKAGES = (
-        "collections",
         "config",
         "errors",
-        "manager",
         "memory",
         "messages",
+        "models",
+        "plugins",
         "recording",
-        "registry",
-        "runtime",
+        "storage",
         "stores",
+        "workflow",
     )
-    __getattr__, __dir__ = _lazy_names(__name__, _PACKAGES)
+    __getattr__, __dir__ = _lazy_names(__name__, (*_PACKAGES, *(name.removeprefix("devmem.") for name in _MOVED)))
 
 __all__ = [
     "ANY",
@@ -81,3 +85,4 @@ __all__ = [
 
 __distribution__ = _NAME
 _check_installation()
+_find_moved_modules()

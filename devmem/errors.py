@@ -51,25 +51,153 @@ An error keeps its facts as attributes and words its own message: what, which, a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-from devmem.base_error import DevmemError as DevmemError
-from devmem.collection_errors import CollectionBusyError as CollectionBusyError
-from devmem.collection_errors import CollectionClosedError as CollectionClosedError
-from devmem.collection_errors import CollectionDamagedError as CollectionDamagedError
-from devmem.collection_errors import CollectionError as CollectionError
-from devmem.collection_errors import CollectionInUseError as CollectionInUseError
-from devmem.collection_errors import CollectionReadOnlyError as CollectionReadOnlyError
-from devmem.collection_errors import CollectionUnwritableError as CollectionUnwritableError
-from devmem.collection_errors import EmbeddingMismatchError as EmbeddingMismatchError
-from devmem.collection_errors import OutboxError as OutboxError
-from devmem.collection_errors import OutboxFullError as OutboxFullError
-from devmem.collection_errors import RunConflictError as RunConflictError
-from devmem.collection_errors import RunStateError as RunStateError
-from devmem.distribution import FOREIGN_NAME, NAME, install_command
-from devmem.findings import Finding as Finding
-from devmem.findings import Level as Level
+from devmem.redaction import location_without_credentials, without_credentials
+
+
+class DevmemError(Exception):
+    """Base of every error that devmem raises on purpose."""
+
+
+class CollectionError(DevmemError):
+    """Something is wrong with the place where a store keeps its items."""
+
+    def __init__(self, location: Path | str, message: str) -> None:
+        self.location = location_without_credentials(str(location))
+        super().__init__(f"{self.location}: {without_credentials(message)}")
+
+
+class CollectionDamagedError(CollectionError):
+    """The file is not what it should be; it was left as it is."""
+
+
+class CollectionBusyError(CollectionError):
+    """Another process held the write lock for too long; nothing was written."""
+
+
+class CollectionUnwritableError(CollectionError):
+    """The disk is full, the folder is missing or may not be written; nothing was written."""
+
+
+class CollectionClosedError(CollectionError):
+    """The collection was used after `close()`."""
+
+
+class CollectionInUseError(CollectionError):
+    """The file holds the items of another type of store."""
+
+
+class CollectionReadOnlyError(CollectionError):
+    """A view of an earlier state of the collection was asked to write; nothing was written."""
+
+    def __init__(self, location: Path | str, state: str) -> None:
+        super().__init__(location, f"{state}, which cannot be changed; write to the collection itself.")
+
+
+class RunConflictError(CollectionError):
+    """A run cannot be committed, or reverted, because others changed the same items since; nothing was changed."""
+
+    def __init__(self, location: Path | str, run: str, ids: Sequence[str]) -> None:
+        self.run, self.ids = run, tuple(ids)
+        named = ", ".join(map(repr, self.ids[:9])) + (", ..." if self.ids[9:] else "")
+        super().__init__(location, f"run {run!r} stays as it is, since others changed or built on {named} meanwhile.")
+
+
+class RunStateError(CollectionError):
+    """A run is not in the state that was needed; nothing was changed."""
+
+    def __init__(self, location: Path | str, run: str, state: str, reason: str) -> None:
+        self.run, self.state = run, state
+        super().__init__(location, f"run {run!r} is {state}: {reason}.")
+
+
+class EmbeddingMismatchError(CollectionError):
+    """The vectors in the collection were made by another embedding model."""
+
+    def __init__(self, location: Path | str, *, recorded: str, wanted: str, same_name: bool = False) -> None:
+        """Word the error; `same_name` is for models of one name, which `devmem reindex` does not tell apart."""
+        self.recorded, self.wanted = recorded, wanted
+        super().__init__(
+            location,
+            f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
+            "Vectors of different models are never mixed: put the old model back, "
+            f"or run `devmem reindex FILE STORE{' --force' if same_name else ''}` to embed every item again.",
+        )
+
+
+class OutboxError(CollectionError):
+    """The outbox, in which writes wait for their receiver, cannot be used now."""
+
+
+class OutboxFullError(OutboxError):
+    """The maximum number of writes waits already; nothing was added."""
+
+    def __init__(self, location: Path | str, limit: int) -> None:
+        self.limit = limit
+        super().__init__(
+            location, f"{limit:,} writes wait here already. Bring the receiver back, or raise the limit, and try again."
+        )
+
+
+class Level(StrEnum):
+    """Severity of a finding, in the words of SARIF."""
+
+    ERROR = "error"
+    """The workflow cannot be used."""
+    WARNING = "warning"
+    """The workflow can be used, but probably does not do what its author expects."""
+    NOTE = "note"
+    """A suggestion, or something worth knowing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing found while a workflow was checked."""
+
+    message: str
+    """Cause, value found and values possible; no location."""
+    level: Level = Level.ERROR
+    rule: str = ""
+    """Identifier of the check, as `unknown-key`; `devmem.config.Rule` describes each."""
+    path: str = ""
+    """Place in the document, as `memory[1].config.file_sources[0].path`; empty for the whole file."""
+    file: str = ""
+    """The file as the caller named it; empty when the document did not come from one."""
+    line: int | None = None
+    """1-based line, or None when the whole file is meant."""
+
+    def __str__(self) -> str:
+        place = self.file or "<workflow>"
+        if self.line is not None:
+            place += f":{self.line}"
+        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+
+
+NAME: Final = "devmem-framework"
+"""Name of the distribution, as in `pyproject.toml`."""
+FOREIGN_NAME: Final = "devmem"
+"""Name of the other project's distribution."""
+PACKAGE: Final = "devmem"
+"""Name of the import package, which both distributions install."""
+
+
+def install_command(extra: str | None = None) -> str:
+    """Return the command that installs devmem, with an extra."""
+    return f"pip install '{NAME}[{extra}]'" if extra else f"pip install {NAME}"
+
+
+def installed_version() -> str:
+    """Return the version of the installed distribution; in a source tree that was not installed, that there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(NAME)
+    except PackageNotFoundError:
+        return f"without a version: {NAME} is not installed"
 
 
 class ConfigError(DevmemError, ValueError):

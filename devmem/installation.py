@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from devmem.distribution import FOREIGN_NAME, PACKAGE
-from devmem.errors import DistributionClashError
+from devmem.errors import FOREIGN_NAME, PACKAGE, DistributionClashError
 
 MARK: Final = "__distribution__"
 """Attribute of our `devmem/__init__.py` that another package of that name does not have."""

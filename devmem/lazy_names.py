@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import dis
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -10,42 +10,51 @@ from importlib.util import find_spec
 
 
 def lazy_names(package: str, submodules: Sequence[str] = ()) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for a package that says its names once, in its `if TYPE_CHECKING:` block.
+    """Return `__getattr__` and `__dir__` for a package that lists its names once, under `if TYPE_CHECKING:`.
 
-    Type checkers read the imports in that block; here they are read from the package's source, and each is carried out
-    when its name is first used.
+    Type checkers read the imports in that block. Here they are read from the package's compiled code, which is there in
+    an installation without sources too, and each is executed when its name is first used.
 
     Args:
         package: the package's `__name__`.
         submodules: modules of the package that are attributes of it without being imported.
     """
-    home = _deferred_imports(package)
+    deferred: dict[str, tuple[str, str]] = {}
+
+    def origins() -> dict[str, tuple[str, str]]:
+        if not deferred:
+            deferred.update(_deferred_imports(package))
+        return deferred
 
     def get(name: str) -> object:
-        if name in home:
-            value = getattr(import_module(home[name]), name)
-        elif name in submodules:
-            value = import_module(f"{package}.{name}")
+        if name in submodules:
+            value: object = import_module(f"{package}.{name}")
+        elif not name.startswith("__") and name in origins():
+            module, original = origins()[name]
+            value = getattr(import_module(module), original)
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *home, *submodules})
+        return sorted({*vars(sys.modules[package]), *origins(), *submodules})
 
     return get, names
 
 
-def _deferred_imports(package: str) -> dict[str, str]:
-    """Return the module of each name that the package imports under `TYPE_CHECKING`."""
+def _deferred_imports(package: str) -> dict[str, tuple[str, str]]:
+    """Return the module and the original name of each name that the package's code imports from devmem."""
     spec = sys.modules[package].__spec__ or find_spec(package)
-    source = spec.loader.get_source(package) if spec and spec.loader else None  # type: ignore[attr-defined]
-    return {
-        name.name: block.module
-        for statement in ast.parse(source or "").body
-        if isinstance(statement, ast.If) and isinstance(statement.test, ast.Name)
-        for block in statement.body
-        if isinstance(block, ast.ImportFrom) and block.module
-        for name in block.names
-    }
+    code = spec.loader.get_code(package) if spec and spec.loader else None  # type: ignore[attr-defined]
+    found: dict[str, tuple[str, str]] = {}
+    module = original = ""
+    for instruction in dis.get_instructions(code) if code else ():
+        if instruction.opname == "IMPORT_NAME":
+            module, original = str(instruction.argval), ""
+        elif instruction.opname == "IMPORT_FROM":
+            original = str(instruction.argval)
+        elif instruction.opname == "STORE_NAME" and original:
+            found[str(instruction.argval)] = (module, original)
+            original = ""
+    return found

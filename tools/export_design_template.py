@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None, *, store_types: StoreTypes | None = 
     arguments = _arguments(argv)
     if store_types is None:
         # Only here, so that the rest works without any store installed.
-        from devmem.registry import registry
+        from devmem.plugins import registry
 
         store_types = registry
     outputs = [arguments.output, *arguments.mirror]

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, Workflow, load_workflow, open_stores
-from devmem.manager import dump_payload
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.recording import InteractionStore
-from devmem.recording.journal import Journal
-from devmem.recording.lines import encode_line
-from devmem.runtime import session_folder
-from devmem.runtime.recording import journals_of
+from devmem.recording.journal import Journal, encode_line
 from devmem.stores import MemoryBase, Provenance, SnapshotBlock, SourceKind
-from devmem.stores.versioned import versions_of
+from devmem.stores.abilities import versions_of
+from devmem.workflow import dump_payload, session_folder
+from devmem.workflow.recording import journals_of
 
 WORDS: Final = 50
 """Number of words that only one user has."""

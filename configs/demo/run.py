@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from devmem import MemoryItem, Workflow, WorkflowRunner, load_workflow, open_stores
-from devmem.runtime import session_folder
 from devmem.stores import WriteStatus
 from devmem.transfer.importing import read_records
+from devmem.workflow import session_folder
 
 _HERE: Final = Path(__file__).parent
 _TEAM: Final = _HERE / "team.yaml"

@@ -17,9 +17,9 @@ from rich.console import Console
 from devmem import MemoryBase, MemoryItem, Workflow, load_workflow, open_stores
 from devmem.messages import Message, Role
 from devmem.recording import Recorder, journal_folder, record_agent, record_knowledge, record_llm, record_tool
-from devmem.runtime import session_folder
 from devmem.stores import ChatRequest, MemoryQuery, open_chat_model
-from devmem.views.call_tree import call_tree, timeline_lines, tree_lines
+from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
+from devmem.workflow import session_folder
 from devmem_stores.conversation import ConversationMemory
 
 _STORES: Final = Path(__file__).parent / "stores.yaml"

@@ -16,10 +16,10 @@ from uuid import uuid4
 from devmem import Filter, Memory, MemoryItem, Scope
 from devmem.adapters.hosts import require as _require
 from devmem.adapters.hosts import writing
-from devmem.collections import Condition, Unique, one_of, starts_with
 from devmem.errors import DevmemError
 from devmem.messages import Message as Remembered
 from devmem.messages import Role, message_to_item
+from devmem.storage import Condition, Unique, one_of, starts_with
 from devmem.stores import CollectionMemory, shorten
 
 _require("agent_framework", package="agent-framework-core", extra="agent-framework")

@@ -2,58 +2,123 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from devmem.cli.failures import EXIT_INTERRUPTED, guarded
-from devmem.cli.lazy import CONTEXT, LazyGroup
+from devmem.text.display import one_line
 
 if TYPE_CHECKING:
     from devmem.cli.terminal import Terminal
 
+
+# typer uses click, or from 0.26 on a copy of its own, and keeps the types of both to itself: hence `Any` below.
+
+
+CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""How every command shows its help."""
+
+
+class LazyCommand(TyperCommand):
+    """A command whose module is imported when it is about to run."""
+
+    def __init__(self, name: str, target: str, summary: str) -> None:
+        """Name a command.
+
+        Args:
+            name: what a user types.
+            target: the function behind it, as `package.module:function`.
+            summary: its line in the list of commands.
+        """
+        super().__init__(name, short_help=summary, help=summary)
+        self._target = target
+
+    @cached_property
+    def loaded(self) -> Any:  # noqa: ANN401 - a command of typer
+        """The command itself."""
+        module, function = self._target.split(":")
+        return plain_command(self.name or "", getattr(import_module(module), function))
+
+    def make_context(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - a context of typer
+        """Return the context of the command itself, which then runs in the place of this one."""
+        return self.loaded.make_context(*args, **options)
+
+    def get_params(self, ctx: Any) -> Any:  # noqa: ANN401 - parameters of typer
+        """Return the parameters of the command itself."""
+        return self.loaded.get_params(ctx)
+
+
+class LazyGroup(TyperGroup):
+    """A group of lazy commands."""
+
+    def add_lazily(self, commands: Mapping[str, tuple[str, str]]) -> None:
+        """Add commands by name, each with its target and its summary; see `LazyCommand`."""
+        for name, (target, summary) in commands.items():
+            self.add_command(LazyCommand(name, target, summary))
+
+
+def plain_command(name: str, function: Callable[..., None]) -> Any:  # noqa: ANN401 - a command of typer
+    """Make a command of a function, with the function's docstring as its help."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(name, help=help_of(function), context_settings=CONTEXT)(function)
+    return typer.main.get_command(app)
+
+
+def help_of(function: Callable[..., None]) -> str:
+    """Return a docstring as help: what stands under `Examples:` keeps its lines, so that it can be copied."""
+    text = inspect.getdoc(function) or ""
+    about, marker, examples = text.partition("\nExamples:\n")
+    return f"{about}\n\b\nExamples:\n{examples}" if marker else about
+
+
 _COMMANDS: Final = {
-    "init": "Write a workflow to start with.",
-    "run": "Run a workflow's agents with their memories.",
-    "validate": "Check workflows and list every problem.",
-    "check": "Check workflows in continuous integration.",
-    "stores": "List the store types, or a workflow's stores.",
-    "search": "Search a memory.",
-    "add": "Remember a text.",
-    "show": "Show the newest items, or whole items by id.",
-    "edit": "Change an item and keep its id.",
-    "forget": "Forget items for good, and print a receipt.",
-    "trim": "Delete the oldest items.",
-    "drop": "Drop a store of a database as a whole.",
-    "compress": "Summarize what is older.",
-    "history": "Show the versions of an item.",
-    "diff": "Show what changed between two times, or in a run.",
-    "runs": "List the runs of a memory, and end those that are pending.",
-    "revert": "Undo a committed run.",
-    "flow": "Draw who sent what to whom.",
-    "trace": "Show the calls of a trace as a tree.",
-    "log": "Show a conversation as a timeline.",
-    "context": "Print what an agent may know of a conversation, for a prompt.",
-    "rebuild-view": "Restore agents' stores from the global memory.",
-    "import": "Fill a store from data files.",
-    "export": "Write a store's items as JSON or Markdown.",
-    "copy": "Copy every item of one store into another.",
-    "index": "Bring a store of files up to date.",
-    "backup": "Copy the file of a store while it is in use.",
-    "restore": "Put a backup in place.",
-    "doctor": "Examine what stores keep on disk.",
-    "reindex": "Embed every item again with another model, or search items by other fields.",
-    "mcp": "Serve a memory to MCP clients.",
-    "schema": "Print the JSON Schema of workflows.",
+    "init": ("checking", "Write a workflow to start with."),
+    "run": ("running", "Run a workflow's agents with their memories."),
+    "validate": ("checking", "Check workflows and list every problem."),
+    "check": ("checking", "Check workflows in continuous integration."),
+    "stores": ("stores", "List the store types, or a workflow's stores."),
+    "search": ("searching", "Search a memory."),
+    "add": ("items", "Remember a text."),
+    "show": ("items", "Show the newest items, or whole items by id."),
+    "edit": ("items", "Change an item and keep its id."),
+    "forget": ("forgetting", "Forget items for good, and print a receipt."),
+    "trim": ("forgetting", "Delete the oldest items."),
+    "drop": ("forgetting", "Drop a store of a database as a whole."),
+    "compress": ("maintenance", "Summarize what is older."),
+    "history": ("items", "Show the versions of an item."),
+    "diff": ("items", "Show what changed between two times, or in a run."),
+    "runs": ("runs", "List the runs of a memory, and end those that are pending."),
+    "revert": ("runs", "Undo a committed run."),
+    "flow": ("records", "Draw who sent what to whom."),
+    "trace": ("records", "Show the calls of a trace as a tree."),
+    "log": ("records", "Show a conversation as a timeline."),
+    "context": ("searching", "Print what an agent may know of a conversation, for a prompt."),
+    "rebuild-view": ("maintenance", "Restore agents' stores from the global memory."),
+    "import": ("transfer", "Fill a store from data files."),
+    "export": ("transfer", "Write a store's items as JSON or Markdown."),
+    "copy": ("transfer", "Copy every item of one store into another."),
+    "index": ("stores", "Bring a store of files up to date."),
+    "backup": ("maintenance", "Copy the file of a store while it is in use."),
+    "restore": ("maintenance", "Put a backup in place."),
+    "doctor": ("maintenance", "Examine what stores keep on disk."),
+    "reindex": ("maintenance", "Embed every item again with another model, or search items by other fields."),
+    "mcp": ("mcp", "Serve a memory to MCP clients."),
+    "schema": ("checking", "Print the JSON Schema of workflows."),
 }
-"""Subcommands and their summaries, in the order in which they are listed."""
-_MODULES: Final = {"import": "import_data", "rebuild-view": "rebuild_view"}
-"""Module and function of a command that cannot have its name."""
+"""Subcommands in the order in which they are listed, each with its module and its summary."""
+_FUNCTIONS: Final = {"import": "import_data", "rebuild-view": "rebuild_view"}
+"""Function of a command that cannot have its name."""
 
 
-def _target(name: str) -> str:
-    module = _MODULES.get(name, name)
-    return f"devmem.cli.commands.{module}:{module}"
+def _target(name: str, module: str) -> str:
+    return f"devmem.cli.commands.{module}:{_FUNCTIONS.get(name, name)}"
 
 
 class _Commands(LazyGroup):
@@ -64,7 +129,7 @@ class _Commands(LazyGroup):
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - see `invoke`
         super().__init__(**attributes)
-        self.add_lazily({name: (_target(name), summary) for name, summary in _COMMANDS.items()})
+        self.add_lazily({name: (_target(name, module), summary) for name, (module, summary) in _COMMANDS.items()})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - see `invoke`
         return super().get_command(ctx, cmd_name) or _commands_of_type(cmd_name)
@@ -83,11 +148,11 @@ def _terminal(ctx: Any) -> Terminal:  # noqa: ANN401 - see `_Commands.invoke`
 
 def _commands_of_type(name: str) -> Any:  # noqa: ANN401 - a group of typer
     """Return the commands of a store type; None when no such type is installed."""
-    from devmem.registry import registry
+    from devmem.plugins import registry
 
     if name not in registry.names():
         return None
-    from devmem.cli.commands.copy import commands_of
+    from devmem.cli.commands.transfer import commands_of
 
     return typer.main.get_command(commands_of(name))
 
@@ -108,7 +173,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from devmem.distribution import installed_version
+        from devmem.errors import installed_version
 
         typer.echo(f"devmem {installed_version()}")
         raise typer.Exit
@@ -123,11 +188,39 @@ def _start(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    from devmem.cli.logs import show_logs
     from devmem.cli.terminal import Terminal
-    from devmem.model.acting import acting_as
+    from devmem.model.caller import acting_as
 
     terminal = Terminal(debug=debug)
     ctx.obj = terminal
     ctx.call_on_close(show_logs(terminal, verbose=verbose))
     ctx.with_resource(acting_as(f"devmem {ctx.invoked_subcommand}"))
+
+
+class _Lines(logging.Handler):
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        text = one_line(record.getMessage())
+        if record.levelno < logging.WARNING:
+            level, text = "note", f"{record.name}: {text}"
+        self._terminal.report(level, text)
+
+
+def show_logs(terminal: Terminal, *, verbose: bool) -> Callable[[], None]:
+    """Print devmem's warnings (verbose: all messages) on stderr; return the function that stops it."""
+    logger = logging.getLogger("devmem")
+    before = (logger.level, logger.propagate)
+    handler = _Lines(terminal)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    logger.propagate = False
+
+    def undo() -> None:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+    return undo

@@ -17,6 +17,7 @@ from devmem.errors import DevmemError
 if TYPE_CHECKING:
     from devmem.cli.terminal import Terminal
 
+
 EXIT_PARTLY: Final = 1
 """Done, but a store could not do its part."""
 EXIT_FAILED: Final = 2

@@ -5,20 +5,25 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 from unicodedata import category
 
 from rich.console import Console
 from rich.text import Text
 
-from devmem.credentials import without_credentials
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.redaction import without_credentials
 from devmem.text.display import is_control, one_line, visible
+from devmem.text.times import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
 
 _STYLES: Final = {"error": "bold red", "warning": "yellow", "note": "dim"}
 _SURROGATE: Final = "Cs"
@@ -102,7 +107,7 @@ class Terminal:
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
         """Print a table whose last column is the text; no cell is cut. Where a program reads it, a row is a line."""
-        from devmem.cli.tables import arranged, plain_lines
+        from devmem.cli.progress import arranged, plain_lines
 
         cells = [[one_line(cell) for cell in row] for row in rows]
         if self.out.is_terminal:
@@ -118,3 +123,57 @@ class Terminal:
         # On the terminal that answers are printed to, so that they appear above the bar.
         console = self.out if self.out.is_terminal else self.err
         return progress_bar(console, description, total, shown=shown)
+
+
+_NEGLIGIBLE: Final = 0.0005
+"""A contribution that is zero in the three digits that are shown."""
+
+
+def date_text(seconds: float | None) -> str:
+    """Return a time (seconds since the epoch) as date and time in UTC; empty for None."""
+    if seconds is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, OSError, ValueError):  # outside of the years that a date can have
+        return f"{seconds:g}"
+
+
+def period_text(start: float, end: float) -> str:
+    """Return a period (seconds since the epoch), which may be open at one end, in words."""
+    if start <= EARLIEST.timestamp():
+        return f"what was before {date_text(end)}"
+    return f"{date_text(start)} and later" if end >= LATEST.timestamp() else f"{date_text(start)} to {date_text(end)}"
+
+
+def item_date(item: MemoryItem) -> str:
+    """Return the date of the event that an item reports, or else the date when it was stored."""
+    return date_text(item.created_at if item.event_time is None else item.event_time)
+
+
+def number(value: float | None) -> str:
+    """Return a signal with three digits; empty when it does not apply."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def contributions(parts: Mapping[str, float]) -> str:
+    """Return the contributions to a score, the largest first; negligible ones are left out."""
+    ordered = sorted(parts.items(), key=lambda part: -abs(part[1]))
+    return ", ".join(f"{name} {value:+.3f}" for name, value in ordered if abs(value) >= _NEGLIGIBLE)
+
+
+def outcome_text(outcome: WriteOutcome) -> str:
+    """Return what became of one write, with the item's id and the reason where there is one."""
+    reason = f" ({outcome.reason})" if outcome.reason else ""
+    named = f" {outcome.item_id}" if outcome.item_id and outcome.status is not WriteStatus.SKIPPED else ""
+    return f"{outcome.status.value}{named}{reason}"
+
+
+def items_text(count: int) -> str:
+    """Return a number of items in words: `1 item`, `2 items`."""
+    return "1 item" if count == 1 else f"{count:,} items"
+
+
+def size_text(size: int) -> str:
+    """Return a size in bytes with a unit that fits it."""
+    return f"{size} B" if size < 1000 else f"{size / 1000:,.1f} kB" if size < 1_000_000 else f"{size / 1e6:,.1f} MB"

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias, get_args, get_origin
+from textwrap import dedent
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    WithJsonSchema,
+    field_validator,
+)
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from devmem.credentials import without_credentials
+from devmem.config.document import DocumentPath
+from devmem.redaction import without_credentials
+from devmem.text.durations import parse_duration
 
 Annotation: TypeAlias = Any
 """A field's annotation as it is at run time: a class, a union, a generic alias."""
@@ -84,3 +103,134 @@ def _is_block(annotation: Annotation) -> bool:
     origin: Annotation = get_origin(annotation)
     kind = annotation if origin is None else origin
     return isinstance(kind, type) and issubclass(kind, (list, tuple, dict, BaseModel))
+
+
+class MemoryOptions(ConfigModel):
+    """The block of recalled items, for all agents or for one."""
+
+    token_budget: int | None = Field(default=4000, gt=0)
+    """Estimated tokens that the block of recalled items may take; null sets no limit."""
+    language: Literal["en", "zh"] = "en"
+    """Language of the block's header, marks and labels; what was said stays as it is."""
+    dedupe: bool = Field(default=True, title="Leave out repeats")
+    """Show an item that several stores returned only once."""
+    origins: bool = Field(default=True, title="Mark origins", json_schema_extra={"advanced": True})
+    """Mark items that came from a file, a tool, an import or another agent, as in `(tool search)`."""
+    ranking: Literal["store", "devall"] = Field(default="store", json_schema_extra={"advanced": True})
+    """Order of the items: each store's own, or DevAll's score of age, length and shared words."""
+
+    def overridden_by(self, other: MemoryOptions | None) -> MemoryOptions:
+        """Return these options with those that `other` sets explicitly in their place."""
+        if other is None:
+            return self
+        return self.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
+
+
+Duration: TypeAlias = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}, mode="validation"),
+]
+"""Seconds, written as a number or as text such as `30d`, `12h`, `1h 30m`."""
+
+
+def field_description(model: type[BaseModel], name: str) -> str | None:
+    """Return a field's description: that of its `Field`, or else the docstring under it, in its class or a base."""
+    given = model.model_fields[name].description
+    if given is not None:
+        return given
+    found = (_docstrings(base).get(name) for base in model.__mro__ if name in inspect.get_annotations(base))
+    return next(found, None)
+
+
+@cache
+def _docstrings(model: type) -> Mapping[str, str]:
+    """Return the docstrings of a class by field; none where its source cannot be had, as at a prompt."""
+    try:
+        source = dedent(inspect.getsource(model))
+    except (OSError, TypeError):
+        return {}
+    (definition,) = ast.parse(source).body
+    return dict(_documented(definition.body)) if isinstance(definition, ast.ClassDef) else {}
+
+
+def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for field, text in pairwise(body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(docstring))):
+                yield name, inspect.cleandoc(docstring)
+            case _:
+                pass
+
+
+def keys_of(name: str, field: FieldInfo) -> tuple[str, ...]:
+    """Return the keys that YAML may use for a field, the preferred one first."""
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return tuple(choice for choice in alias.choices if isinstance(choice, str))
+    return (alias if isinstance(alias, str) else name,)
+
+
+def all_keys(models: Sequence[type[BaseModel]]) -> list[str]:
+    """Return every key that one of the models reads, in their order."""
+    keys = (key for model in models for name, field in model.model_fields.items() for key in keys_of(name, field))
+    return list(dict.fromkeys(keys))
+
+
+def one_line(text: str) -> str:
+    """Return a docstring's text without its line breaks."""
+    return " ".join(text.split())
+
+
+def models_in(annotation: Annotation) -> Iterator[type[BaseModel]]:
+    """Yield the models that an annotation names, inside unions and containers too."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from models_in(part)
+
+
+def field_at(model: type[BaseModel], path: DocumentPath) -> tuple[tuple[type[BaseModel], ...], Annotation]:
+    """Return the models that may stand at a path below `model`, and the annotation of the field there, if any."""
+    models: tuple[type[BaseModel], ...] = (model,)
+    annotation: Annotation = None
+    for step in path:
+        if isinstance(step, int):
+            continue
+        annotations = [
+            field.annotation
+            for one in models
+            for name, field in one.model_fields.items()
+            if step in keys_of(name, field)
+        ]
+        annotation = annotations[0] if annotations else None
+        models = tuple(dict.fromkeys(inner for one in annotations for inner in models_in(one)))
+    return models, annotation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a declaration stands; all empty when it was made in code."""
+
+    location: DocumentPath = ()
+    """Keys and indexes from the document's root, as `("graph", "memory", 0)`; `Workflow.require_resolved` takes it."""
+    path: str = ""
+    """The same as messages write it, as `graph.memory[0]`."""
+    line: int | None = None
+    """1-based."""
+
+
+class Placed(ConfigModel):
+    """A model that knows where it was declared: validating it with a `Place` as context tells it."""
+
+    _place: Place = PrivateAttr(default_factory=Place)
+
+    @property
+    def place(self) -> Place:
+        """Where this was declared."""
+        return self._place
+
+    def model_post_init(self, context: object) -> None:
+        """Keep the place that validation was given."""
+        if isinstance(context, Place):
+            self._place = context

@@ -1,8 +1,4 @@
-"""YAML text to a `Document`: plain data and the line of every value, within limits.
-
-The parser only delivers events; the data is put together here, without recursion, so that nesting, aliases
-and merge keys are counted while they are read and hostile input is refused before it costs anything.
-"""
+"""YAML text to a document: events of PyYAML, composed by our own code with limits, repeated keys and merge keys."""
 
 from __future__ import annotations
 
@@ -12,12 +8,72 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
+from yaml.constructor import SafeConstructor
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
 
-from devmem.config.document import Document
-from devmem.config.rules import Rule
-from devmem.config.scalars import ScalarError, is_merge_key, scalar_value
-from devmem.config.source import checked_text
+from devmem.config.document import Document, Plain
+from devmem.config.findings import Rule, checked_text
 from devmem.errors import ConfigError, Finding
+
+_PREFIX: Final = "tag:yaml.org,2002:"
+_MERGE_TAG: Final = f"{_PREFIX}merge"
+_KINDS: Final = {
+    f"{_PREFIX}null": "null",
+    f"{_PREFIX}bool": "flag",
+    f"{_PREFIX}int": "number",
+    f"{_PREFIX}float": "number",
+    f"{_PREFIX}timestamp": "date",
+}
+# Long numbers take quadratic time to read, in base 60 even from few characters; no real one comes near this.
+_NUMBER_CHARACTERS: Final = 300
+
+_RESOLVER: Final = Resolver()
+_CONSTRUCTOR: Final = SafeConstructor()
+
+
+class ScalarError(ValueError):
+    """A scalar that is not what it claims to be; says so without repeating the value, which may be a secret."""
+
+
+def is_merge_key(event: yaml.ScalarEvent) -> bool:
+    """Whether a key is the `<<` that takes over another mapping's entries."""
+    return event.value == "<<" and (event.tag == _MERGE_TAG or (not event.tag and event.implicit[0]))
+
+
+def scalar_value(event: yaml.ScalarEvent) -> Plain:
+    """Return the scalar's value: text, number, flag, date or None.
+
+    Raises:
+        ScalarError: the value does not fit its tag, is far too long a number, or holds characters that no text may.
+    """
+    text = _checked_text(event.value)
+    tag = event.tag if event.tag and event.tag != "!" else _implicit_tag(text, event)
+    if tag not in _KINDS:
+        if event.tag and event.tag not in ("!", f"{_PREFIX}str"):
+            raise ScalarError("this tag is not supported: only YAML's own tags for text, numbers, flags and dates are")
+        return text
+    if _KINDS[tag] == "number" and len(text) > _NUMBER_CHARACTERS:
+        raise ScalarError(f"a number of {len(text)} characters is too long; quote it if it is meant as text")
+    node = ScalarNode(tag, text)
+    try:
+        return SafeConstructor.yaml_constructors[tag](_CONSTRUCTOR, node)
+    except (ValueError, LookupError, AttributeError, TypeError, OverflowError, yaml.YAMLError):
+        # The original error repeats the value, so it is not chained.
+        raise ScalarError(f"this is not a valid {_KINDS[tag]}; quote it if it is meant as text") from None
+
+
+def _implicit_tag(text: str, event: yaml.ScalarEvent) -> str:
+    return str(_RESOLVER.resolve(ScalarNode, text, event.implicit))  # type: ignore[no-untyped-call]  # untyped stub
+
+
+def _checked_text(text: str) -> str:
+    if "\0" in text:
+        raise ScalarError("a text cannot hold the character NUL")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ScalarError("a text cannot hold half of a surrogate pair")
+    return text
+
 
 MAX_DEPTH: Final = 64
 """How deep lists and mappings may nest, aliases followed."""
@@ -29,7 +85,7 @@ _MAX_REPEATED_KEYS: Final = 100
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DIRECTIVE: Final = re.compile(r"^%", re.MULTILINE)
 _COLLECTION_TAGS: Final = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-_SHOWN_KEY_CHARACTERS: Final = 60
+_COMPOSE_SHOWN_KEY_CHARACTERS: Final = 60
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,7 +189,7 @@ class _Composer:
             raise self._refusal(line, "this alias names no anchor above it; quote the value if the `*` is part of it")
         piece = self._anchors[event.anchor]
         if piece is None:
-            raise self._refusal(line, f"the alias {event.anchor[:_SHOWN_KEY_CHARACTERS]!r} contains itself")
+            raise self._refusal(line, f"the alias {event.anchor[:_COMPOSE_SHOWN_KEY_CHARACTERS]!r} contains itself")
         return piece
 
     def _begin(self, event: yaml.CollectionStartEvent, line: int) -> None:
@@ -217,7 +273,7 @@ class _Composer:
 
     def _report_repeated(self, key: object, parent: _Open) -> None:
         if len(self._repeated) < _MAX_REPEATED_KEYS:
-            shown = str(key)[:_SHOWN_KEY_CHARACTERS]
+            shown = str(key)[:_COMPOSE_SHOWN_KEY_CHARACTERS]
             message = f"the key {shown!r} stands here and on line {parent.lines[key]}; keep one of them"
             self._repeated.append(
                 Finding(message=message, rule=Rule.DUPLICATE_NAME, file=self._origin, line=parent.key_line)

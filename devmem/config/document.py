@@ -1,4 +1,4 @@
-"""A YAML document as plain data that still knows on which line each value stands."""
+"""A document of plain values with the place of each, before it is checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-Path: TypeAlias = tuple[Any, ...]
+DocumentPath: TypeAlias = tuple[Any, ...]
 """Where a value stands: keys of mappings and 0-based indexes of lists, from the document's root."""
 
 Plain: TypeAlias = Any
@@ -18,7 +18,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _SHOWN_KEY_CHARACTERS = 60
 
 
-def path_text(path: Path) -> str:
+def path_text(path: DocumentPath) -> str:
     """Write a path the way messages do: `memory[1].config.file_sources[0].path`."""
     return "".join(_step_text(step) for step in path).removeprefix(".")
 
@@ -43,7 +43,7 @@ class Document:
     lines: Mapping[int, Mapping[Hashable, int] | Sequence[int]] = field(default_factory=dict, repr=False)
     """For each container, by `id()`, the 1-based line of each of its keys or elements."""
 
-    def line(self, path: Path) -> int:
+    def line(self, path: DocumentPath) -> int:
         """Return the 1-based line of the value at `path`, or of the nearest value around it."""
         line, value = 1, self.data
         for step in path:
@@ -53,7 +53,7 @@ class Document:
             value = value[step]
         return line
 
-    def nearest(self, path: Path) -> object:
+    def nearest(self, path: DocumentPath) -> object:
         """Return the value at `path` as it was written, or the nearest one around it."""
         value: Any = self.data
         for step in path:

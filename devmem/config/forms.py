@@ -4,15 +4,188 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from devmem.config.base import ConfigModel
-from devmem.config.fields import FieldSpec, field_specs
-from devmem.config.store_types import StoreTypes
-from devmem.config.wording import choices, did_you_mean, quoted
-from devmem.config.workflow import WorkflowDocument
+import yaml
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from devmem.config.base import Annotation, ConfigModel, field_description, keys_of, models_in, one_line
+from devmem.config.findings import choices, did_you_mean, quoted
+from devmem.config.store import EmbeddingConfig, StoreDeclaration, StoreTypes
+from devmem.config.workflow import Variant, WorkflowDocument, variants
 from devmem.errors import FormPathError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnumOption:
+    """One value to choose."""
+
+    value: str
+    description: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the option as JSON data."""
+        described = {} if self.description is None else {"description": self.description}
+        return {"value": self.value, "label": self.value, **described}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildRoute:
+    """The model of a block when the `type` beside it has a certain value."""
+
+    field: str
+    value: str
+    model: type[ConfigModel]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the route as JSON data."""
+        return {"childKey": {"field": self.field, "value": self.value}, "childNode": self.model.__name__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSpec:
+    """One field of a form."""
+
+    name: str
+    """The key in YAML."""
+    display_name: str
+    type_hint: str
+    """As `str`, `int`, `list[Attachment]`; whether null is allowed is not said."""
+    required: bool
+    advance: bool
+    """Whether most people leave it alone."""
+    default: Any = None
+    """As JSON data; None when there is none, or when the field is a block of its own."""
+    enum_options: tuple[EnumOption, ...] = ()
+    description: str | None = None
+    child: type[ConfigModel] | None = None
+    """The model of the block that the field holds, or of each block in its list."""
+    child_routes: tuple[ChildRoute, ...] = ()
+    """The possible models, when they depend on the `type` beside the field."""
+
+    @property
+    def enum(self) -> tuple[str, ...]:
+        """The values to choose from; empty when anything goes."""
+        return tuple(option.value for option in self.enum_options)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the field as JSON data; what does not apply is left out."""
+        optional = {
+            "default": self.default,
+            "enum": list(self.enum) or None,
+            "enumOptions": [option.to_json() for option in self.enum_options] or None,
+            "description": self.description,
+            "childNode": self.child.__name__ if self.child else None,
+            "childRoutes": [route.to_json() for route in self.child_routes] or None,
+        }
+        return {
+            "name": self.name,
+            "displayName": self.display_name,
+            "type": self.type_hint,
+            "required": self.required,
+            "advance": self.advance,
+            **{key: value for key, value in optional.items() if value is not None},
+        }
+
+
+def field_specs(model: type[ConfigModel], store_types: StoreTypes | None = None) -> list[FieldSpec]:
+    """Describe a model's fields, the required ones first.
+
+    With `store_types`, the `type` of a `StoreDeclaration` lists them and its `config` says which model each has, and
+    the `provider` of an `EmbeddingConfig` lists the embedding providers.
+    """
+    types = variants(model, store_types)
+    providers = store_types.embedding_providers() if store_types and model is EmbeddingConfig else ()
+    specs = [_spec(model, name, types, providers) for name in model.model_fields]
+    return sorted(specs, key=lambda spec: not spec.required)
+
+
+def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant], providers: Sequence[str]) -> FieldSpec:
+    field = model.model_fields[name]
+    key = keys_of(name, field)[0]
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    routed = types if key == "config" else ()
+    description = field_description(model, name)
+    return FieldSpec(
+        name=key,
+        display_name=field.title or key.replace("_", " ").title(),
+        type_hint=type_text(field.annotation),
+        required=field.is_required(),
+        advance=extra.get("advanced") is True,
+        default=_default(field),
+        enum_options=_options(model, key, types, providers) or tuple(_enumerated(field.annotation)),
+        description=one_line(description) if description else None,
+        child=None if routed else _child(field),
+        child_routes=tuple(ChildRoute(field=key, value=one.value, model=one.model) for one in routed if one.model),
+    )
+
+
+def _child(field: FieldInfo) -> type[ConfigModel] | None:
+    found = (one for one in models_in(field.annotation) if issubclass(one, ConfigModel) and one is not ConfigModel)
+    return next(found, None)
+
+
+def _options(
+    model: type[ConfigModel], key: str, types: Sequence[Variant], providers: Sequence[str]
+) -> tuple[EnumOption, ...]:
+    """Return the store types, or the embedding providers; a node's types are not ours to list."""
+    if key == "provider":
+        return tuple(EnumOption(value=name) for name in providers)
+    if key != "type" or model is not StoreDeclaration:
+        return ()
+    return tuple(EnumOption(value=one.value, description=one.summary) for one in types)
+
+
+def _enumerated(annotation: Annotation) -> Iterator[EnumOption]:
+    origin: Annotation = get_origin(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        yield from (EnumOption(value=str(member.value)) for member in annotation)
+    elif origin is Literal:
+        yield from (EnumOption(value=str(value)) for value in get_args(annotation))
+    else:
+        for part in get_args(annotation):
+            yield from _enumerated(part)
+
+
+def _default(field: FieldInfo) -> object:
+    if field.is_required():
+        return None
+    return _json_value(field.get_default(call_default_factory=True, validated_data={}))
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, (BaseModel, SecretStr)):
+        return None
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [_json_value(element) for element in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def type_text(annotation: Annotation) -> str:
+    """Write an annotation the way form builders know types: `str`, `int`, `list[Attachment]`, `dict[str, Any]`."""
+    origin: Annotation = get_origin(annotation)
+    parts = get_args(annotation)
+    if origin is Annotated:
+        return type_text(parts[0])
+    if origin in (Union, UnionType):
+        return " | ".join(dict.fromkeys(type_text(part) for part in parts if part is not NoneType))
+    if origin in (list, tuple):
+        return f"list[{type_text(parts[0])}]"
+    if origin is dict:
+        return f"dict[{', '.join(type_text(part) for part in parts)}]"
+    if origin is Literal or annotation in (SecretStr, Path):
+        return "str"
+    return str(getattr(annotation, "__name__", annotation))
+
 
 FORM_VERSION: Final = "0.1.0"
 """Version of the form's own layout, as DevAll counts it."""
@@ -57,10 +230,10 @@ def _step(model: type[ConfigModel], crumb: Mapping[str, Any], store_types: Store
     if name not in specs:
         hint = f"{model.__name__} has no field {quoted(str(name))}{did_you_mean(name, specs)}"
         raise FormPathError(f"{hint} Fields: {choices(specs)}.")
-    return _child(model, specs[name], crumb.get("value"))
+    return _forms_child(model, specs[name], crumb.get("value"))
 
 
-def _child(model: type[ConfigModel], spec: FieldSpec, value: object) -> type[ConfigModel]:
+def _forms_child(model: type[ConfigModel], spec: FieldSpec, value: object) -> type[ConfigModel]:
     routes = {route.value: route.model for route in spec.child_routes}
     if routes:
         if isinstance(value, str) and value in routes:
@@ -69,3 +242,69 @@ def _child(model: type[ConfigModel], spec: FieldSpec, value: object) -> type[Con
     if spec.child is None:
         raise FormPathError(f"the field {spec.name!r} of {model.__name__} holds no block")
     return spec.child
+
+
+_HEADER: Final = """\
+# Every key that a workflow may have, as <type> | <default>; this is to look at, not to run.
+# DevAll's workflows have the same keys under `graph:`, except `version` and `vars`.
+"""
+_LEADING_STR: Final = re.compile(r"^str\b")
+_ANYTHING: Final = "<value> | required"
+
+
+def design_template(store_types: StoreTypes, version: str | None = None) -> str:
+    """Return the template as YAML; `version` is what its `version` key says, if given."""
+    document = _Template(store_types).block(WorkflowDocument, ())
+    if version is not None:
+        document["version"] = version
+    return _HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+class _Template:
+    def __init__(self, store_types: StoreTypes) -> None:
+        self._store_types = store_types
+
+    def block(self, model: type[ConfigModel], above: tuple[type[ConfigModel], ...]) -> dict[str, Any]:
+        path = (*above, model)
+        if model in above:
+            names = " → ".join(one.__name__ for one in path)
+            return {f"<recursive[{model.__name__}] path: {names}>": "see above"}
+        return {spec.name: self._field(spec, path) for spec in field_specs(model, self._store_types)}
+
+    def _field(self, spec: FieldSpec, path: tuple[type[ConfigModel], ...]) -> object:
+        if spec.child_routes:
+            return {
+                f"<variant[{route.field}]={route.value}>": _listed(spec, self.block(route.model, path))
+                for route in spec.child_routes
+            }
+        if spec.child is not None:
+            return _listed(spec, self.block(spec.child, path))
+        if spec.type_hint.startswith("dict"):
+            return {"<key>": _ANYTHING}
+        if spec.type_hint.startswith("list"):
+            inner = spec.type_hint.removeprefix("list[").removesuffix("]")
+            return [_scalar(inner, spec, default=None)]
+        return _scalar(spec.type_hint, spec, default=spec.default)
+
+
+def _listed(spec: FieldSpec, block: object) -> object:
+    return [block] if spec.type_hint.startswith("list") else block
+
+
+def _scalar(type_: str, spec: FieldSpec, *, default: object) -> str:
+    name = _LEADING_STR.sub("string", type_)
+    if spec.enum:
+        return f"<{name}> | [{', '.join(spec.enum)}]"
+    return f"<{name}> | {_template_default(default, required=spec.required)}"
+
+
+def _template_default(value: object, *, required: bool) -> str:
+    if value is None:
+        return "required" if required else "None"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, Mapping):
+        return "{}"
+    return "[]" if isinstance(value, Sequence) else str(value)

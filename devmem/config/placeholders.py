@@ -7,14 +7,80 @@ written and is listed, because only whoever needs the value can tell whether tha
 
 from __future__ import annotations
 
+import io
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
+from dotenv import dotenv_values
+
 from devmem.config.compose import MAX_DEPTH, MAX_VALUES
-from devmem.config.document import Path, Plain
-from devmem.config.environment import Environment
+from devmem.config.document import DocumentPath, Plain
+from devmem.config.findings import Rule, read_up_to
+from devmem.errors import ConfigError, Finding
+
+MAX_ENV_FILE_BYTES: Final = 64 * 1024
+"""Largest `.env` file that is read, in bytes."""
+
+
+class Environment:
+    """Process environment first, then `.env` beside the workflow, then `.env` in the working directory.
+
+    The files are read when a name is looked up that the process environment does not have; `os.environ` stays as it is.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None, *, folder: Path | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._folder = folder
+
+    def get(self, name: str) -> str | None:
+        """Return the variable's value, or None when nothing sets it.
+
+        Raises:
+            ConfigError: a `.env` file is there but cannot be read.
+        """
+        if name in self._environ:
+            return self._environ[name]
+        return self._from_files.get(name)
+
+    @cached_property
+    def _from_files(self) -> dict[str, str]:
+        folders: list[Path] = [Path(), *([self._folder.resolve()] if self._folder else [])]
+        values: dict[str, str] = {}
+        for folder in dict.fromkeys(folders):  # the nearest comes last and wins
+            values |= _env_file(folder / ".env")
+        return values
+
+
+def _env_file(path: Path) -> dict[str, str]:
+    try:
+        data = read_up_to(path, MAX_ENV_FILE_BYTES + 1)
+    except OSError as error:
+        raise _refusal(path, f"the file cannot be read: {error.strerror}") from error
+    if data is None:
+        return {}
+    if len(data) > MAX_ENV_FILE_BYTES:
+        raise _refusal(path, f"the file is larger than {MAX_ENV_FILE_BYTES:,} bytes")
+    values = dotenv_values(stream=io.StringIO(_decoded(data, path)), interpolate=False)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _decoded(data: bytes, path: Path) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+    # Not chained: the original error carries the whole file.
+    raise _refusal(path, "the file is not UTF-8", line)
+
+
+def _refusal(path: Path, message: str, line: int | None = None) -> ConfigError:
+    return ConfigError([Finding(message=message, rule=Rule.INVALID_FILE, file=str(path), line=line)])
+
 
 MAX_CHARACTERS: Final = 4 * 1024 * 1024
 """How much text all placeholders of a document may bring in together, in characters."""
@@ -34,7 +100,7 @@ class Unresolved:
 
     path: str
     """Where in the document, as messages write it."""
-    location: Path
+    location: DocumentPath
     """The same place as keys and indexes."""
     line: int
     """1-based."""
@@ -61,7 +127,7 @@ class Placeholders:
     """Expands the values of one document; remembers each variable, so that it is worked out once."""
 
     def __init__(
-        self, variables: Mapping[str, Any], environment: Environment, on_error: Callable[[Path, str], None]
+        self, variables: Mapping[str, Any], environment: Environment, on_error: Callable[[DocumentPath, str], None]
     ) -> None:
         """Make the expander; `on_error` hears where a placeholder could not be put in, whose text stays, and why."""
         self._variables, self._environment, self._on_error = variables, environment, on_error
@@ -69,14 +135,14 @@ class Placeholders:
         self._underway: list[str] = []
         self._level = 0
         self._values = self._characters = 0
-        self.missing: dict[Path, tuple[str, ...]] = {}
+        self.missing: dict[DocumentPath, tuple[str, ...]] = {}
         """For each place with an unset variable, the names."""
 
-    def expand(self, value: Plain, path: Path) -> Plain:
+    def expand(self, value: Plain, path: DocumentPath) -> Plain:
         """Return a copy of `value` with its placeholders replaced; `path` is where it stands in the document."""
         return self._expanded(value, path).value
 
-    def _expanded(self, value: Plain, path: Path) -> _Value:
+    def _expanded(self, value: Plain, path: DocumentPath) -> _Value:
         if isinstance(value, (dict, list)):
             self._level += 1
             try:
@@ -87,7 +153,7 @@ class Placeholders:
             return _Value(value=value)
         return self._expanded_text(value, path)
 
-    def _expanded_container(self, value: dict[Any, Any] | list[Any], path: Path) -> _Value:
+    def _expanded_container(self, value: dict[Any, Any] | list[Any], path: DocumentPath) -> _Value:
         if self._level > MAX_DEPTH:  # only variables inside variables get here, and each level costs stack
             raise _too_deep()
         if isinstance(value, dict):
@@ -96,7 +162,7 @@ class Placeholders:
         elements = [self._expanded(element, (*path, index)) for index, element in enumerate(value)]
         return _container([element.value for element in elements], elements)
 
-    def _expanded_text(self, text: str, path: Path) -> _Value:
+    def _expanded_text(self, text: str, path: DocumentPath) -> _Value:
         if self._underway:  # inside a variable: whoever uses it reports
             return self._substituted(text)
         try:

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from devmem.config.agents_check import warn_about_agents
-from devmem.config.conversation import ConversationRecording, check_recording
+from devmem.config.base import MemoryOptions
+from devmem.config.checks import check_transaction, review, warn_about_agents, warn_about_paths
+from devmem.config.compose import compose
 from devmem.config.document import Document
-from devmem.config.elements import elements_of
-from devmem.config.environment import Environment
-from devmem.config.layout import find_parts
-from devmem.config.not_supported import warn_about_graph
-from devmem.config.options import MemoryOptions
-from devmem.config.paths_check import warn_about_paths
-from devmem.config.placeholders import Placeholders
+from devmem.config.findings import found, read_text
+from devmem.config.graph import ReadingContext, read_graph, read_variables, unresolved_in
+from devmem.config.placeholders import Environment, Placeholders
 from devmem.config.report import Report
-from devmem.config.review import review
-from devmem.config.store import StoreDeclaration
-from devmem.config.store_types import StoreTypes
-from devmem.config.subgraphs import ReadingContext, read_graph
-from devmem.config.transaction_check import check_transaction
+from devmem.config.store import StoreDeclaration, StoreTypes
+from devmem.config.store_reading import elements_of, warn_about_graph
 from devmem.config.validate import Validator
-from devmem.config.variables import read_variables, unresolved_in
-from devmem.config.wording import found
-from devmem.config.workflow import NodeConfig, Workflow
-from devmem.errors import Finding, StoreTypeError
+from devmem.config.workflow import ConversationRecording, NodeConfig, Workflow, check_recording, find_parts
+from devmem.errors import ConfigError, Finding, Level, StoreTypeError
 
 
 class Reader:
@@ -136,3 +130,84 @@ class Reader:
             folders=(base_dir,),
             files=(pathlib.Path(origin).resolve(),) if origin else (),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowCheck:
+    """The outcome of checking one workflow."""
+
+    file: str
+    """The file as the caller named it."""
+    workflow: Workflow | None
+    """The workflow; None when it cannot be used."""
+    findings: tuple[Finding, ...]
+    """Errors, warnings and notes, by line."""
+
+    def count(self, level: Level) -> int:
+        """Return the number of findings of a level."""
+        return sum(finding.level is level for finding in self.findings)
+
+
+def check_workflow(
+    path: str | os.PathLike[str], store_types: StoreTypes, *, environ: Mapping[str, str] | None = None
+) -> WorkflowCheck:
+    """Check a workflow file, ours or DevAll's, more closely than reading it does.
+
+    `environ` stands in for the process environment.
+    """
+    file = pathlib.Path(path)
+    try:
+        document = compose(read_text(file, str(path)), origin=str(path))
+        reader = Reader(document, store_types, Environment(environ, folder=file.parent))
+        workflow = reader.workflow(file.parent).model_copy(update={"file": file})
+    except ConfigError as error:
+        return WorkflowCheck(file=str(path), workflow=None, findings=error.findings)
+    return WorkflowCheck(file=str(path), workflow=workflow, findings=reader.review(workflow))
+
+
+def load_workflow(
+    path: str | os.PathLike[str], store_types: StoreTypes, *, environ: Mapping[str, str] | None = None
+) -> Workflow:
+    """Read and check a workflow file.
+
+    `environ` stands in for the process environment.
+
+    Raises:
+        ConfigError: the file cannot be read or used; carries every problem, each with its line and path.
+    """
+    file = pathlib.Path(path)
+    text = read_text(file, str(path))
+    return _parsed(text, store_types, origin=str(path), base_dir=file.parent, environ=environ).model_copy(
+        update={"file": file}
+    )
+
+
+def parse_workflow(
+    text: str,
+    store_types: StoreTypes,
+    *,
+    origin: str = "",
+    base_dir: pathlib.Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Workflow:
+    """Read and check a workflow given as text.
+
+    `origin` names the text in messages; `base_dir` is where relative paths start, else the working directory.
+
+    Raises:
+        ConfigError: the text cannot be used; carries every problem, each with its line and path.
+    """
+    return _parsed(text, store_types, origin=origin, base_dir=base_dir, environ=environ)
+
+
+def _parsed(
+    text: str,
+    store_types: StoreTypes,
+    *,
+    origin: str,
+    base_dir: pathlib.Path | None,
+    environ: Mapping[str, str] | None,
+) -> Workflow:
+    document = compose(text, origin=origin)
+    environment = Environment(environ, folder=base_dir)
+    return Reader(document, store_types, environment).workflow(base_dir or pathlib.Path())

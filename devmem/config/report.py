@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from devmem.config.document import Document, Path, path_text
-from devmem.config.place import Place
-from devmem.config.rules import Rule
+from devmem.config.base import Place
+from devmem.config.document import Document, DocumentPath, path_text
+from devmem.config.findings import Rule
 from devmem.errors import ConfigError, Finding, Level
 
 MAX_FINDINGS: Final = 200
@@ -21,8 +21,8 @@ class Report:
         self.document = document
         self._errors: dict[Finding, None] = {}
         self._warnings: dict[Finding, None] = {}
-        self._error_paths: set[Path] = set()
-        self._spoiled: set[Path] = set()
+        self._error_paths: set[DocumentPath] = set()
+        self._spoiled: set[DocumentPath] = set()
 
     @property
     def is_full(self) -> bool:
@@ -34,7 +34,7 @@ class Report:
         """Whether anything is an error."""
         return bool(self._errors)
 
-    def has_error_at(self, path: Path) -> bool:
+    def has_error_at(self, path: DocumentPath) -> bool:
         """Whether the value at `path` cannot be used."""
         return path in self._error_paths
 
@@ -55,22 +55,22 @@ class Report:
             if len(kept) < MAX_FINDINGS:
                 kept[finding] = None
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: DocumentPath) -> Place:
         """Return the place at a path."""
         return Place(location=path, path=path_text(path), line=self.document.line(path))
 
-    def error(self, path: Path, message: str, rule: Rule = Rule.INVALID_VALUE) -> None:
+    def error(self, path: DocumentPath, message: str, rule: Rule = Rule.INVALID_VALUE) -> None:
         """Record that the value at `path` cannot be used."""
         if path not in self._spoiled and not self.is_full:
             self._errors[self._finding(path, message, Level.ERROR, rule)] = None
             self._error_paths.add(path)
 
-    def spoil(self, path: Path, message: str) -> None:
+    def spoil(self, path: DocumentPath, message: str) -> None:
         """Record that the placeholder at `path` has no usable value, so that further errors there are left out."""
         self.error(path, message, Rule.INVALID_PLACEHOLDER)
         self._spoiled.add(path)
 
-    def warn(self, path: Path, message: str, rule: Rule, *, level: Level = Level.WARNING) -> None:
+    def warn(self, path: DocumentPath, message: str, rule: Rule, *, level: Level = Level.WARNING) -> None:
         """Record that something at `path` is probably not meant."""
         if len(self._warnings) < MAX_FINDINGS:
             self._warnings[self._finding(path, message, level, rule)] = None
@@ -89,7 +89,7 @@ class Report:
             findings.append(Finding(message=message, rule=Rule.INVALID_FILE, file=self.document.origin))
         raise ConfigError(findings)
 
-    def _finding(self, path: Path, message: str, level: Level, rule: Rule) -> Finding:
+    def _finding(self, path: DocumentPath, message: str, level: Level, rule: Rule) -> Finding:
         line = self.document.line(path) if path else None
         return Finding(
             message=message, level=level, rule=rule, path=path_text(path), file=self.document.origin, line=line

@@ -8,20 +8,33 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from devmem.config.agent import AgentConfig
-from devmem.config.base import ConfigModel
-from devmem.config.docstrings import field_description
-from devmem.config.embedding import EmbeddingConfig
-from devmem.config.layout import ROOT_ONLY
-from devmem.config.misplaced_keys import misplaced, refuse_misplaced_keys
-from devmem.config.node_types import NODE_TYPES
-from devmem.config.reflection import keys_of, models_in, one_line
-from devmem.config.store import StoreDeclaration
-from devmem.config.store_types import StoreTypes
-from devmem.config.variants import Variant, variants
-from devmem.config.workflow import NodeConfig, WorkflowDocument
+from devmem.config.agent import NODE_TYPES, ONLY_IN_CONFIG, AgentConfig
+from devmem.config.base import ConfigModel, field_description, keys_of, models_in, one_line
+from devmem.config.store import EmbeddingConfig, StoreDeclaration, StoreTypes
+from devmem.config.workflow import ROOT_ONLY, NodeConfig, Variant, WorkflowDocument, variants
 
 Schema: TypeAlias = dict[str, Any]
+
+
+def misplaced(description: str) -> Schema:
+    """Return the schema of a key that may not stand in a place."""
+    return {"description": description, "not": {}}
+
+
+def refuse_misplaced_keys(node: Schema, agent: Schema) -> None:
+    """Refuse the keys of an agent beside its `config`, where `config` does not have them, and a store inside it."""
+    agent["properties"]["memory"] = misplaced(
+        "Stores are declared under the document's `memory` and attached in `memories`."
+    )
+    for key in ONLY_IN_CONFIG:
+        absent = {"not": {"type": "object", "required": [key]}}
+        agents_without = {
+            "required": ["type", key],
+            "properties": {"type": {"const": "agent"}, "config": absent},
+        }
+        refused = {"properties": {key: misplaced(f"`{key}` belongs inside the agent's `config`.")}}
+        node["allOf"].append({"if": agents_without, "then": refused})
+
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _PLACEHOLDER: Final[Schema] = {

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal, Protocol, Self
 
-from pydantic import AfterValidator, Field, SerializeAsAny
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    SecretStr,
+    SerializeAsAny,
+    field_validator,
+    model_validator,
+)
+from pydantic_core.core_schema import ValidationInfo
 
-from devmem.config.base import ConfigModel
-from devmem.config.place import Placed
+from devmem.config.base import ConfigModel, Placed
+from devmem.model.fields import is_path
 
 
 def _one_line(value: str) -> str:
@@ -26,3 +38,289 @@ class StoreDeclaration(Placed):
     """Kind of store, which decides what is kept and how it is found."""
     config: SerializeAsAny[ConfigModel] = Field(default_factory=ConfigModel)
     """Settings of the type; none means the type's defaults."""
+
+
+ChunkStrategy = Literal["average", "weighted", "first"]
+
+
+class EmbeddingParams(ConfigModel):
+    """The provider's details; each says which providers read it."""
+
+    use_chunking: bool = False
+    """Embed a text longer than `max_length` in pieces and combine their vectors, instead of cutting it off."""
+    chunk_strategy: ChunkStrategy = "average"
+    """How the pieces' vectors are combined: their mean, a mean in which earlier pieces weigh more (1, 1/2, 1/3, ...),
+    or the first piece alone."""
+    max_length: int = Field(default=8191, ge=16)
+    """Characters of a text that reach the model at once."""
+    model_path: Path | None = None
+    """Folder with the model's files (`local`, `onnx`: required; `minilm`, `e5`: instead of the installed package)."""
+    device: str = "cpu"
+    """Device that `local` runs on, as torch names it."""
+    dimensions: int | None = Field(default=None, gt=0)
+    """Length of the vectors to ask `openai` for; None leaves it to the model."""
+    batch_size: int = Field(default=64, gt=0)
+    """Texts in one call of the model."""
+    timeout: float = Field(default=30.0, gt=0)
+    """Seconds that `openai` may take for one request."""
+    max_retries: int = Field(default=5, ge=0)
+    """How often `openai` is asked again after 429, 5xx or a timeout, waiting longer each time."""
+    threads: int = Field(default=1, ge=1)
+    """Threads that `minilm`, `e5` and `onnx` use; more than one is slower on a busy machine."""
+    backend: Literal["auto", "numpy", "onnx"] = "auto"
+    """Library that `minilm` and `e5` run on; `auto` takes onnxruntime where it is installed."""
+    pooling: Literal["auto", "mean", "cls"] = "auto"
+    """How `onnx` makes a text's vector of its tokens': their mean, or that of the first token; `auto` reads it from the
+    model's folder."""
+    query_prefix: str | None = None
+    """Text that `onnx` and `local` put before a question; None reads it from the model's folder."""
+    passage_prefix: str | None = None
+    """Text that `onnx` and `local` put before what is searched; None reads it from the model's folder."""
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further settings of a plugin's provider."""
+
+    def __hash__(self) -> int:
+        # Equal configurations share one embedder; `settings` has no hash of its own.
+        return hash(self.model_dump_json())
+
+
+class EmbeddingConfig(ConfigModel):
+    """Which model makes the vectors; without this block a store is searched by its text alone."""
+
+    provider: str = "minilm"
+    """`minilm` (English) and `e5` (some hundred languages) need no network and no key; `onnx` takes an exported model,
+    `local` any sentence-transformers model; `openai` any service that speaks its protocol; a plugin's name its
+    provider."""
+    model: str | None = None
+    """The provider's name of the model, for `onnx` the graph's file in the folder; None takes the usual one."""
+    api_key: SecretStr | None = None
+    """Key for `openai`; None takes the environment's OPENAI_API_KEY."""
+    base_url: str | None = None
+    """Address of an OpenAI-compatible service."""
+    params: EmbeddingParams = Field(default_factory=EmbeddingParams)
+    """Details of the provider."""
+
+
+WITHIN_SEARCH: Final = ("late_interaction", "none")
+"""Rerankers that are part of the search: nothing reads the hits again."""
+_KEYS: Final = {
+    **dict.fromkeys(WITHIN_SEARCH, frozenset[str]()),
+    "cross_encoder": frozenset({"depth", "model_path"}),
+    "llm": frozenset({"depth", "provider", "model", "api_key", "base_url", "timeout", "params"}),
+}
+"""Which keys our own rerankers read beside `type`; a plugin may read any."""
+
+
+class RerankerConfig(ConfigModel):
+    """Reranker of the best candidates."""
+
+    type: str = "late_interaction"
+    """`late_interaction` compares token by token, with what the embedding model made already; `none` does without;
+    after that comparison, `cross_encoder` reads question and text together, `llm` asks a chat model, and a plugin's
+    name has the plugin read them."""
+    depth: int = Field(default=20, ge=1)
+    """Maximum number of hits that a `cross_encoder`, an `llm` or a plugin reads."""
+    model_path: Path | None = None
+    """Folder with the files of a sentence-transformers cross encoder, for `cross_encoder`."""
+    provider: str = "openai"
+    """Chat provider, for `llm`."""
+    model: str | None = None
+    """Name of the chat model, for `llm`."""
+    api_key: SecretStr | None = None
+    """Key of the chat service, for `llm`; None takes the environment's."""
+    base_url: str | None = None
+    """Address of an OpenAI-compatible service, for `llm`."""
+    timeout: float = Field(default=10.0, gt=0)
+    """Seconds that a chat service may take for one request, for `llm`; one that fails is asked once more."""
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further settings of a plugin; for `llm`, parameters of its requests."""
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _refuse_what_is_not_read(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse a key of another type; its default, as a form writes it, does no harm."""
+        name, kind = info.field_name or "", info.data.get("type")
+        if not isinstance(kind, str) or kind not in _KEYS or name in _KEYS[kind]:
+            return value
+        if value != cls.model_fields[name].get_default(call_default_factory=True, validated_data={}):
+            readers = " and ".join(f"`type: {each}`" for each, keys in _KEYS.items() if name in keys)
+            raise ValueError(f"`{name}` is for {readers}; `type: {kind}` does not read it")
+        return value
+
+    @model_validator(mode="after")
+    def _ask_for_what_is_needed(self) -> Self:
+        if self.type == "cross_encoder" and self.model_path is None:
+            raise ValueError("`type: cross_encoder` needs `model_path`, the folder of a model; nothing is downloaded")
+        if self.type == "llm" and self.provider == "extractive":
+            raise ValueError("`type: llm` needs a chat model; `provider: extractive` gives no grades")
+        if self.type == "llm" and not self.model:
+            raise ValueError("`type: llm` needs `model`, the name of a chat model")
+        return self
+
+    @property
+    def reads_hits(self) -> bool:
+        """Whether it reads the texts of the best hits; what the search does itself does not."""
+        return self.type not in WITHIN_SEARCH
+
+
+def _off(value: object) -> object:
+    """Take YAML's false for `off`, which is how YAML 1.1 reads it."""
+    return "off" if value is False else value
+
+
+class RetrievalConfig(ConfigModel):
+    """How a store's items are ranked; the defaults are those that were measured."""
+
+    reranker: RerankerConfig = Field(default_factory=RerankerConfig)
+    """Reranking of the best candidates."""
+    tokens: EmbeddingConfig | None = Field(default=None, json_schema_extra={"advanced": True})
+    """The model whose token vectors are compared, where it is another than that of the `embedding:` block: a service
+    has none, `minilm` has them for English and `e5` for any language. None takes the embedding model's own."""
+    context: bool = True
+    """Let the turns before and after, the conversation, and who speaks lend their score."""
+    time: Annotated[Literal["boost", "narrow", "off"], BeforeValidator(_off)] = "boost"
+    """Effect of a time in the question ("last week", "in May 2023", "上周"): items of that time score higher (`boost`),
+    nothing else is found (`narrow`), or none (`off`)."""
+    recency: float = Field(default=0.02, ge=0)
+    """Score that a new item gains over an old one; a good match scores about 0.3 more than a bad one."""
+    half_life_days: float = Field(default=30, gt=0)
+    """Days after which half of that gain is left."""
+    importance: float = Field(default=0, ge=0)
+    """Score that an item with the metadata `importance: 1` gains over one with 0."""
+    diversity: float = Field(default=0, ge=0, le=1)
+    """0 gives the best items, however alike; towards 1 each differs more from those before it."""
+    collapse: bool = True
+    """Return only the best of items that say the same on the same day."""
+    min_relevance: float | None = None
+    """Least score of a hit before it is reranked, for questions that nothing answers; 0.5 leaves out most of what is
+    unrelated, absent leaves out nothing."""
+    candidates: int = Field(default=200, ge=10, json_schema_extra={"advanced": True})
+    """Number of candidates by words, and by meaning."""
+
+    @model_validator(mode="after")
+    def _need_tokens(self) -> Self:
+        if self.tokens is not None and not self.late_interaction:
+            raise ValueError("`reranker: {type: none}` compares no tokens; leave `tokens` out, or the reranker")
+        return self
+
+    @property
+    def late_interaction(self) -> bool:
+        """Whether hits are compared token by token; a reranker reads the best of what that found."""
+        return self.reranker.type != "none"
+
+
+LEAST_FOR_APPROXIMATE: Final = 1000
+"""Fewer vectors than this give nothing to learn codes from, and are searched exactly in no time."""
+_KEY: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:/ -]*$"
+"""Keys that every database can name in an expression."""
+
+
+def _checked_path(path: str) -> str:
+    if not is_path(path):
+        raise ValueError(
+            f"{path!r} is no path of a field: write keys with periods between them, as in author.name, and [*] or [0] "
+            "behind a list, as in chapters[*].content"
+        )
+    return path
+
+
+class IndexConfig(ConfigModel):
+    """Indexes of vectors, metadata and fields; the defaults suit every size that was measured, up to a million."""
+
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    """`exact` compares with every vector; `approximate` looks at short codes first and compares with the best of them;
+    `auto` is exact until there are `approximate_from` vectors."""
+    approximate_from: int = Field(default=5_000, ge=LEAST_FOR_APPROXIMATE)
+    """Vectors from which `auto` searches approximately; below it an exact search takes about half a millisecond."""
+
+    metadata: tuple[Annotated[str, Field(pattern=_KEY)], ...] = ()
+    """Keys of the items' metadata that have an index of their own: filters on them and lists of their values read no
+    other item."""
+
+    fields: tuple[Annotated[str, AfterValidator(_checked_path)], ...] | None = None
+    """Fields of the items' metadata that are searched beside their text, each by itself: `title`, `author.name`,
+    `chapters[*].content`. An item is as good as its best field. Absent keeps those that the store records; after a
+    change `devmem reindex` brings the items up to date that are there."""
+
+    mode: Literal["auto", "follow", "server"] = "auto"
+    """Where a PostgreSQL store is searched: `follow` keeps its indexes in the memory of each process, `server` reads
+    them from the database; `auto` follows until there are `server_from` passages when the store is opened. A file is
+    always followed."""
+    server_from: int = Field(default=200_000, ge=0)
+    """Passages from which `auto` searches in the database: some 350 MB of memory, and seconds to open."""
+
+    codes_mb: int = Field(default=256, ge=0)
+    """Memory that a process may take for codes of the vectors of a PostgreSQL store that is searched in the database,
+    in MB: 72 bytes a passage at 384 dimensions. Beyond it, and with `search: exact`, searches within a filter compare
+    with all vectors that it admits, and others use an HNSW index."""
+
+    def threshold(self) -> int | None:
+        """Return the number of vectors from which the search is approximate; None when it never is."""
+        if self.search == "exact":
+            return None
+        return LEAST_FOR_APPROXIMATE if self.search == "approximate" else self.approximate_from
+
+
+class StoreTypes(Protocol):
+    """The store types, rerankers and embedding providers that a workflow may name.
+
+    The registry, which lives on a higher floor, is one.
+    """
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all known types; nothing is imported for it."""
+        ...
+
+    def config_model(self, name: str) -> type[ConfigModel]:
+        """Return the model of a type's `config:` block.
+
+        Raises:
+            StoreTypeError: there is no such type, or its package cannot be used.
+        """
+        ...
+
+    def summary(self, name: str) -> str:
+        """Return one line for people about a type."""
+        ...
+
+    def rerankers(self) -> Sequence[str]:
+        """Return what a `reranker:` block may give as its `type`; nothing is imported for it."""
+        ...
+
+    def embedding_providers(self) -> Sequence[str]:
+        """Return what an `embedding:` block may give as its `provider`; nothing is imported for it."""
+        ...
+
+    def check_location(self, location: str, *, states: bool) -> None:
+        """Check that a store's items, and its states beside them, can be kept at a URL; nothing is opened.
+
+        Raises:
+            DevmemError: they cannot; a `MissingExtraError` where a package is missing.
+        """
+        ...
+
+    def load_plugin(self, module: str) -> None:
+        """Import a module named under `plugins:`, so that what it registers is known.
+
+        Raises:
+            StoreTypeError: the module cannot be imported.
+        """
+        ...
+
+
+_MODELS: Final[Mapping[str, tuple[str, str]]] = {
+    "minilm": ("sentence-transformers", "all-MiniLM-L6-v2"),
+    "e5": ("intfloat", "multilingual-e5-small"),
+}
+"""Publisher and name of the model."""
+
+
+def only_model(provider: str) -> str | None:
+    """Return the name of a provider's only model; None for a provider that has others."""
+    return _MODELS[provider][1] if provider in _MODELS else None
+
+
+def names_only_model(provider: str, model: str | None) -> bool:
+    """Whether a configured model is the only one of a provider, with its publisher or without, or is left out."""
+    publisher, only = _MODELS[provider]
+    return model in (None, only, f"{publisher}/{only}")

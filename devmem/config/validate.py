@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from devmem.config.base import ConfigModel
-from devmem.config.document import Path, holds
+from devmem.config.base import Annotation, ConfigModel, all_keys, field_at, mentions
+from devmem.config.document import DocumentPath, holds
+from devmem.config.findings import Rule, choices, did_you_mean, found, quoted
 from devmem.config.placeholders import Placeholders, has_placeholder
-from devmem.config.reflection import all_keys, field_at
 from devmem.config.report import Report
-from devmem.config.rules import Rule
-from devmem.config.secrecy import is_secret, masked, secret_texts
-from devmem.config.wording import choices, did_you_mean, found, quoted
 from devmem.config.workflow import unset_message
+
+_WORDS: Final = {"key", "apikey", "token", "password", "passwd", "passphrase", "secret", "credential", "credentials"}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_SHORTEST_MASKED: Final = 3
+
+
+def is_secret_name(name: object) -> bool:
+    """Whether a key's name promises a secret: `api_key`, `accessToken`, `password`."""
+    return isinstance(name, str) and any(word.lower() in _WORDS for word in _WORD.findall(name[:200]))
+
+
+def is_secret(path: DocumentPath, annotation: Annotation = None) -> bool:
+    """Whether the value at a path may not be shown, by its key, a key around it, or its field's type."""
+    return mentions(annotation, SecretStr) or any(is_secret_name(step) for step in path)
+
+
+def masked(message: str, secrets: Iterator[str]) -> str:
+    """Replace every secret that a message repeats."""
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_MASKED and secret in message:
+            message = message.replace(secret, "***")
+    return message
+
+
+def secret_texts(value: object, *, secret: bool, models: tuple[type[BaseModel], ...] = ()) -> Iterator[str]:
+    """Yield the texts in a value that stand in a secret place; `secret` says whether the whole value does."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            fields = [model.model_fields[key].annotation for model in models if key in model.model_fields]
+            hidden = secret or is_secret_name(key) or any(mentions(one, SecretStr) for one in fields)
+            yield from secret_texts(entry, secret=hidden)
+    elif isinstance(value, list):
+        for element in value:
+            yield from secret_texts(element, secret=secret)
+    elif secret and value is not None:
+        yield str(value)
+
 
 Model = TypeVar("Model", bound=ConfigModel)
 
@@ -54,7 +89,7 @@ class Validator:
         self._report, self._placeholders = report, placeholders
 
     def validate(
-        self, model: type[Model], data: object, path: Path, *, elsewhere: Callable[[object], str] | None = None
+        self, model: type[Model], data: object, path: DocumentPath, *, elsewhere: Callable[[object], str] | None = None
     ) -> Model | None:
         """Return the model made of `data`, which stands at `path`; None after noting what is wrong with it.
 
@@ -75,11 +110,11 @@ class Validator:
         self,
         model: type[ConfigModel],
         data: object,
-        path: Path,
+        path: DocumentPath,
         findings: list[ErrorDetails],
         elsewhere: Callable[[object], str] | None,
     ) -> None:
-        by_place: dict[Path, list[ErrorDetails]] = {}
+        by_place: dict[DocumentPath, list[ErrorDetails]] = {}
         for finding in findings:
             if _is_echo(finding):
                 continue
@@ -91,7 +126,12 @@ class Validator:
             self._report.error((*path, *inner), self._message(model, path, inner, here, remark), _rule(here[0]))
 
     def _message(
-        self, model: type[ConfigModel], path: Path, inner: Path, findings: list[ErrorDetails], remark: str
+        self,
+        model: type[ConfigModel],
+        path: DocumentPath,
+        inner: DocumentPath,
+        findings: list[ErrorDetails],
+        remark: str,
     ) -> str:
         finding = findings[0]
         kind = finding["type"]
@@ -108,12 +148,14 @@ class Validator:
             return f"{unset_message(missing)}; {_expectation(findings)}"
         return self._wrong_value(model, inner, whole, findings)
 
-    def _missing(self, path: Path) -> tuple[str, ...]:
+    def _missing(self, path: DocumentPath) -> tuple[str, ...]:
         """Return the variables that the value at a path, or one around it, still waits for."""
         prefixes = (path[:length] for length in range(len(path), 0, -1))
         return next((self._placeholders.missing[one] for one in prefixes if one in self._placeholders.missing), ())
 
-    def _wrong_value(self, model: type[ConfigModel], inner: Path, whole: Path, findings: list[ErrorDetails]) -> str:
+    def _wrong_value(
+        self, model: type[ConfigModel], inner: DocumentPath, whole: DocumentPath, findings: list[ErrorDetails]
+    ) -> str:
         models, annotation = field_at(model, inner)
         value = findings[0]["input"]
         secret = is_secret(whole, annotation)
@@ -143,7 +185,7 @@ def _is_echo(finding: ErrorDetails) -> bool:
     return finding["type"] == "too_short" and isinstance(value, list) and len(value) >= context["min_length"]
 
 
-def _cleaned(finding: ErrorDetails, data: object) -> Path:
+def _cleaned(finding: ErrorDetails, data: object) -> DocumentPath:
     """Leave out the steps that pydantic adds for the branches of a union and for values that were wrapped in a list."""
     path: list[Any] = []
     value: Any = data

@@ -3,24 +3,104 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
 
-from devmem.config.agent import AgentConfig
-from devmem.config.base import ConfigModel
-from devmem.config.conditions import Condition, EdgeCondition
-from devmem.config.conversation import ConversationRecording
-from devmem.config.document import Path
-from devmem.config.node_types import LiteralConfig, PassthroughConfig
-from devmem.config.options import MemoryOptions
-from devmem.config.place import Placed
+from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig
+from devmem.config.base import ConfigModel, MemoryOptions, Placed
+from devmem.config.document import DocumentPath
+from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
 from devmem.config.placeholders import Unresolved
-from devmem.config.rules import Rule
-from devmem.config.store import StoreDeclaration
-from devmem.errors import ConfigError, Finding
+from devmem.config.report import Report
+from devmem.config.store import StoreDeclaration, StoreTypes
+from devmem.errors import ConfigError, Finding, StoreTypeError
+from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
+
+RecordedType: TypeAlias = Literal["agent", "tool", "knowledge", "llm"]
+
+
+class CopyRule(ConfigModel):
+    """Records that are copied into another store as well, for agents that have a memory of their own."""
+
+    into: str = Field(min_length=1)
+    """Name of the store that takes the copies."""
+    agents: tuple[str, ...] = ()
+    """Names of agents whose interactions are copied; none named means all."""
+    memory_types: tuple[ParticipantType, ...] = (ParticipantType.USER, ParticipantType.AGENT)
+    """Counterparts whose exchanges with the agents are copied."""
+
+    def admits(self, record: Interaction) -> bool:
+        """Whether a record is copied; summaries are not."""
+        if record.kind is InteractionKind.SUMMARY:
+            return False
+        sides = (record.source, record.target)
+        return any(self._is_of(one) and other.type in self.memory_types for one, other in (sides, sides[::-1]))
+
+    def _is_of(self, one: Participant) -> bool:
+        return one.type is ParticipantType.AGENT and (not self.agents or one.name in self.agents)
+
+
+class ConversationRecording(ConfigModel):
+    """Recording of each run: the store that takes it, and its kinds of calls."""
+
+    store: str = Field(min_length=1)
+    """Name of the store of type `conversation` that takes the records."""
+    active: bool = True
+    """Record; without it the block has no effect."""
+    types: tuple[RecordedType, ...] = ("agent", "tool", "knowledge")
+    """Kinds of callees whose calls are recorded; `llm` adds each prompt of a chat model with its answer."""
+    language: Literal["en", "zh"] = "en"
+    """Language in which the records are worded."""
+    max_content_length: int = Field(default=20_000, ge=100, json_schema_extra={"advanced": True})
+    """Maximum number of characters of one record; more are cut with a mark."""
+    secret_patterns: tuple[str, ...] = Field(default=(), json_schema_extra={"advanced": True})
+    """Regular expressions; what they match is not recorded, beside what looks like a key or a password."""
+    max_journal_bytes: int = Field(default=256 << 20, ge=10_000, json_schema_extra={"advanced": True})
+    """Maximum number of bytes that wait for the store; beyond it new records are counted, and not kept."""
+    copies: tuple[CopyRule, ...] = ()
+    """Rules by which records are copied into other stores."""
+
+    @field_validator("secret_patterns")
+    @classmethod
+    def _are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+        return patterns
+
+
+def check_recording(
+    report: Report, recording: ConversationRecording, path: DocumentPath, stores: Sequence[StoreDeclaration]
+) -> None:
+    """Report a block that names no store that keeps records."""
+    names = [store.name for store in stores]
+    for index, rule in enumerate(recording.copies):
+        where = (*path, "copies", index, "into")
+        _check_name(report, rule.into, where, names)
+        if rule.into == recording.store:
+            report.error(where, f"the records are in {quoted(rule.into)} already; name another store")
+    where = (*path, "store")
+    if not _check_name(report, recording.store, where, names):
+        return
+    declared = stores[names.index(recording.store)]
+    if not getattr(declared.config, "keeps_records", False):
+        message = f"stores of type {declared.type!r} keep no records; name one of type 'conversation'"
+        report.error(where, message)
+
+
+def _check_name(report: Report, name: str, path: DocumentPath, names: Sequence[str]) -> bool:
+    if name in names:
+        return True
+    hint = did_you_mean(name, names)
+    report.error(path, f"there is no store {quoted(name)}{hint} Declared stores: {choices(names)}.", Rule.UNKNOWN_NAME)
+    return False
+
 
 _Thing = TypeVar("_Thing")
 
@@ -174,7 +254,7 @@ def unset_message(names: tuple[str, ...]) -> str:
     return f"{what} not set; set it under `vars`, in the environment or in a `.env` file beside the workflow"
 
 
-def _within(location: Path, prefix: Path) -> bool:
+def _within(location: DocumentPath, prefix: DocumentPath) -> bool:
     inside_graph = ("graph", *prefix)
     return location[: len(prefix)] == prefix or location[: len(inside_graph)] == inside_graph
 
@@ -183,3 +263,97 @@ def _named(things: Sequence[_Thing], name: str, names: list[str], kind: str) -> 
     if name not in names:
         raise KeyError(f"the workflow has no {kind} {name!r}")
     return things[names.index(name)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One type, and the model of its `config:` block."""
+
+    value: str
+    """Value of `type`."""
+    summary: str
+    """One line for people."""
+    model: type[ConfigModel] | None
+    """None when the type's package cannot be used; the summary then says why."""
+
+
+def variants(model: type[BaseModel], store_types: StoreTypes | None) -> tuple[Variant, ...]:
+    """Return the variants of a model whose `config` depends on its `type`; none for any other model."""
+    if model is NodeConfig:
+        return (Variant(value="agent", summary="A step that a language model takes.", model=AgentConfig),)
+    if model is not StoreDeclaration or store_types is None:
+        return ()
+    return tuple(_store_variant(name, store_types) for name in store_types.names())
+
+
+def _store_variant(name: str, store_types: StoreTypes) -> Variant:
+    try:
+        return Variant(value=name, summary=store_types.summary(name), model=store_types.config_model(name))
+    except StoreTypeError as error:
+        return Variant(value=name, summary=str(error), model=None)
+
+
+ROOT_ONLY: Final = ("version", "vars")
+"""Parts that stand at the root in DevAll's documents too."""
+_PARTS: Final = tuple(WorkflowDocument.model_fields)
+_OF_SUBGRAPHS: Final = ("memory", "start", "nodes", "edges")
+_FOREIGN: Final = {"memories": "memory", "stores": "memory", "variables": "vars"}
+_NEAR_MISS: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One of our parts of the document, as it was written."""
+
+    path: DocumentPath
+    value: Any
+
+
+def find_parts(report: Report) -> Mapping[str, Part]:
+    """Return our parts by name; those that are absent are left out. What is wrong with the layout is reported."""
+    root = report.document.data
+    graph = root.get("graph")
+    parts = {name: Part(path=(name,), value=root[name]) for name in _PARTS if name in root}
+    _warn_near_misses(report, (), root)
+    if isinstance(graph, dict):
+        _warn_near_misses(report, ("graph",), graph)
+        for name in _PARTS:
+            if name in graph:
+                _add_from_graph(report, parts, name, graph[name])
+    elif "graph" in root and not parts.keys() & {"memory", "nodes"}:
+        report.error(("graph",), f"expected a mapping, found {found(graph)}")
+    if "memory" not in parts and "nodes" not in parts and "graph" not in root:
+        report.error((), "there is neither `memory` nor `nodes`; this is not a workflow", Rule.INVALID_FILE)
+    return parts
+
+
+def parts_of_subgraph(report: Report, graph: Mapping[Any, Any], path: DocumentPath) -> Mapping[str, Part]:
+    """Return the parts of a graph that stands in a node, at `path`; what is wrong with the layout is reported."""
+    _warn_near_misses(report, path, graph)
+    if "vars" in graph:
+        message = "this key is not read; `vars` belongs at the root of the document"
+        report.warn((*path, "vars"), message, Rule.MISPLACED_KEY)
+    return {name: Part(path=(*path, name), value=graph[name]) for name in _OF_SUBGRAPHS if name in graph}
+
+
+def _add_from_graph(report: Report, parts: dict[str, Part], name: str, value: object) -> None:
+    path = ("graph", name)
+    if name in ROOT_ONLY:
+        if name == "vars":
+            report.error(path, "`vars` belongs at the root of the document, beside `graph`", Rule.MISPLACED_KEY)
+    elif name in parts:
+        line = report.document.line((name,))
+        report.error(
+            path, f"`{name}` stands here and at the root, on line {line}; keep one of them", Rule.DUPLICATE_NAME
+        )
+    else:
+        parts[name] = Part(path=path, value=value)
+
+
+def _warn_near_misses(report: Report, path: DocumentPath, mapping: Mapping[Any, Any]) -> None:
+    for key in mapping:
+        if not isinstance(key, str) or key in _PARTS or key == "graph":
+            continue
+        meant = _FOREIGN.get(key) or closest(key, _PARTS, cutoff=_NEAR_MISS)
+        if meant and meant not in mapping:
+            report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)

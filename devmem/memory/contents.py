@@ -13,14 +13,12 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from devmem.memory.times import When, expiry_of, seconds_of
-from devmem.model.field_paths import is_path
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
+from devmem.memory.records import When, expiry_of, seconds_of
+from devmem.model.fields import is_path
+from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
 from devmem.model.message import Message
-from devmem.model.message_items import holds_message, message_to_item, readable_text
-from devmem.model.message_json import load_message
-from devmem.model.trust import TRUST
-from devmem.text.sentences import shorten
+from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
+from devmem.text.analysis import shorten
 from devmem.transfer.importing.records import SUMMARY_LENGTH
 
 Content: TypeAlias = str | Message | Mapping[str, Any]

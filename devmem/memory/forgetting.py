@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Unpack
+from pathlib import Path
+from typing import Final, Unpack
 
-from devmem.collections import Erasing, Filter
-from devmem.memory.boundary import Boundary, ScopeParts, in_scope
-from devmem.memory.filters import Values, make_filter
-from devmem.memory.times import When
-from devmem.memory.versioning import VersionedMemory
+from devmem.config.workflow import Workflow
+from devmem.memory.reading import VersionedMemory
+from devmem.memory.records import When
+from devmem.memory.scope import Boundary, ScopeParts, Values, in_scope, make_filter
+from devmem.search.query import Filter
+from devmem.storage.erasure import Erasing
 from devmem.stores import forgetting
 from devmem.stores.forgetting import ForgetReceipt
-from devmem.stores.twins import async_twin
+from devmem.stores.memory import MemoryBase, async_twin
+from devmem.workflow.erase_plan import WorkflowReceipt
+from devmem.workflow.forgetting import WorkflowForgetting
+from devmem.workflow.stores import load_workflow
 
 
 class Selected(ScopeParts, total=False):
@@ -140,3 +146,48 @@ def _checked_ids(ids: Iterable[object]) -> list[str]:
             raise TypeError(f"an id is text, not {type(one).__name__}; several ids are forget(*ids)")
         found[one] = None
     return list(found)
+
+
+_NONE: Final[Mapping[str, MemoryBase]] = {}
+
+
+def forget(
+    workflow: Workflow | str | os.PathLike[str],
+    *ids: str,
+    dry_run: bool = False,
+    vacuum: bool = False,
+    in_session: str | None = None,
+    stores: Mapping[str, MemoryBase] = _NONE,
+    **selected: Unpack[Selected],
+) -> WorkflowReceipt:
+    """Forget items in every store of a workflow, search its files for them, and return a receipt.
+
+    ```python
+    receipt = devmem.forget("team.yaml", user="ann")
+    print(receipt.items, receipt.left, receipt.exports)
+    ```
+
+    With what is selected go its earlier versions, its copies in other stores, what was derived from it, such as
+    summaries, and writes and records that wait for a store. What is forgotten is decided durably before the first
+    change: a process that dies leaves all of it or nothing, once the workflow is opened again.
+
+    Args:
+        workflow: the workflow, or its file.
+        ids: of the items to forget; all copies of an item have its id.
+        dry_run: return the receipt of what would be forgotten; change nothing.
+        vacuum: rewrite databases even if nothing is found in them.
+        in_session: the only session whose `auto` files are meant; None means all sessions.
+        stores: stores that are open already, by name, such as those of a runner.
+        selected: as for `Memory.forget`; without a user, what is bound to nobody is meant.
+
+    Raises:
+        ValueError: nothing says what to forget; is a variable not set?
+        ConfigError: the workflow cannot be used.
+        UnknownSessionError: there are no files of the session `in_session`.
+        OSError: the decision cannot be written; nothing is forgotten.
+    """
+    declared = workflow if isinstance(workflow, Workflow) else load_workflow(Path(os.fsdecode(workflow)))
+    erasing = erasing_of(Boundary(), ids, selected)
+    with WorkflowForgetting(declared, session=in_session, stores=stores) as forgetting:
+        plan = forgetting.plan(erasing, settle=not dry_run)
+        return forgetting.preview(plan) if dry_run else forgetting.carry_out(plan, vacuum=vacuum)

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import JsonValue
+
+from devmem.model.results import Hit
 
 
 class ParticipantType(StrEnum):
@@ -183,3 +185,32 @@ _JSON_DEFAULTS: Final[Mapping[str, Any]] = {
 def in_order(records: Iterable[Interaction]) -> list[Interaction]:
     """Return records as they happened: by event time, and by sequence where that is the same."""
     return sorted(records, key=lambda record: (record.event_time, record.sequence))
+
+
+Language: TypeAlias = Literal["en", "zh"]
+"""Languages of what devmem itself says in a prompt."""
+
+SIDES: Final = ("Input: ", "Output: ")
+"""Labels of what was said and what was answered in a stored summary."""
+_SHOWN: Final[dict[Language, tuple[str, str]]] = {"en": SIDES, "zh": ("输入: ", "输出: ")}
+NAMES: Final = frozenset(label.rstrip(": ").casefold() for labels in _SHOWN.values() for label in labels)
+"""The labels without their colon, in every language, in lower case."""
+
+
+def labelled_text(hit: Hit, language: Language) -> str:
+    """Return the text of a hit with the labels of the sides that its item has in another language.
+
+    Only labels at the left edge of a summary are a store's own: lines of what was said are indented there.
+    """
+    text, item = hit.text(), hit.item
+    for side, snapshot in enumerate((item.input_snapshot, item.output_snapshot)):
+        stored, shown = SIDES[side], _SHOWN[language][side]
+        if snapshot is not None and stored != shown:
+            text = _with_label(text, item.content_summary, stored, shown)
+    return text
+
+
+def _with_label(text: str, summary: str, stored: str, shown: str) -> str:
+    if summary.startswith(stored):
+        return text.replace(stored, shown, 1)
+    return text.replace(f"\n{stored}", f"\n{shown}", 1) if f"\n{stored}" in summary else text

@@ -11,10 +11,11 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import Enum, StrEnum
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 from uuid import uuid4
 
@@ -33,8 +34,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from devmem.model.blocks import KeepBlock, MessageBlock, keep_unknown
-from devmem.model.message import Message
+from devmem.model.message import KeepBlock, Message, MessageBlock, keep_unknown
 
 Vector: TypeAlias = NDArray[np.float32]
 """One embedding, shape (dimension,), or several, shape (n, dimension)."""
@@ -335,3 +335,57 @@ def dump_item_json(item: MemoryItem) -> bytes:
             raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
         # A lone surrogate has no UTF-8 form; as a backslash escape it is JSON.
         return json.dumps(_with_exact_keys(raw, item), ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+TRUST: Final[Mapping[SourceKind, float]] = MappingProxyType(
+    {
+        SourceKind.USER: 1.0,
+        SourceKind.NODE: 0.8,
+        SourceKind.SUMMARY: 0.8,
+        SourceKind.FILE: 0.6,
+        SourceKind.IMPORT: 0.6,
+        SourceKind.TOOL: 0.4,
+    }
+)
+"""From 0 to 1: a user's own words first, then what agents conclude, then documents, then what tools return, which
+anybody on the network may have written. An attachment's `min_trust` is compared with it."""
+
+
+def version_hash(item: MemoryItem) -> str:
+    """Return the SHA-256 of all of an item that an update can change, as 64 hex digits.
+
+    That is its content, metadata, indexed fields, scope, provenance, times of event and expiry, and trust.
+    The id, the time of storing and the embedding do not count: an item that is stored again as it was is the same
+    version.
+    """
+    times = (None if time is None else float(time) for time in (item.event_time, item.expires_at))
+    parts = [
+        item.content_hash,
+        dict(item.metadata),
+        asdict(item.scope),
+        [item.provenance.kind.value, item.provenance.name, *item.provenance.parents],
+        *times,
+        float(item.trust),
+    ]
+    if item.indexed_fields is not None:
+        parts.append({"indexed_fields": list(item.indexed_fields)})
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+KEY: Final = "key"
+"""Metadata key of an item's key."""
+
+
+def with_key(item: MemoryItem, key: str, scope: Scope) -> MemoryItem:
+    """Return an item under the id that its key has within a scope, so that it replaces the value stored there.
+
+    Its scope's user, agent, session and conversation tell keys apart; trace and run do not. The replaced value is the
+    item's earlier version.
+
+    Raises:
+        ValueError: the key is blank.
+    """
+    if not key.strip():
+        raise ValueError("`key` is empty; leave it out where there is none")
+    named = json.dumps([KEY, key, scope.user, scope.agent, scope.session, scope.conversation])
+    return replace(item, id=hashlib.sha256(named.encode()).hexdigest()[:32], metadata={**item.metadata, KEY: key})

@@ -2,22 +2,281 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import logging
+import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Never, Self, TypeVar
 from uuid import uuid4
 
-from pydantic import JsonValue
+from pydantic import BaseModel, BeforeValidator, JsonValue, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from devmem.errors import MessageError
-from devmem.model.blocks import KeepBlock, MessageBlock
-from devmem.model.message_names import ROUTE_ALL, ROUTE_SELF, USER_REQUIREMENT, Role, action_name, addresses, role_of
-from devmem.model.payloads import Payload, dump_payload
-from devmem.model.read_only import ReadOnlyDict
+
+
+def _refuse(*_: object, **__: object) -> Never:
+    raise TypeError("a message's metadata never changes; `message.with_metadata(...)` returns a message with more")
+
+
+_REFUSED: Final[Any] = _refuse
+
+
+class ReadOnlyDict(dict[str, Any]):
+    """A dict without the methods that change it, so that it still goes into JSON, pickles and copies."""
+
+    __setitem__ = __delitem__ = __ior__ = _REFUSED
+    clear = pop = popitem = setdefault = update = _REFUSED
+
+    def __reduce__(self) -> tuple[type[ReadOnlyDict], tuple[dict[str, Any]]]:
+        return (ReadOnlyDict, (dict(self),))
+
+
+ROUTE_ALL: Final = "<all>"
+"""In `send_to`: everybody."""
+ROUTE_NONE: Final = "<none>"
+"""In `send_to`: nobody."""
+ROUTE_SELF: Final = "<self>"
+"""In `send_to`: the sender."""
+USER_REQUIREMENT: Final = "metagpt.actions.add_requirement.UserRequirement"
+"""MetaGPT's name for a user's requirement: the cause of a user's message that names no other."""
+
+
+class Role(StrEnum):
+    """Role of a speaker, as chat models name it."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+def role_of(role: str) -> Role:
+    """Return the role of a name.
+
+    Raises:
+        MessageError: there is no such role.
+    """
+    try:
+        return Role(role)
+    except ValueError:
+        raise MessageError(
+            f"{role!r} is not a role; roles are {', '.join(Role)}. A speaker's own name is the `source`."
+        ) from None
+
+
+def action_name(action: object) -> str:
+    """Return the name of an action, an agent or a tool.
+
+    A string is its own name; a class or function is named as `module.Qualified.name`, anything else by its class; None
+    is the empty name.
+
+    Raises:
+        MessageError: two different things would get the same name: a lambda, or a plain value such as a number.
+    """
+    if action is None:
+        return ""
+    if isinstance(action, str):
+        # For a member of a string enumeration this is its value.
+        return str.__str__(action)
+    while isinstance(action, partial):
+        action = action.func
+    named = action if isinstance(action, type) or inspect.isroutine(action) else type(action)
+    module, name = getattr(named, "__module__", None), named.__qualname__
+    if "<lambda>" in name or (module == "builtins" and named is not action):
+        raise MessageError(f"{action!r} names no action: give a string, a class, a function or an instance of a class")
+    return f"{module}.{name}" if module else name
+
+
+def action_names(actions: object) -> list[str]:
+    """Return the names of one action or of several; a string or a class is one, also where several are expected.
+
+    Raises:
+        MessageError: as `action_name`.
+    """
+    several = isinstance(actions, Iterable) and not isinstance(actions, str | type)
+    return [action_name(each) for each in (actions if several else [actions])]  # type: ignore[attr-defined]
+
+
+def addresses(send_to: object) -> frozenset[str]:
+    """Return the names of one addressee or several; no name means everybody.
+
+    Raises:
+        MessageError: as `action_name`.
+    """
+    return frozenset(action_names(send_to)) - {""} or frozenset({ROUTE_ALL})
+
+
+def keep_unknown(raw: object, *, known: frozenset[str], into: str) -> object:
+    """Move the keys that a record does not know into its open mapping `into`; other values pass unchanged."""
+    if not isinstance(raw, Mapping) or not (unknown := raw.keys() - known):
+        return raw
+    kept = {key: value for key, value in raw.items() if key in known}
+    extra = {key: raw[key] for key in raw if key in unknown}
+    return {**kept, into: {**extra, **dict(raw.get(into) or {})}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachmentRef:
+    """A file that belongs to a message: inline, on disk, or at a provider."""
+
+    attachment_id: str
+    mime_type: str | None = None
+    name: str | None = None
+    size: int | None = None
+    """Bytes."""
+    sha256: str | None = None
+    local_path: str | None = None
+    remote_file_id: str | None = None
+    data_uri: str | None = None
+    """`data:MIME;base64,...`; None when the bytes are in `local_path` or at the provider."""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+_ATTACHMENT_KEYS = frozenset(f.name for f in fields(AttachmentRef))
+_KeepAttachment = BeforeValidator(partial(keep_unknown, known=_ATTACHMENT_KEYS, into="metadata"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageBlock:
+    """One part of a message's content."""
+
+    type: str = "text"
+    """`text`, `image`, `audio`, `video`, `file` or `data`; a host's own types are kept as they are."""
+    text: str | None = None
+    attachment: Annotated[AttachmentRef, _KeepAttachment] | None = None
+    data: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        """Return the text, or a note in brackets that names the block's type."""
+        if self.text is not None:
+            return self.text
+        if self.attachment is not None:
+            return f"[{self.type} attachment: {self.attachment.name or self.attachment.attachment_id}]"
+        return f"[{self.type} block]"
+
+
+_BLOCK_KEYS = frozenset(f.name for f in fields(MessageBlock))
+KeepBlock = BeforeValidator(partial(keep_unknown, known=_BLOCK_KEYS, into="data"))
+
+
+M = TypeVar("M", bound=type[BaseModel])
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadData:
+    """A payload whose model this program does not have, kept as it was stored; it is stored again unchanged."""
+
+    name: str
+    value: JsonValue
+    extra: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Further keys that were stored with it, as MetaGPT's `module` and `mapping`."""
+    problem: str = field(default="", compare=False)
+    """Reason why it is not an instance of the registered model of this name."""
+
+
+Payload = BaseModel | PayloadData
+"""Types that `Message.instruct_content` may have."""
+
+
+class PayloadRegistry:
+    """Payload models by name; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, type[BaseModel]] = {}
+        self._names: dict[type[BaseModel], str] = {}
+        self._lock = threading.Lock()
+
+    def register(self, model: type[BaseModel], name: str = "") -> None:
+        """Register a model under a name, by default its class's, so that its payloads are read as its instances.
+
+        Raises:
+            MessageError: another model has this name.
+        """
+        name = name or model.__name__
+        with self._lock:
+            owner = self._models.setdefault(name, model)
+            # A module that is reloaded defines its classes again.
+            if _path(owner) != _path(model):
+                raise MessageError(
+                    f"payload {name!r} is {_path(owner)} already; register {_path(model)} under another name"
+                )
+            self._models[name] = model
+            self._names[model] = name
+
+    def model(self, name: str) -> type[BaseModel] | None:
+        """Return the model that is registered under a name, None where there is none."""
+        return self._models.get(name)
+
+    def name_of(self, model: type[BaseModel]) -> str:
+        """Return the name under which a model's payloads are stored, registered or not."""
+        with self._lock:
+            if model in self._names:
+                return self._names[model]
+            return _path(model) if model.__name__ in self._models else model.__name__
+
+
+payloads: Final = PayloadRegistry()
+"""The models that this program registered."""
+
+
+def register_payload(name: str = "") -> Callable[[M], M]:
+    """Return a decorator that registers a model, so that stored messages are read with its instances.
+
+    Raises:
+        MessageError: another model has this name.
+    """
+
+    def register(model: M) -> M:
+        payloads.register(model, name)
+        return model
+
+    return register
+
+
+def dump_payload(payload: Payload) -> dict[str, JsonValue]:
+    """Return a payload's JSON form: `class`, `value`, and the further keys that were stored with it.
+
+    Raises:
+        MessageError: the model has no JSON form.
+    """
+    if isinstance(payload, PayloadData):
+        return {**payload.extra, "class": payload.name, "value": payload.value}
+    name = payloads.name_of(type(payload))
+    try:
+        return {"class": name, "value": payload.model_dump(mode="json", by_alias=True, round_trip=True)}
+    except PydanticSerializationError as error:
+        raise MessageError(f"the payload {name!r} cannot be written as JSON: {error}") from error
+
+
+def load_payload(raw: Mapping[str, Any]) -> Payload:
+    """Return the payload of a JSON form, devmem's or MetaGPT's, as an instance of the registered model or as data."""
+    extra = {key: value for key, value in raw.items() if key not in {"class", "value"}}
+    if not isinstance(raw.get("class"), str) or "value" not in raw:
+        return PayloadData(name="", value=dict(raw))
+    kept = PayloadData(name=raw["class"], value=raw["value"], extra=extra)
+    model = payloads.model(kept.name)
+    if model is None:
+        return kept
+    try:
+        return model.model_validate(kept.value)
+    except ValidationError as error:
+        _LOG.warning("a payload %r is kept as data, it does not fit %s: %s", kept.name, _path(model), error)
+        return PayloadData(name=kept.name, value=kept.value, extra=extra, problem=str(error))
+
+
+def _path(model: type[BaseModel]) -> str:
+    return f"{model.__module__}.{model.__qualname__}"
+
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
+from devmem.errors import Finding, Level
 from devmem.model.caller import Caller, Turn
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
 
@@ -285,3 +286,34 @@ class MemoryUpdateResult:
 def from_store(hit: Hit, store: str) -> Hit:
     """Return the hit with the name of the store that found it."""
     return replace(hit, store=store)
+
+
+Fact = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReport:
+    """Result of examining one file, or one folder, that a memory keeps."""
+
+    path: str
+    kind: str
+    """Kind of file in words, as `outbox` or `index of files`."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """Counts and recorded properties."""
+    findings: Sequence[Finding] = ()
+    """An error is damage or loss; a warning is work that waits, and that the next use of the store finishes."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is damaged or lost."""
+        return all(finding.level is not Level.ERROR for finding in self.findings)
+
+
+def damage(message: str) -> Finding:
+    """Return the finding of something that is damaged or lost."""
+    return Finding(message=message)
+
+
+def unfinished(message: str) -> Finding:
+    """Return the finding of work that waits."""
+    return Finding(message=message, level=Level.WARNING)

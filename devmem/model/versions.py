@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from devmem.model.items import MemoryItem
@@ -89,3 +90,19 @@ class ItemDifference:
         if self.before is None:
             return Operation.ADD
         return Operation.FORGET if self.after is None else Operation.UPDATE
+
+
+def derived(item: MemoryItem, parents: Sequence[MemoryItem]) -> MemoryItem:
+    """Return an item as one that was made of others.
+
+    Its trust is at most the least of theirs, its provenance names them beside those that it names already, and it
+    expires with the first of them.
+    """
+    times = [each.expires_at for each in (item, *parents) if each.expires_at is not None]
+    names = dict.fromkeys([*item.provenance.parents, *(parent.id for parent in parents)])
+    return replace(
+        item,
+        trust=min([item.trust, *(parent.trust for parent in parents)]),
+        expires_at=min(times, default=None),
+        provenance=replace(item.provenance, parents=tuple(names)),
+    )

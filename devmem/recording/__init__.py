@@ -1,14 +1,19 @@
 """Recording what users, agents, tools, language models and knowledge say to each other, once, with its cause."""
 
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType, in_order
-from devmem.recording.calls import Call
-from devmem.recording.context import TraceContext, carry, continue_trace, current_trace, in_trace, trace
+from devmem.recording.calls import Call, TraceContext, carry, continue_trace, current_trace, in_trace, trace
 from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
-from devmem.recording.forwarder import Sink
-from devmem.recording.log import CopySource, InteractionLog, InteractionStore, PromptContext, TokenTrimming
+from devmem.recording.forwarder import JournalState, Sink, WaitingRecords, journal_folder, waiting_records
+from devmem.recording.log import (
+    CopySource,
+    InteractionLog,
+    InteractionStore,
+    PromptContext,
+    TokenTrimming,
+    asked_by,
+    caller_in_trace,
+)
 from devmem.recording.recorder import Recorder, RecordingOptions, RecordingStatus
-from devmem.recording.senders import asked_by, caller_in_trace
-from devmem.recording.waiting import JournalState, WaitingRecords, journal_folder, waiting_records
 
 __all__ = [
     "Call",

@@ -2,14 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextvars
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import blake2b
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
-from devmem.model.interactions import Interaction, InteractionKind, Participant
-from devmem.recording.context import Entered, Frame, TraceContext, current_trace
-from devmem.recording.ids import unique_id
+from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
+
+if TYPE_CHECKING:
+    from devmem.recording.recorder import Recorder
+
+
+class _UniqueIds:
+    """A random prefix of this process, and a count."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin again with another prefix, as a forked child has to."""
+        self._prefix, self._count = os.urandom(12).hex(), itertools.count()
+
+    def next(self) -> str:
+        return f"{self._prefix}{next(self._count):08x}"
+
+
+_IDS: Final = _UniqueIds()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDS.renew)
+
+
+def unique_id() -> str:
+    """Return an id of 32 or more hexadecimal digits; those of one process ascend."""
+    return _IDS.next()
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A call in progress."""
+
+    callee: Participant
+    record_id: str | None
+    """Id of the call's input record; None for the one who began the trace, and for a call that is not recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceContext:
+    """The trace in progress, as one task or thread sees it."""
+
+    conversation: str
+    trace: str
+    recorder: Recorder | None
+    user: str | None
+    """Id of the user whom the trace belongs to; None is nobody."""
+    frames: tuple[Frame, ...]
+    """Callers, the outermost first; there is at least the one who began the trace."""
+    not_before: float = 0.0
+    """Event time of the latest record that is known to precede, in seconds since the epoch."""
+
+    @property
+    def caller(self) -> Participant:
+        """Who makes the next call."""
+        return self.frames[-1].callee
+
+    @property
+    def parent_id(self) -> str | None:
+        """Input record of the innermost recorded call."""
+        for frame in reversed(self.frames):
+            if frame.record_id is not None:
+                return frame.record_id
+        return None
+
+    def within(self, frame: Frame) -> TraceContext:
+        """Return the context inside of a call."""
+        return TraceContext(
+            conversation=self.conversation,
+            trace=self.trace,
+            recorder=self.recorder,
+            user=self.user,
+            frames=(*self.frames, frame),
+            not_before=self.not_before,
+        )
+
+
+_CURRENT: Final[contextvars.ContextVar[TraceContext | None]] = contextvars.ContextVar("devmem_trace", default=None)
+
+
+def current_trace() -> TraceContext | None:
+    """Return the trace in progress; None outside of one."""
+    return _CURRENT.get()
+
+
+class Entered:
+    """Makes a context the current one within a block; a class, since it is on the path of every recorded call."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: TraceContext | None) -> None:
+        """Take the context; with None nothing is changed."""
+        self._context = context
+
+    def __enter__(self) -> None:
+        if self._context is not None:
+            self._token = _CURRENT.set(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        if self._context is not None:
+            _CURRENT.reset(self._token)
+
+
+@contextmanager
+def trace(
+    recorder: Recorder | None = None,
+    *,
+    conversation: str | None = None,
+    trace: str | None = None,
+    user: str | None = None,
+) -> Iterator[TraceContext]:
+    """Begin a trace: what is called within the block is recorded as part of it.
+
+    Args:
+        recorder: records the calls; None takes that of the surrounding trace.
+        conversation: id of the conversation; None takes the surrounding trace's, or a new one.
+        trace: id of the trace; None makes a new one.
+        user: id of the user who begins the trace; only searches for this user find what is recorded. None binds it to
+            nobody.
+
+    Yields:
+        the context, with the ids.
+
+    Raises:
+        TypeError: an id is no text; no store would take what is recorded.
+    """
+    for key, value in {"conversation": conversation, "trace": trace, "user": user}.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"`{key}` is an id as text, not {value!r}; write {key}=str(...)")
+    outer = _CURRENT.get()
+    context = TraceContext(
+        conversation=conversation or (outer.conversation if outer else unique_id()),
+        trace=trace or unique_id(),
+        recorder=recorder or (outer.recorder if outer else None),
+        user=user,
+        frames=(Frame(callee=Participant(user or "user", ParticipantType.USER), record_id=None),),
+    )
+    with Entered(context):
+        yield context
+
+
+def in_trace(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function bound to the trace in progress, for a thread or an executor; tasks carry it by themselves."""
+    context = contextvars.copy_context()
+
+    def bound(*args: P.args, **kwargs: P.kwargs) -> R:
+        # A context can be entered once at a time, and an executor may call the function several times at once.
+        return context.copy().run(function, *args, **kwargs)
+
+    return bound
+
+
+def carry() -> dict[str, object]:
+    """Return the trace in progress as JSON, for `continue_trace` in another process; empty outside of a trace."""
+    context = _CURRENT.get()
+    if context is None:
+        return {}
+    now = context.recorder.stamp()[0] if context.recorder else context.not_before
+    return {
+        "conversation": context.conversation,
+        "trace": context.trace,
+        "user": context.user,
+        "not_before": now,
+        "frames": [[frame.callee.name, frame.callee.type.value, frame.record_id] for frame in context.frames],
+    }
+
+
+@contextmanager
+def continue_trace(carried: Mapping[str, object], recorder: Recorder | None = None) -> Iterator[TraceContext | None]:
+    """Go on with a trace of another process, within the block; nothing is changed when `carried` is empty.
+
+    Raises:
+        ValueError: `carried` was not made by `carry`.
+    """
+    if not carried:
+        yield None
+        return
+    try:
+        frames = tuple(
+            Frame(callee=Participant(name, ParticipantType(kind)), record_id=record_id)
+            for name, kind, record_id in carried["frames"]  # type: ignore[attr-defined]
+        )
+        context = TraceContext(
+            conversation=str(carried["conversation"]),
+            trace=str(carried["trace"]),
+            recorder=recorder,
+            user=carried["user"],  # type: ignore[arg-type]
+            frames=frames,
+            not_before=float(carried["not_before"]),  # type: ignore[arg-type]
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"this is not a trace that `carry()` returned: {carried!r}") from error
+    with Entered(context):
+        yield context
+
 
 ARGUMENTS: Final = object()
 """Content of a call whose question is its arguments."""

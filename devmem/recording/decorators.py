@@ -4,14 +4,167 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from inspect import getattr_static
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from devmem.model.interactions import Participant, ParticipantType
 from devmem.recording.calls import ARGUMENTS, Call
-from devmem.recording.client_streams import observed
-from devmem.recording.streams import recorded_async_stream, recorded_stream
+
+Whole: TypeAlias = Callable[[Sequence[object]], object]
+"""Returns the parts of a stream as one value."""
+
+
+def recorded_stream(
+    call: Call, stream: Generator[Any, Any, Any], whole: Whole | None = None
+) -> Generator[Any, Any, Any]:
+    """Pass a generator on, and record its parts as the output of a call when it ends; None for `whole` is `joined`."""
+    parts: list[Any] = []
+    call.begin()
+    error: BaseException | None = None
+    try:
+        step: Callable[[Any], Any] = stream.send
+        value: Any = None
+        while True:
+            with call.inside():
+                part = step(value)
+            parts.append(part)
+            try:
+                step, value = stream.send, (yield part)
+            except GeneratorExit:
+                with call.inside():
+                    stream.close()
+                raise
+            except BaseException as thrown:  # noqa: BLE001 - it is thrown into the stream
+                step, value = stream.throw, thrown
+    except StopIteration as stop:
+        return stop.value
+    except GeneratorExit:
+        raise
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        call.output((whole or joined)(parts))
+        call.finish(error)
+
+
+async def recorded_async_stream(
+    call: Call, stream: AsyncGenerator[Any, Any], whole: Whole | None = None
+) -> AsyncGenerator[Any, Any]:
+    """Pass an async generator on, and record its parts as the output of a call when it ends; see `recorded_stream`."""
+    parts: list[Any] = []
+    call.begin()
+    error: BaseException | None = None
+    try:
+        step: Callable[[Any], Any] = stream.asend
+        value: Any = None
+        while True:
+            with call.inside():
+                part = await step(value)
+            parts.append(part)
+            try:
+                step, value = stream.asend, (yield part)
+            except GeneratorExit:
+                with call.inside():
+                    await stream.aclose()
+                raise
+            except BaseException as thrown:  # noqa: BLE001 - it is thrown into the stream
+                step, value = stream.athrow, thrown
+    except (StopAsyncIteration, GeneratorExit):
+        return
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        call.output((whole or joined)(parts))
+        call.finish(error)
+
+
+def joined(parts: Sequence[object]) -> object:
+    """Return the parts of a stream as one value: one text where all of them are texts."""
+    return "".join(parts) if parts and all(isinstance(part, str) for part in parts) else list(parts)  # type: ignore[arg-type]
+
+
+_SOURCE: Final = "_iterator"
+"""Attribute of the streams of OpenAI's and Anthropic's clients that they read from."""
+_SILENT: Final = ("message_start", "message_delta", "message_stop", "content_block_start", "content_block_stop", "ping")
+"""Anthropic's events without a text."""
+
+
+def observed(call: Call, stream: Any) -> bool:  # noqa: ANN401 - whatever a function returned
+    """Record the pieces of a client's stream while it is read, if it is one; it stays the same object."""
+    kind = type(stream)
+    source = getattr_static(stream, _SOURCE, None) if hasattr(kind, "__next__") or hasattr(kind, "__anext__") else None
+    if isinstance(source, GeneratorType):
+        _observe(call, stream, cast("GeneratorType[Any, Any, Any]", recorded_stream(call, source, answer)))
+    elif isinstance(source, AsyncGeneratorType):
+        _observe_async(call, stream, cast("AsyncGeneratorType[Any, Any]", recorded_async_stream(call, source, answer)))
+    else:
+        return False
+    return True
+
+
+def _observe(call: Call, stream: Any, recorded: GeneratorType[Any, Any, Any]) -> None:  # noqa: ANN401 - a client's
+    close = stream.close
+
+    def closing() -> None:
+        try:
+            # The stream and its generator refer to each other: left alone, they would end when garbage is collected.
+            # Where another thread is reading, closing the connection ends the generator there.
+            if not recorded.gi_running:
+                recorded.close()
+                _finish_unread(call)
+        finally:
+            close()
+
+    stream._iterator, stream.close = recorded, closing  # noqa: SLF001 - see `_SOURCE`
+
+
+def _observe_async(call: Call, stream: Any, recorded: AsyncGeneratorType[Any, Any]) -> None:  # noqa: ANN401 - a client's
+    close = stream.close
+
+    async def closing() -> None:
+        try:
+            if not recorded.ag_running:
+                await recorded.aclose()
+                _finish_unread(call)
+        finally:
+            await close()
+
+    stream._iterator, stream.close = recorded, closing  # noqa: SLF001 - see `_SOURCE`
+
+
+def _finish_unread(call: Call) -> None:
+    """Record the call of a stream that was closed before anything was read of it; any other call is finished."""
+    call.output("")
+    call.finish()
+
+
+def answer(pieces: Sequence[object]) -> object:
+    """Return the answer that the pieces of a stream make: its text, the whole response, or else the pieces."""
+    for piece in pieces:
+        if getattr(piece, "type", None) == "response.completed":
+            return getattr(piece, "response", piece)
+    texts = [_text_of(piece) for piece in pieces]
+    return list(pieces) if None in texts else "".join(text for text in texts if text)
+
+
+def _text_of(piece: object) -> str | None:
+    """Return the text of a piece, which may be empty; None where it has something else, such as a call of a tool."""
+    choices = getattr(piece, "choices", None)
+    if isinstance(choices, list):
+        deltas = [getattr(choice, "delta", None) for choice in choices]
+    elif getattr(piece, "type", None) == "content_block_delta":
+        deltas = [getattr(piece, "delta", None)]
+    else:
+        return "" if getattr(piece, "type", None) in _SILENT else None
+    if any(getattr(delta, "tool_calls", None) or hasattr(delta, "partial_json") for delta in deltas) or len(deltas) > 1:
+        return None
+    texts = (getattr(delta, "content", None) or getattr(delta, "text", None) for delta in deltas)
+    return "".join(text for text in texts if isinstance(text, str))
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,25 +7,205 @@ number of bytes that the store has acknowledged.
 
 from __future__ import annotations
 
+import ctypes
+import json
+import logging
 import os
+import sys
 import threading
-from collections.abc import Iterator
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final, Self
+from uuid import uuid4
+
+from pydantic_core import from_json, to_json
 
 from devmem.errors import JournalError
-from devmem.recording.journal_files import (
-    SUFFIX,
-    create_journal,
-    delete_journal,
-    journal_paths,
-    lock_file,
-    read_position,
-    write_position,
-    write_whole,
-)
-from devmem.recording.lines import Batch, read_batch
+from devmem.text.files import create_private
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+SUFFIX: Final = ".journal"
+_LOG: Final = logging.getLogger(__name__)
+
+
+def _system_write() -> Callable[[int, bytes], int]:
+    """Return a `write` that keeps the interpreter's lock.
+
+    `os.write` releases it, and a thread that computes, such as the one that stores the records, takes it then and keeps
+    it for a time slice of 5 ms: a thousand times as long as it takes to copy a line into the page cache.
+    """
+    if sys.platform == "win32":
+        return os.write
+    write = ctypes.PyDLL(None, use_errno=True).write
+    write.argtypes, write.restype = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t), ctypes.c_ssize_t
+
+    def keeping_the_lock(file: int, data: bytes) -> int:
+        written: int = write(file, data, len(data))
+        if written < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return written
+
+    return keeping_the_lock
+
+
+write_whole: Final = _system_write()
+"""Writes bytes with one system call, and returns how many of them were written; raises `OSError`."""
+
+
+def journal_paths(folder: Path) -> list[Path]:
+    """Return the journals of a folder, the oldest first."""
+    return sorted(folder.glob(f"*{SUFFIX}"), key=_modified) if folder.is_dir() else []
+
+
+def create_journal(folder: Path) -> tuple[Path, FileIO]:
+    """Create and lock a new journal."""
+    while True:
+        path = folder / f"{uuid4().hex}{SUFFIX}"
+        file = FileIO(path, "x+", opener=_create_for_appending)
+        # Another process may have taken it for an abandoned one before it was locked.
+        if lock_file(file) and os.fstat(file.fileno()).st_nlink:
+            return path, file
+        file.close()
+
+
+def _create_for_appending(path: str, flags: int) -> int:
+    return create_private(path, flags | os.O_APPEND)
+
+
+def lock_file(file: BinaryIO | FileIO) -> bool:
+    """Lock a file until it is closed; return whether nobody else has it locked."""
+    try:
+        if sys.platform == "win32":
+            file.seek(1 << 62)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _position_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.position")
+
+
+def read_position(path: Path) -> int:
+    """Return the number of bytes that the store has acknowledged."""
+    try:
+        return int(_position_path(path).read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        # What is sent again is stored once, by its id.
+        return 0
+
+
+def write_position(path: Path, position: int) -> None:
+    """Note the number of bytes that the store has acknowledged."""
+    # Neither atomic nor durable: with an older or a shorter number, or none, some records are sent again.
+    try:
+        with open(_position_path(path), "w", encoding="ascii", opener=create_private) as file:
+            file.write(str(position))
+    except OSError as error:
+        _LOG.warning("%s: records are sent again at the next start: %s", path, error)
+
+
+def delete_journal(path: Path) -> None:
+    """Delete a journal and what belongs to it."""
+    path.unlink(missing_ok=True)
+    _position_path(path).unlink(missing_ok=True)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+Record = Sequence[Any]
+"""A record in its JSON form."""
+_HEAD: Final = 9
+"""Length of the checksum and the space behind it."""
+_CHUNK: Final = 1 << 18
+"""Bytes that are read at once."""
+_SHARE: Final = 8
+"""Records that are read before other threads get the interpreter, for which they would wait a whole time slice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Records that follow one another in a journal."""
+
+    records: Sequence[Record]
+    end: int
+    """Position behind the last of them, in bytes."""
+
+
+def encode_line(record: Record) -> bytes:
+    """Return a record as a line.
+
+    Raises:
+        TypeError: a value has no JSON form.
+        ValueError: a value cannot be written.
+    """
+    try:
+        body = to_json(record)
+    except ValueError:
+        # Lone surrogates, which JSON can escape and UTF-8 cannot hold.
+        body = json.dumps(record, separators=(",", ":")).encode("ascii")
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def decode_line(line: bytes) -> Record | None:
+    """Return the record of a line without its line feed; None when the line is damaged."""
+    try:
+        body = line[_HEAD:]
+        if int(line[: _HEAD - 1], 16) != zlib.crc32(body):
+            return None
+        try:
+            record = from_json(body)
+        except ValueError:
+            record = json.loads(body)
+    except ValueError:
+        return None
+    return record if isinstance(record, list) else None
+
+
+def read_batch(file: BinaryIO | FileIO, path: Path, start: int, end: int, limit: int) -> Batch:
+    """Read records of a journal, at most `limit`, between two positions in bytes.
+
+    A damaged line is left out and logged; a last line that was not finished is passed over, since it was never
+    acknowledged to anybody.
+    """
+    records: list[Record] = []
+    file.seek(start)
+    data, at = b"", start
+    while len(records) < limit and at < end:
+        line, feed, rest = data.partition(b"\n")
+        if not feed:
+            more = file.read(min(_CHUNK, end - at - len(data)))
+            if not more:
+                return Batch(records=records, end=end)
+            data += more
+            continue
+        data = rest
+        at += len(line) + 1
+        if (record := decode_line(line)) is None:
+            _LOG.error("%s: the line that ends at byte %d is damaged and was left out", path, at)
+            continue
+        records.append(record)
+        if len(records) % _SHARE == 0:
+            time.sleep(0)
+    return Batch(records=records, end=at)
+
 
 _TRUNCATE_FROM: Final = 1 << 24
 """A journal of more bytes, all of them acknowledged, starts again from the beginning of its file."""

@@ -19,13 +19,11 @@ from typing import Final, Self
 
 from devmem.errors import JournalError
 from devmem.model.interactions import Interaction, ParticipantType
-from devmem.recording import context
-from devmem.recording.content import Renderer
+from devmem.recording import calls as context
+from devmem.recording.content import Renderer, SecretMask
 from devmem.recording.forwarder import Forwarder, Sink
-from devmem.recording.journal import Journal, has_journals
-from devmem.recording.lines import encode_line
-from devmem.recording.masking import SecretMask
-from devmem.text.backoff import Backoff
+from devmem.recording.journal import Journal, encode_line, has_journals
+from devmem.text.retry import Backoff
 
 ALL_TYPES: Final = frozenset(set(ParticipantType) - {ParticipantType.USER, ParticipantType.UNKNOWN})
 _LOG: Final = logging.getLogger(__name__)

@@ -11,15 +11,14 @@ from typing import Final
 import numpy as np
 
 from devmem.model.results import CandidateCut, CutCandidate, HitGroup, SearchReport
-from devmem.ranking import ScoreBreakdown, Weights
 from devmem.search.candidates import CandidateSet, find_candidates, neighboring_turns, standing_requests
-from devmem.search.context import Column, QueryContext
 from devmem.search.conversations import rank_conversations
 from devmem.search.features import score_candidates
-from devmem.search.late_interaction import MaxSimScorer, query_tokens
-from devmem.search.query import SearchQuery
+from devmem.search.query import SearchQuery, Weights
+from devmem.search.score import ScoreBreakdown
 from devmem.search.selection import HitSelector
-from devmem.search.source import SearchSource
+from devmem.search.source import Column, QueryContext, SearchSource
+from devmem.search.token_matching import MaxSimScorer, query_tokens
 
 _THRESHOLD_CUTS: Final = 10
 """Maximum number of candidates below the similarity threshold that a report names."""

@@ -4,16 +4,151 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.embedding import TokenCodes
-from devmem.indexes.row_column import Mask, Rows
-from devmem.model.items import MemoryItem
-from devmem.search.filters import Filter
-from devmem.search.readers import IndexesReader
+from devmem.model.items import MemoryItem, Vector
+from devmem.models.embedder import TokenCodes
+from devmem.search.indexes.columns import Mask, Rows
+from devmem.search.indexes.top_k import Positions, places_in
+from devmem.search.query import MAX_QUERY_CHARACTERS, Filter, SearchQuery
+from devmem.text.times import Period, period_of
+
+
+class DocValuesReader(Protocol):
+    """Fields of items by position; see `DocValues`."""
+
+    @property
+    def has_conversations(self) -> bool:
+        """Whether any item is or was of a conversation."""
+        ...
+
+    def positions(self, rows: Rows, /) -> Positions:
+        """Return the position of each row; -1 for one that is not there."""
+        ...
+
+    def rows(self, positions: Positions, /) -> Rows:
+        """Return the rows at some positions."""
+        ...
+
+    def column(self, name: str, /) -> NDArray[Any]:
+        """Return a column, which has a value at each position that was returned before."""
+        ...
+
+    def speakers(self, positions: Positions, /) -> list[str | None]:
+        """Return the speaker of each item at some positions."""
+        ...
+
+    def around(self, positions: Positions, reach: int, visible: Mask | None = None, /) -> list[Positions]:
+        """Return the positions of the `reach` items before each in its conversation, then those after."""
+        ...
+
+    def with_cues(self, cues: int, admitted: Mask | None = None, /) -> Positions:
+        """Return the positions of the admitted items whose text has one of some cues."""
+        ...
+
+
+class PassageMapReader(Protocol):
+    """Which passages an item has; see `PassageMap`."""
+
+    @property
+    def singles(self) -> bool:
+        """Whether no item has more than one passage."""
+        ...
+
+    def rows_of(self, passages: Rows, /) -> Rows:
+        """Return the row of each passage."""
+        ...
+
+    def passages_of(self, rows: Rows, /) -> tuple[Rows, Rows]:
+        """Return the passages of some rows, and for each passage its row's place in `rows`."""
+        ...
+
+    def all_passages_of(self, rows: Rows, /) -> Rows:
+        """Return the passages of some rows, in ascending order."""
+        ...
+
+
+class WordQueryReader(Protocol):
+    """The terms of a text and their statistics; see `WordQuery`."""
+
+    @property
+    def count(self) -> int:
+        """Number of passages that may be found."""
+        ...
+
+    @property
+    def ceiling(self) -> float:
+        """Score of a short text that repeats every term; 0 when none occurs."""
+        ...
+
+    def frequency(self, term: str, /) -> int:
+        """Return the number of passages that a term occurs in."""
+        ...
+
+    def top(self, limit: int, /) -> Rows:
+        """Return the passages with the highest scores above 0, best first."""
+        ...
+
+    def scores_of(self, passages: Rows, /) -> NDArray[np.float64]:
+        """Return the BM25 score of some passages; 0 for one that is not there."""
+        ...
+
+
+class PostingsReader(Protocol):
+    """The full-text index; see `PostingsIndex`."""
+
+    def query(self, text: str, allowed: Rows | None = None, /) -> WordQueryReader:
+        """Look up the terms of a text among the allowed passages; None allows all."""
+        ...
+
+
+class VectorsReader(Protocol):
+    """The vectors; see `VectorReader`."""
+
+    @property
+    def dimension(self) -> int:
+        """Number of components of a vector."""
+        ...
+
+    def nearest(self, query: Vector, limit: int, allowed: Rows | None = None, /) -> tuple[Rows, Vector]:
+        """Return the passages most similar to the query with their similarities, best first."""
+        ...
+
+    def similarities(self, query: Vector, passages: Rows, /) -> NDArray[np.float64]:
+        """Return the cosine of the query and each passage; NaN for a passage that has no vector."""
+        ...
+
+    def gather(self, passages: Rows, /) -> Vector:
+        """Return the vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
+        ...
+
+
+class IndexesReader(Protocol):
+    """The indexes as of one moment; see `IndexReader`."""
+
+    @property
+    def doc_values(self) -> DocValuesReader:
+        """Fields of the items."""
+        ...
+
+    @property
+    def passage_map(self) -> PassageMapReader:
+        """Which passages an item has."""
+        ...
+
+    @property
+    def postings(self) -> PostingsReader:
+        """The full-text index."""
+        ...
+
+    @property
+    def vectors(self) -> VectorsReader | None:
+        """The vectors; None as long as no item has an embedding."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,3 +199,71 @@ class SearchSource(Protocol):
             width: bytes of a token's code; codes of another width are those of another model and are left out.
         """
         ...
+
+
+Column = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+class QueryContext:
+    """A query and the indexes that it searches; used by one search, in one thread."""
+
+    def __init__(self, source: SearchSource, query: SearchQuery, now: float) -> None:
+        """Prepare a search; `now` is in seconds since the epoch and is overridden by the query's own time."""
+        self.source, self.query = source, query
+        self.text = query.text[:MAX_QUERY_CHARACTERS]
+        """The part of the query's text that is analysed."""
+        self.asked_at = query.now if query.now is not None else now
+        """Time of the question; seconds since the epoch."""
+        self._near: Rows = np.empty(0, dtype=np.int64)
+        self._similarities: Column = np.empty(0)
+
+    @cached_property
+    def period(self) -> Period | None:
+        """The time that the query names; None when it names none, or times do not count."""
+        names_times = self.query.ranking.time != "off" and self.query.weights is None
+        return period_of(self.text, self.asked_at) if names_times else None
+
+    @cached_property
+    def matches(self) -> FilterMatches:
+        """Items and passages that the filter admits."""
+        narrowed = self.period if self.query.ranking.time == "narrow" else None
+        return self.source.apply_filter(self.query.where, (narrowed.start, narrowed.end) if narrowed else None)
+
+    @cached_property
+    def indexes(self) -> IndexesReader:
+        """The indexes, which a source may have restricted to what the filter admits."""
+        _ = self.matches
+        return self.source.indexes
+
+    @cached_property
+    def words(self) -> WordQueryReader:
+        """The query's terms, looked up in the postings of the admitted passages."""
+        return self.indexes.postings.query(self.text, self.matches.passages)
+
+    def nearest(self, limit: int) -> Rows:
+        """Return the admitted passages most similar to the query, at most `limit`, in ascending order."""
+        if self.indexes.vectors is None or self.query.vector is None:
+            return self._near
+        found, near = self.indexes.vectors.nearest(self.query.vector, limit, self.matches.passages)
+        order = np.argsort(found)
+        self._near, self._similarities = found[order], near[order].astype(np.float64)
+        return self._near
+
+    def similarities(self, passages: Rows) -> Column:
+        """Return the cosine of some passages and the query; NaN for one without a vector."""
+        found = np.full(len(passages), np.nan)
+        at = places_in(self._near, passages)
+        known = at >= 0
+        found[known] = self._similarities[at[known]]
+        if self.indexes.vectors is not None and self.query.vector is not None and not known.all():
+            found[~known] = self.indexes.vectors.similarities(self.query.vector, passages[~known])
+        return found
+
+    def signals(self, passages: Rows) -> tuple[Column, Column]:
+        """Return the cosine (NaN without a vector) and the BM25 score of some passages."""
+        return self.similarities(passages), self.words.scores_of(passages)
+
+    def turns_around(self, positions: Places, reach: int) -> list[Places]:
+        """Return the positions of the admitted items around each in its conversation; see `DocValues.around`."""
+        return self.indexes.doc_values.around(positions, reach, self.matches.positions)

@@ -5,45 +5,50 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.config import (
-        ChatConfig,
-        ConfigModel,
-        Duration,
-        EmbeddingConfig,
-        EmbeddingParams,
-        IndexConfig,
-        ViewConfig,
+    from devmem.config.agent import ChatConfig, ViewConfig
+    from devmem.config.base import ConfigModel, Duration
+    from devmem.config.store import EmbeddingConfig, EmbeddingParams, IndexConfig
+    from devmem.model.fields import FieldText, is_path, texts_at
+    from devmem.model.items import (
+        TRUST,
+        Provenance,
+        SnapshotBlock,
+        SourceKind,
+        Vector,
+        content_hash,
+        dump_item,
+        load_item,
+        with_key,
     )
-    from devmem.embedding import Embedder, ModelIdentity, PassageEmbeddings, open_embedder
-    from devmem.llm import ChatModel, ChatReply, ChatRequest, open_chat, open_chat_model
-    from devmem.model.derivation import derived
-    from devmem.model.field_paths import FieldText, is_path, texts_at
-    from devmem.model.file_report import FileReport, damage, unfinished
-    from devmem.model.items import Provenance, SnapshotBlock, SourceKind, Vector, content_hash, dump_item, load_item
-    from devmem.model.keys import with_key
-    from devmem.model.results import HitGroup, SearchReport, WriteStatus
-    from devmem.model.trust import TRUST
-    from devmem.recall import by_conversation
-    from devmem.stores.collection_config import CollectionConfig, History, PlaceConfig
+    from devmem.model.results import FileReport, HitGroup, SearchReport, WriteStatus, damage, unfinished
+    from devmem.model.versions import derived
+    from devmem.models.chat import ChatModel, ChatReply, ChatRequest
+    from devmem.models.chat_providers import open_chat, open_chat_model
+    from devmem.models.embedder import Embedder, ModelIdentity, PassageEmbeddings
+    from devmem.models.embedding_providers import open_embedder
+    from devmem.search.merging import by_conversation
+    from devmem.stores.abilities import versions_of, viewed
     from devmem.stores.collection_memory import CollectionMemory
+    from devmem.stores.config import (
+        CollectionConfig,
+        ExpiryConfig,
+        History,
+        KeyRule,
+        KeysConfig,
+        PlaceConfig,
+        RetentionConfig,
+    )
+    from devmem.stores.embedding_queue import embed_items
     from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
-    from devmem.stores.item_embeddings import embed_items
+    from devmem.stores.items import AGENT_KEY, item_from, skipped, turns_of
     from devmem.stores.keyed_memory import KeyedMemory
-    from devmem.stores.keys_config import KeyRule, KeysConfig
-    from devmem.stores.memory import MemoryBase, Progress
-    from devmem.stores.payload_items import AGENT_KEY, item_from, skipped, turns_of
-    from devmem.stores.query import MemoryQuery, QueryEmbedding
-    from devmem.stores.retention_config import ExpiryConfig, RetentionConfig
-    from devmem.stores.setup import StoreSetup
-    from devmem.stores.versioned import versions_of, viewed
-    from devmem.text.analysis import mostly_unspaced, query_terms
-    from devmem.text.backoff import Backoff
+    from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, QueryEmbedding, StoreSetup
+    from devmem.text.analysis import estimate_tokens, mostly_unspaced, query_terms, shorten, split_sentences
+    from devmem.text.devall_frames import last_sender, strip_frames
     from devmem.text.display import indented, one_line
-    from devmem.text.encoding import UnreadableError, decode_text, describe_guess
-    from devmem.text.frames import last_sender, strip_frames
-    from devmem.text.sentences import shorten, split_sentences
+    from devmem.text.files import UnreadableError, decode_text, describe_guess
+    from devmem.text.retry import Backoff
     from devmem.text.summarizing import count_words, extract_summary
-    from devmem.text.tokens import estimate_tokens
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
 

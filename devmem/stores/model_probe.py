@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from devmem.embedding import Embedder
 from devmem.model.items import MemoryItem, Vector
+from devmem.models.embedder import Embedder
 
 _SPACES: Final = re.compile(r"\s+")
 _SYMBOLS: Final = re.compile(r"[^\w\s]")

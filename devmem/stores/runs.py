@@ -2,17 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
-from devmem.collections import Filter, VersionedCollection
-from devmem.errors import NoVersionsError, RunConflictError, RunStateError
+from devmem.errors import DevmemError, NoVersionsError, RunConflictError, RunStateError
 from devmem.model.items import Scope
 from devmem.model.versions import RunInfo, RunState
+from devmem.search.query import Filter
+from devmem.storage.protocol import VersionedCollection
+from devmem.stores.abilities import versions_of, viewed
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.decisions import RunDecision, end_everywhere
 from devmem.stores.memory import MemoryBase
-from devmem.stores.versioned import versions_of, viewed
+from devmem.text.files import replace_file
+
+_LOG: Final = logging.getLogger(__name__)
+_SUFFIX: Final = ".commit.json"
+_MEMORY: Final = ":memory:"
+Ending: TypeAlias = Literal["commit", "revert"]
+"""The end of a run in every store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDecision:
+    """The durable decision that a run is committed, or reverted, in several stores."""
+
+    run: str
+    stores: tuple[str, ...]
+    operation: Ending = "commit"
+
+    def write(self, folder: Path) -> Path:
+        """Write the decision to a file of its own in a folder, and return its path."""
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{hashlib.sha256(self.run.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}{_SUFFIX}"
+        content = {"run": self.run, "stores": self.stores, "operation": self.operation}
+        replace_file(file, [json.dumps(content).encode()])
+        return file
+
+    @staticmethod
+    def read(file: Path) -> RunDecision:
+        """Return the decision of a file; raise `ValueError` when it holds none."""
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        operation: Ending = "revert" if raw.get("operation") == "revert" else "commit"
+        return RunDecision(run=str(raw["run"]), stores=tuple(map(str, raw["stores"])), operation=operation)
+
+
+def end_everywhere(decision: RunDecision, collections: Mapping[str, VersionedCollection], folder: Path | None) -> None:
+    """Commit or revert a run in several collections, in all or in none.
+
+    Each collection makes its changes within the transactions of those before it, so that nobody changes anything
+    between the check and the commits; when all changes are made, the decision is written, and they commit one after
+    another. What a crash then leaves undone is done by `finish_decided`.
+
+    Args:
+        decision: the run, and the names of the collections.
+        collections: the collections, by name.
+        folder: keeps the decision; None keeps none, so that a crash between two commits leaves the run in a part.
+
+    Raises:
+        RunConflictError: others changed the same items in one of the collections; nothing was changed in any.
+        RunStateError: the run cannot end so in one of them; nothing was changed in any.
+    """
+    chosen = _one_each(decision, collections)
+    files: list[Path] = []
+
+    def decide() -> None:
+        if folder is not None and len(chosen) > 1:
+            files.append(decision.write(folder))
+
+    _nested([partial(_end, decision, collection) for collection in chosen], decide)
+    for file in files:
+        file.unlink(missing_ok=True)
+
+
+def _end(decision: RunDecision, collection: VersionedCollection, then: Callable[[], object]) -> None:
+    if decision.operation == "commit":
+        collection.commit(decision.run, then=then)
+    else:
+        collection.revert(decision.run, then=then)
+
+
+def _nested(steps: Sequence[Callable[[Callable[[], object]], object]], last: Callable[[], object]) -> None:
+    if steps:
+        steps[0](lambda: _nested(steps[1:], last))
+    else:
+        last()
+
+
+def _one_each(decision: RunDecision, collections: Mapping[str, VersionedCollection]) -> list[VersionedCollection]:
+    """Return the collections in the order in which everybody locks them, each place once.
+
+    Two stores on one file share its runs.
+    """
+    places: dict[str, str] = {}
+    for name in sorted(decision.stores):
+        places.setdefault(_place(collections[name].info().location, name), name)
+    return [collections[name] for _, name in sorted(places.items())]
+
+
+def _place(location: str, name: str) -> str:
+    """Return what identifies the place of a store's items, whichever path leads to it."""
+    if location == _MEMORY:
+        return name
+    return location if "://" in location else str(Path(location).resolve())
+
+
+def finish_decided(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
+    """Carry out what an earlier process had decided when it died, as far as the stores are there; return the runs.
+
+    Where others changed the same items since, the run is undone in the stores in which it ended already.
+    """
+    finished: list[str] = []
+    for file in sorted(folder.glob(f"*{_SUFFIX}")):
+        try:
+            decision = RunDecision.read(file)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            _LOG.error("%s: holds no decision (%s); see `devmem runs` for runs that are pending.", file, error)
+            continue
+        if missing := [name for name in decision.stores if name not in stores]:
+            _LOG.warning(
+                "%s: run %r was decided to end in stores that are not declared any more, or not open (%s); its %s "
+                "waits until they are declared and opened again; see `devmem runs`.",
+                file, decision.run, ", ".join(missing), decision.operation,
+            )  # fmt: skip
+        else:
+            _finish(decision, {name: versions_of(stores[name]) for name in decision.stores})
+            file.unlink(missing_ok=True)
+            finished.append(decision.run)
+    return finished
+
+
+def _finish(decision: RunDecision, collections: Mapping[str, VersionedCollection]) -> None:
+    rest = RunDecision(run=decision.run, stores=_open(decision, collections), operation=decision.operation)
+    try:
+        end_everywhere(rest, collections, None)
+    except (RunConflictError, RunStateError) as error:
+        if still_open := _open(decision, collections):
+            _LOG.warning("run %r cannot be ended in every store (%s); it is undone.", decision.run, error)
+            _undo(decision, still_open, collections)
+        # Else the process that decided it is alive, and has just ended it itself.
+
+
+def _open(decision: RunDecision, collections: Mapping[str, VersionedCollection]) -> tuple[str, ...]:
+    """Return the names of the collections in which a run has not ended as decided."""
+    before = RunState.PENDING if decision.operation == "commit" else RunState.COMMITTED
+    infos = {name: collection.find_run(decision.run) for name, collection in collections.items()}
+    return tuple(name for name, info in infos.items() if info is not None and info.state is before)
+
+
+def _undo(decision: RunDecision, open_ones: Sequence[str], collections: Mapping[str, VersionedCollection]) -> None:
+    """Take a run back in the collections in which it ended, so that it is as if nothing had been decided."""
+    ended = [name for name in decision.stores if name not in open_ones]
+    done = decision.run if decision.operation == "commit" else f"revert of {decision.run}"
+    try:
+        end_everywhere(RunDecision(run=done, stores=tuple(ended), operation="revert"), collections, None)
+        if decision.operation == "commit":
+            for name in open_ones:
+                collections[name].discard(decision.run)
+    except DevmemError as error:
+        _LOG.error(
+            "run %r has ended in %s and not in %s, and cannot be undone: %s; see `devmem runs`.",
+            decision.run, ", ".join(ended), ", ".join(open_ones), error,
+        )  # fmt: skip
 
 
 class StoreRun:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Final, TypeAlias
 
 from devmem.errors import ChatModelError
-from devmem.llm.base import ChatReply, ChatRequest
+from devmem.models.chat import ChatReply, ChatRequest
 from devmem.testing.outage import Outage
 
 Line: TypeAlias = str | Exception | Callable[[ChatRequest], str]

@@ -10,10 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from devmem.embedding.base import ModelIdentity
-from devmem.embedding.tokens import TokenEmbedding
 from devmem.errors import EmbeddingUnavailableError
 from devmem.model.items import Vector
+from devmem.models.embedder import ModelIdentity, TokenEmbedding
 from devmem.testing.outage import Outage
 
 # Words in ASCII; of other scripts each letter, so that texts without spaces share words too.

@@ -9,9 +9,8 @@ from typing import Final
 import numpy as np
 import pytest
 
-from devmem.embedding.base import Embedder, ModelIdentity, query_embedder
-from devmem.embedding.tokens import TokenEmbedder, TokenEmbedding, token_codes
 from devmem.model.items import Vector
+from devmem.models.embedder import Embedder, ModelIdentity, TokenEmbedder, TokenEmbedding, query_embedder, token_codes
 
 TEXTS: Final = (
     "Ann moved the launch to June 2nd.",

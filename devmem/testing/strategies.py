@@ -9,7 +9,16 @@ import numpy as np
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from devmem.messages import (
+from devmem.model.items import (
+    MemoryContentSnapshot,
+    MemoryItem,
+    Provenance,
+    Scope,
+    SnapshotBlock,
+    SourceKind,
+    Vector,
+)
+from devmem.model.message import (
     AIMessage,
     AttachmentRef,
     Message,
@@ -19,15 +28,6 @@ from devmem.messages import (
     SystemMessage,
     ToolMessage,
     UserMessage,
-)
-from devmem.model.items import (
-    MemoryContentSnapshot,
-    MemoryItem,
-    Provenance,
-    Scope,
-    SnapshotBlock,
-    SourceKind,
-    Vector,
 )
 
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")

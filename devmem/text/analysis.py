@@ -132,3 +132,79 @@ def mostly_unspaced(text: str) -> bool:
     """Whether most letters of the text are of a script without spaces (Chinese, Japanese, Korean, Thai, ...)."""
     letters = sum(char.isalpha() for char in text)
     return letters > 0 and 2 * len(_UNSPACED_RUN.findall(text)) > letters
+
+
+_END: Final = lazy_pattern(r"(?:[。！？；\n]|[.!?](?=\s)|[.!?][”’」』）\"')\]]+(?=\s))[。！？；.!?”’」』）\"')\]\s]*")
+"""Full-width marks and line breaks always end a sentence; .!? only before white space, as in 3.14 or a.b/c?d."""
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a text after each end of a sentence and the white space behind it; the pieces join to the text."""
+    ends = [match.end() for match in _END.finditer(text)]
+    return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True) if start < end]
+
+
+def shorten(text: str, limit: int, *, mark: str = "…") -> str:
+    """Keep whole sentences from the start, at most `limit` characters in all; `mark` shows that something was cut.
+
+    A first sentence that is too long is cut at a word where one ends in its last third, else hard.
+    """
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    room = max(limit - len(mark), 0)
+    kept = ""
+    for sentence in split_sentences(text):
+        if len(kept) + len(sentence) > room:
+            break
+        kept += sentence
+    if not kept.strip():
+        kept = text[:room]
+        space = kept.rfind(" ")
+        if space > 2 * room // 3:
+            kept = kept[:space]
+    return (kept.rstrip() + mark)[:limit]
+
+
+PASSAGE_LENGTH: Final = 700
+"""Characters: about 160 tokens of English, of which all-MiniLM-L6-v2 reads 256."""
+
+
+def split_passages(text: str, limit: int = PASSAGE_LENGTH) -> list[str]:
+    """Return the passages of a text, each at most `limit` characters, without blank ones; a short text is one."""
+    if len(text) <= limit:
+        return [text] if text.strip() else []
+    return [piece.strip() for piece in split_text(text, limit) if piece.strip()]
+
+
+def split_text(text: str, limit: int) -> list[str]:
+    """Split `text` at sentence ends into pieces of at most `limit` characters that join to the text.
+
+    A sentence that is longer is cut at a space in its second half, or else wherever the limit falls.
+    """
+    pieces = [""]
+    for sentence in split_sentences(text):
+        for part in _hard_split(sentence, limit):
+            if len(pieces[-1]) + len(part) <= limit:
+                pieces[-1] += part
+            else:
+                pieces.append(part)
+    return pieces
+
+
+def _hard_split(sentence: str, limit: int) -> Iterator[str]:
+    while len(sentence) > limit:
+        cut = sentence.rfind(" ", limit // 2, limit) + 1 or limit
+        yield sentence[:cut]
+        sentence = sentence[cut:]
+    yield sentence
+
+
+# What byte-pair tokenizers do on average: a Latin word of up to about six letters is one token, punctuation another, a
+# CJK character about one.
+_PIECE: Final = lazy_pattern(r"[^\W_]{1,6}|[^\w\s\x80-\U0010ffff]|_", re.ASCII)
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate the tokens of a text; errs on the high side for English, and counts 1 a character outside ASCII."""
+    return len(_PIECE.findall(text)) + sum(1 for char in text if ord(char) > 127 and not char.isspace())

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from enum import IntFlag
+from enum import Enum, IntFlag
 from typing import Final
 
+from devmem.text.analysis import STOP_WORDS, terms
 from devmem.text.patterns import lazy_pattern
 
 
@@ -139,3 +140,159 @@ def _has_none(lowered: str, hints: Iterable[str]) -> bool:
 def asks_when(query: str) -> bool:
     """Whether a question asks for a time."""
     return _ASKS_WHEN.search(query) is not None
+
+
+class Side(Enum):
+    """Sides of a conversation with an assistant."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+_SPEAKERS: Final = {
+    **dict.fromkeys(("user", "human", "用户"), Side.USER),
+    **dict.fromkeys(("assistant", "ai", "bot", "chatbot", "gpt", "chatgpt", "model", "助手", "助理"), Side.ASSISTANT),
+}
+
+_QUESTIONS_FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|i['’](?:m|ve|d|ll))\b|我", re.IGNORECASE)
+_ANSWERED: Final = (
+    "said|told|recommended|suggested|mentioned|gave|provided|listed|explained|advised|proposed|shared|showed|wrote"
+)
+_ASKS_ASSISTANT: Final = lazy_pattern(
+    rf"\byou\b.{{0,30}}\b(?:{_ANSWERED})\b|\bdid\syou\b"
+    r"|\byour\s(?:suggestion|recommendation|advice|answer|response|list|explanation)"
+    r"|你.{0,6}(?:说过|提到|推荐|建议|告诉|列出)",
+    re.IGNORECASE,
+)
+_REQUEST: Final = lazy_pattern(
+    r"\b(?:(?:can|could|would|will)\syou|how\s(?:do|can|should|would|to|does)"
+    r"|what\s(?:are|is|would|should|steps|libraries)|(?:show|help|give|walk|tell)\sme|which"
+    r"|suggest|recommend|explain|advice|tips|i['’]m\s(?:planning|looking|trying|thinking)|i\s(?:want|need)"
+    r"|i['’]d\slike)\b"
+    r"|怎么|如何|帮我|请|能不能|可不可以|推荐|建议",
+    re.IGNORECASE,
+)
+_LOOKS_BACK: Final = lazy_pattern(
+    r"\b(?:did|was|were|has|have|had|i\s(?:mention|said|told|brought|asked|discussed)\w*"
+    r"|(?:previous|earlier|last)\s(?:conversation|chat|session)|remind\sme|across\s(?:my|our))\b"
+    r"|之前|上次|曾经|以前|记得|过吗|了吗",
+    re.IGNORECASE,
+)
+_OVERVIEW: Final = lazy_pattern(
+    r"\b(?:summar\w*|overview|recap)\b|\bhow\b.{0,80}\b(?:progress|develop|evolv)ed\b|总结|概述|概括|回顾一下",
+    re.IGNORECASE,
+)
+_ASKS_FOR_NAME: Final = lazy_pattern(
+    r"\b(?:who|where|which"
+    r"|what\s(?:book|song|movie|game|band|city|country|state|place|name|company|kind|type)\w*)\b"
+    r"|谁|哪[里儿位个部本家]|叫什么|什么名字",
+    re.IGNORECASE,
+)
+_ASKS_FOR_NUMBER: Final = lazy_pattern(
+    r"\bhow\s(?:many|much|long|old|often|far|big)\b|\bwhat\s(?:number|amount|percent|time|date)"
+    r"|\bwhat(?:['’]s|\s(?:is|are|was|were))\s(?:\w+['’]s|\w+)\s(?:\w+\s){0,3}?"
+    r"(?:amount|number|percentage|price|cost|total|sum|age|score|budget|salary|income|rent|distance|height|weight|size)\b"
+    r"|多少|几[个次年天岁位]|多[久大长远]",
+    re.IGNORECASE,
+)
+
+
+def side_of(speaker: str) -> Side | None:
+    """Return the side that a speaker's name stands for; None for anybody's own name."""
+    return _SPEAKERS.get(speaker.casefold())
+
+
+def side_asked_about(query: str) -> Side | None:
+    """Return whose words a question asks for: "did I say" the user's, "did you suggest" the assistant's."""
+    if _ASKS_ASSISTANT.search(query):
+        return Side.ASSISTANT
+    return Side.USER if _QUESTIONS_FIRST_PERSON.search(query) else None
+
+
+def asks_for_help(query: str) -> bool:
+    """Whether a question wants something done or explained now, rather than what was said before."""
+    return _REQUEST.search(query) is not None and _LOOKS_BACK.search(query) is None
+
+
+def asks_for_overview(query: str) -> bool:
+    """Whether a question asks for a summary, or how something went on."""
+    return _OVERVIEW.search(query) is not None
+
+
+def asks_for_name(query: str) -> bool:
+    """Whether a question asks who, where or which one."""
+    return _ASKS_FOR_NAME.search(query) is not None
+
+
+def asks_for_number(query: str) -> bool:
+    """Whether a question asks how many, how much or how long."""
+    return _ASKS_FOR_NUMBER.search(query) is not None
+
+
+_ROLES: Final = frozenset("user assistant system human ai bot agent tool".split())
+"""Speakers that are roles, not names: a question that has such a word need not mean who spoke."""
+_JOINS: Final = lazy_pattern(r"(?:['’]s?)?[\s,、]*(?:(?:and|or|&|和|与|與|及|或)(?:\sboth)?)?[\s,]*", re.IGNORECASE)
+"""Text between two names that are named together."""
+_GREETING: Final = lazy_pattern(r"\W*(?:(?:hey|hi|hello|dear|ok|okay|well|so|嗨|你好)\b\W*)?", re.IGNORECASE)
+"""Text before the name of somebody who is addressed."""
+_AFTER_ADDRESS: Final = lazy_pattern(r"\s*[,:!\uff0c\uff1a\uff01]")
+_WORD: Final = lazy_pattern(r"\w+(?:[.\-'’]\w+)*")
+
+
+def mentioned(query: str, speakers: Iterable[str]) -> frozenset[str]:
+    """Return the speakers that the query names, by the whole name or by its first word."""
+    words = set(terms(query))
+    return frozenset(name for name in speakers if _is_named(name, words))
+
+
+def subjects(query: str, named: Iterable[str]) -> frozenset[str]:
+    """Return whom a query is about: the first that it names, and those who are named together with them.
+
+    "What did Ann tell Ben?" asks for what Ann said; "What do Ann and Ben like?" for what both said; "Ann, what did Ben
+    say?" addresses Ann.
+
+    Args:
+        query: the question.
+        named: the speakers that it names.
+    """
+    places = _without_address(query, sorted((*_place(query, name), name) for name in named))
+    found: set[str] = set()
+    last = 0
+    for start, end, name in places:
+        if found and start >= last and not _JOINS.fullmatch(query[last:start]):
+            break
+        found.add(name)
+        last = max(last, end)
+    return frozenset(found)
+
+
+def _without_address(query: str, places: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return the places of names without that of somebody who is only addressed before others are named."""
+    if len(places) < 2:
+        return places
+    (start, end, _), (following, _, _) = places[:2]
+    addressed = _GREETING.fullmatch(query[:start]) and _AFTER_ADDRESS.match(query[end:])
+    joined = following < end or _JOINS.fullmatch(query[end:following])
+    return places[1:] if addressed and not joined else places
+
+
+def _is_named(name: str, words: set[str]) -> bool:
+    parts = terms(name)
+    if name.casefold() in _ROLES or all(part in STOP_WORDS for part in parts):
+        # Somebody called "Me" or "Will" cannot be told from the word.
+        return False
+    # A single character of a script without spaces is a word of its own: the whole name has to be there.
+    first = parts[0]
+    by_first = len(first) > 1 and first.isascii() and first not in STOP_WORDS and first in words
+    return by_first or all(part in words for part in parts)
+
+
+def _place(query: str, name: str) -> tuple[int, int]:
+    """Return start and end of a name in a query, or of the first word that it is named by."""
+    for text in (name, name.split()[0]):
+        found = re.search(rf"(?<![a-z]){re.escape(text)}(?![a-z])", query, re.IGNORECASE)
+        if found:
+            return found.span()
+    # Written in another way: "Dr Who" for "Dr. Who", "Chris" for "@chris".
+    first = terms(name)[0]
+    return next((word.span() for word in _WORD.finditer(query) if first in terms(word[0])), (len(query), len(query)))

@@ -1,5 +1,5 @@
 """Import, export and copy of items."""
 
-from devmem.transfer.reading import every_item
+from devmem.transfer.filling import every_item
 
 __all__ = ["every_item"]

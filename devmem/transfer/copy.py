@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Final
 
-from devmem.embedding import TokenEmbedder
-from devmem.model.items import MemoryItem, Scope
+from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import WriteOutcome, WriteStatus
-from devmem.model.version_hash import version_hash
-from devmem.stores import CollectionMemory, MemoryBase
-from devmem.stores.states import TakesStates
-from devmem.transfer import every_item
-from devmem.transfer.searched_fields import fields_of, take_fields
+from devmem.models.embedder import TokenEmbedder
+from devmem.stores.abilities import TakesStates
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.memory import MemoryBase
+from devmem.transfer.filling import every_item, fields_of, take_fields
 
 _BATCH: Final = 64
 _SAME_SECOND: Final = 1.0

@@ -8,13 +8,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from devmem.collections import Filter
-from devmem.manager import dump_payload
 from devmem.model.items import MemoryItem
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
-from devmem.stores import CollectionMemory, MemoryBase
-from devmem.transfer.importing import Record
-from devmem.transfer.searched_fields import take_fields
+from devmem.search.query import Filter, Order
+from devmem.storage.protocol import FieldedCollection
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.config import CollectionConfig
+from devmem.stores.items import recorded_fields
+from devmem.stores.memory import MemoryBase
+from devmem.transfer.importing.records import Record
+from devmem.workflow.rescue import dump_payload
+
+
+def fields_of(store: MemoryBase) -> tuple[str, ...]:
+    """Return the fields that a store records; none for one that records nothing."""
+    return recorded_fields(store.collection) if isinstance(store, CollectionMemory) else ()
+
+
+def take_fields(target: MemoryBase, fields: tuple[str, ...]) -> None:
+    """Record the fields of the store that items come from, before these are added.
+
+    An empty target is searched by them from now on, unless its configuration names some. Any other keeps its own, and
+    knows that the items which have these left them to their store, as a reindex has to.
+    """
+    if not fields or not isinstance(target, CollectionMemory):
+        return
+    config, into = target.setup.config, target.collection
+    if not isinstance(into, FieldedCollection) or into.indexed_fields() == fields:
+        return
+    is_configured = isinstance(config, CollectionConfig) and config.index.fields is not None
+    if is_configured or into.indexed_fields() or into.count():
+        into.record_fields(fields)
+    else:
+        into.index_fields(fields)
+
 
 _BATCH: Final = 128
 _REASONS_SHOWN: Final = 3
@@ -153,3 +180,15 @@ def _kept_parts(item: MemoryItem, stored: MemoryItem) -> Iterator[str]:
         yield "event_time"
     if item.expires_at != stored.expires_at:
         yield "expires_at"
+
+
+_SPARE: Final = 64
+
+
+def every_item(store: MemoryBase, where: Filter | None = None, order: Order = Order.STORED) -> Iterator[MemoryItem]:
+    """Return a store's items that match, oldest first in their order."""
+    if isinstance(store, CollectionMemory):
+        yield from store.scan(where, order=order)
+        return
+    # One that is added meanwhile may push an old one out of the newest `count`.
+    yield from reversed(store.recent(store.count_memories(where) + _SPARE, where, order=order))

@@ -1,12 +1,32 @@
 """Items, hits, searches, runs and message flows as JSON forms and diagrams."""
 
-from devmem.views.diagrams import dot_graph, mermaid_flowchart, mermaid_sequence
-from devmem.views.findings import checks_json, checks_sarif, finding_json
-from devmem.views.flow import FlowEdge, Transfer, edges_of, transfers_of
-from devmem.views.items import SIGNALS, JsonObject, hit_json, item_json, waiting_ids
-from devmem.views.pictures import png_picture
-from devmem.views.runs import outcome_json, recalled_hits, run_json
-from devmem.views.searches import GROUP_KEYS, groups_json, hits_json, report_json
+from devmem.views.diagrams import (
+    FlowEdge,
+    Transfer,
+    dot_graph,
+    edges_of,
+    mermaid_flowchart,
+    mermaid_sequence,
+    png_picture,
+    transfers_of,
+)
+from devmem.views.documents import (
+    GROUP_KEYS,
+    SIGNALS,
+    JsonObject,
+    checks_json,
+    checks_sarif,
+    finding_json,
+    groups_json,
+    hit_json,
+    hits_json,
+    item_json,
+    outcome_json,
+    recalled_hits,
+    report_json,
+    run_json,
+    waiting_ids,
+)
 
 __all__ = [
     "GROUP_KEYS",

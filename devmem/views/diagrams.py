@@ -1,15 +1,145 @@
-"""Message flow as text for diagram tools: Mermaid (https://mermaid.js.org) and Graphviz (https://graphviz.org)."""
+"""Message flow: sender, receiver and cause of the messages that items hold.
+
+They are taken from the first of these that an item has: the `message` in its metadata (or `sent_from`, `send_to`
+and `cause_by` there); `source` and `target` of a conversation record; for text that a node wrote, the node and whom its
+inputs came from; `speaker` of an imported utterance.
+"""
 
 from __future__ import annotations
 
+import io
+import logging
+import math
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+import shutil
+import subprocess
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
-from devmem.messages import ROUTE_ALL
+from pydantic import JsonValue
+
+from devmem.errors import ExportError, MissingExtraError
+from devmem.model.interactions import Interaction, InteractionKind, in_order
+from devmem.model.items import MemoryItem
+from devmem.model.message import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF
+from devmem.text.analysis import shorten
+from devmem.text.devall_frames import strip_frames
 from devmem.text.display import one_line, well_formed
-from devmem.text.sentences import shorten
-from devmem.views.flow import FlowEdge, Transfer, participants_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """One message from one sender to one receiver."""
+
+    sender: str
+    receiver: str
+    """A name, or `<all>`."""
+    cause: str = ""
+    """The reason for sending it: an action, a type of message, the ids of other items; empty when it is not known."""
+    text: str
+    time: float
+    """Seconds since the epoch, UTC."""
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowEdge:
+    """All messages of one sender to one receiver for one cause."""
+
+    sender: str
+    receiver: str
+    cause: str
+    count: int
+
+
+def transfers_of(items: Iterable[MemoryItem]) -> list[Transfer]:
+    """Return the messages that the items hold, in the order of time; one for each receiver."""
+    kept = list(items)
+    answered = {(item.scope.run, name) for item in kept for name in _names(item.metadata.get("received_from"))}
+    found = [transfer for item in kept for transfer in _transfers(item, answered)]
+    return sorted(found, key=lambda transfer: transfer.time)
+
+
+def edges_of(transfers: Iterable[Transfer]) -> list[FlowEdge]:
+    """Return the number of messages by sender, receiver and cause, in the order of their first messages."""
+    counts = Counter((one.sender, one.receiver, one.cause) for one in transfers)
+    return [FlowEdge(sender=s, receiver=r, cause=c, count=count) for (s, r, c), count in counts.items()]
+
+
+def participants_of(edges: Iterable[FlowEdge | Transfer]) -> list[str]:
+    """Return every name, in order of appearance."""
+    return list(dict.fromkeys(name for edge in edges for name in (edge.sender, edge.receiver)))
+
+
+def _transfers(item: MemoryItem, answered: set[tuple[str | None, str]]) -> Iterator[Transfer]:
+    metadata = item.metadata
+    form = metadata.get("message")
+    if isinstance(form, Mapping) or any(_names(metadata.get(key)) for key in ("sent_from", "send_to")):
+        yield from _message(item, form if isinstance(form, Mapping) else metadata)
+    elif _name(metadata.get("source")) and _name(metadata.get("target")):
+        yield from _sent(item, _name(metadata["source"]), [_name(metadata["target"])], _name(metadata.get("type")))
+    elif received := _names(metadata.get("received_from")):
+        yield from _exchanged(item, received, answered)
+    else:
+        yield from _sent(item, _speaker(item), [ROUTE_ALL], "")
+
+
+def _message(item: MemoryItem, form: Mapping[str, JsonValue]) -> Iterator[Transfer]:
+    sender = _name(form.get("source")) or _name(form.get("sent_from")) or _name(form.get("role")) or _speaker(item)
+    yield from _sent(item, sender, sorted(_names(form.get("send_to"))) or [ROUTE_ALL], _name(form.get("cause_by")))
+
+
+def _speaker(item: MemoryItem) -> str:
+    return _name(item.metadata.get("speaker")) or item.provenance.name or item.provenance.kind.value
+
+
+def _sent(item: MemoryItem, sender: str, receivers: Sequence[str], cause: str) -> Iterator[Transfer]:
+    for receiver in receivers:
+        if receiver != ROUTE_NONE:
+            yield _transfer(item, sender, sender if receiver == ROUTE_SELF else receiver, cause, _text(item))
+
+
+def _exchanged(item: MemoryItem, received: Sequence[str], answered: set[tuple[str | None, str]]) -> Iterator[Transfer]:
+    """Yield the inputs of a node, and its answer unless another item names the receiver of that."""
+    node = item.provenance.name or item.provenance.kind.value
+    asked = item.metadata.get("input_preview")
+    for sender in received:
+        yield _transfer(item, sender, node, "", asked if isinstance(asked, str) else _text(item))
+    answer = item.output_snapshot.text if item.output_snapshot else ""
+    if answer.strip() and (item.scope.run, node) not in answered:
+        yield _transfer(item, node, ROUTE_ALL, "", answer)
+
+
+def _transfer(item: MemoryItem, sender: str, receiver: str, cause: str, text: str) -> Transfer:
+    return Transfer(
+        sender=sender,
+        receiver=receiver,
+        cause=cause or ", ".join(item.provenance.parents),
+        text=strip_frames(text).strip(),
+        time=item.created_at if item.event_time is None else item.event_time,
+        item_id=item.id,
+    )
+
+
+def _text(item: MemoryItem) -> str:
+    return item.output_snapshot.text if item.output_snapshot and item.output_snapshot.text else item.content_summary
+
+
+def _name(value: JsonValue | None) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _names(value: JsonValue | None) -> list[str]:
+    each = value if isinstance(value, list) else [value]
+    return list(dict.fromkeys(name for one in each if (name := _name(one))))
+
 
 _SHOWN: Final = 60
 """Characters of a name, a cause or a message in a label."""
@@ -83,3 +213,174 @@ def dot_graph(edges: Sequence[FlowEdge]) -> Iterator[str]:
 
 def _ids(edges: Sequence[FlowEdge | Transfer]) -> dict[str, str]:
     return {name: f"n{at}" for at, name in enumerate(participants_of(edges))}
+
+
+_LOG: Final = logging.getLogger(__name__)
+_SECONDS: Final = 120.0
+_ON_WHITE: Final = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+
+
+def png_picture(edges: Sequence[FlowEdge]) -> bytes:
+    """Return a picture of the flow as a PNG file.
+
+    Raises:
+        MissingExtraError: neither Graphviz nor matplotlib is installed.
+        ExportError: Graphviz is installed and cannot draw it.
+    """
+    program = shutil.which("dot")
+    return _by_graphviz(program, edges) if program else _by_matplotlib(edges)
+
+
+def _by_graphviz(program: str, edges: Sequence[FlowEdge]) -> bytes:
+    try:
+        done = subprocess.run(  # noqa: S603 - the program is Graphviz, and the text is its input
+            [program, "-Tpng"], input="".join(dot_graph(edges)).encode(), capture_output=True, timeout=_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _not_drawn(program, str(error)) from error
+    if done.returncode or not done.stdout.startswith(b"\x89PNG"):
+        said = done.stderr.decode("utf-8", "replace").strip() or f"exit code {done.returncode}, no picture"
+        raise _not_drawn(program, said)
+    return done.stdout
+
+
+def _not_drawn(program: str, why: str) -> ExportError:
+    return ExportError(f"Graphviz ({program}) cannot draw the flow: {why}. `--format dot` writes what it was given.")
+
+
+def _by_matplotlib(edges: Sequence[FlowEdge]) -> bytes:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(
+            feature="a PNG of the message flow",
+            package="matplotlib",
+            extra="draw",
+            advice="Or install Graphviz (`apt install graphviz`), which draws it too; `--format dot` needs neither.",
+        ) from error
+    names = participants_of(edges)
+    side = 4 + 0.8 * len(names)
+    figure = Figure(figsize=(min(side * 1.5, 40), min(side, 30)))
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-1.5, 1.5)
+    axes.set_ylim(-1.4, 1.4)
+    places = _on_a_circle(names)
+    for (sender, receiver), labels in _by_pair(edges).items():
+        _draw_arrow(axes, places[sender], places[receiver], labels)
+    for name, (x, y) in places.items():
+        box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": "black"}
+        axes.text(x, y, name_label(name), ha="center", va="center", bbox=box, zorder=3, parse_math=False)
+    picture = io.BytesIO()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        figure.savefig(picture, format="png")
+    if told:
+        _LOG.warning("matplotlib's font lacks %d of the letters; Graphviz draws them (%s)", len(told), told[0].message)
+    return picture.getvalue()
+
+
+def _on_a_circle(names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    turn = 2 * math.pi / max(len(names), 1)
+    return {name: (math.cos(math.pi - at * turn), math.sin(math.pi - at * turn)) for at, name in enumerate(names)}
+
+
+def _by_pair(edges: Sequence[FlowEdge]) -> dict[tuple[str, str], list[str]]:
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for edge in edges:
+        pairs.setdefault((edge.sender, edge.receiver), []).append(edge_label(edge))
+    return pairs
+
+
+def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], labels: Sequence[str]) -> None:
+    if start == end:
+        # To oneself: a loop outside of the circle.
+        (x, y), half = start, 0.08
+        points = [(x - half * y, y + half * x), (x + half * y, y - half * x)]
+        style, place, gap = "arc3,rad=-2.5", (x * 1.22, y * 1.22), 10
+    else:
+        points, style, gap = [start, end], "arc3,rad=0.15", 22
+        across = (end[1] - start[1], start[0] - end[0])
+        place = ((start[0] + end[0]) / 2 + 0.075 * across[0], (start[1] + end[1]) / 2 + 0.075 * across[1])
+    arrow = {"arrowstyle": "-|>", "connectionstyle": style, "shrinkA": gap, "shrinkB": gap}
+    axes.annotate("", xy=points[-1], xytext=points[0], arrowprops=arrow)
+    axes.text(
+        place[0], place[1], "\n".join(labels), ha="center", va="center", fontsize=8, bbox=_ON_WHITE, parse_math=False
+    )
+
+
+SHOWN: Final = 200
+"""Characters of a content that are shown where nothing else is asked for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallNode:
+    """A call and the calls that were made from within it."""
+
+    call: Interaction
+    answer: Interaction | None = None
+    """Output or error; None while the call goes on, or where its end was not recorded."""
+    calls: list[CallNode] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the call took."""
+        return self.answer.event_time - self.call.event_time if self.answer else None
+
+
+def call_tree(records: Iterable[Interaction]) -> list[CallNode]:
+    """Return the calls of a trace as trees, in the order of their beginnings; one without its parent is a root.
+
+    An answer whose question is not among the records, as one that an agent's attachment stored, stands by itself.
+    """
+    ordered = in_order(records)
+    nodes = {one.id: CallNode(call=one) for one in ordered if one.kind is InteractionKind.INPUT}
+    by_pair = {node.call.pair_id: node for node in nodes.values()}
+    roots: list[CallNode] = []
+    for one in ordered:
+        if one.kind is not InteractionKind.INPUT and (node := by_pair.get(one.pair_id)) is not None:
+            node.answer = one
+        elif one.kind is not InteractionKind.SUMMARY:
+            parent = nodes.get(one.parent_id or "")
+            (parent.calls if parent else roots).append(nodes.get(one.id) or CallNode(call=one))
+    return roots
+
+
+def tree_lines(roots: Iterable[CallNode], indent: str = "", *, length: int | None = SHOWN) -> Iterator[str]:
+    """Return the lines of a tree of calls.
+
+    Args:
+        roots: the outermost calls.
+        indent: begins every line.
+        length: maximum number of characters of a content; None shows all of them.
+    """
+    for node in roots:
+        took = "" if node.seconds is None else f" ({node.seconds:.3f} s)"
+        call, answer = node.call, node.answer
+        sides = f"{_line(call.source.name)} -> {call.target.type.value} {_line(call.target.name)}"
+        yield f"{indent}{sides}{took}: {_line(call.content, length)}"
+        yield from tree_lines(node.calls, indent + "  ", length=length)
+        if answer is not None:
+            mark = "!" if answer.kind is InteractionKind.ERROR else "="
+            yield f"{indent}  {mark} {_line(answer.content, length)}"
+
+
+def timeline_lines(records: Iterable[Interaction], *, length: int | None = SHOWN) -> Iterator[str]:
+    """Return a line a record: when, who to whom, and what.
+
+    Args:
+        records: the records, in any order.
+        length: maximum number of characters of a content; None shows all of them.
+    """
+    for one in in_order(records):
+        when = datetime.fromtimestamp(one.event_time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        sides = f"{_line(one.source.name)} -> {_line(one.target.name)}"
+        yield f"{when}  {sides}  {one.kind.value}: {_line(one.content, length)}"
+
+
+def _line(text: str, length: int | None = None) -> str:
+    # Names as well as contents: a line feed in one would begin a line that looks like a record.
+    line = " ".join(text.split())
+    return line if length is None or len(line) <= length else f"{line[: length - 1]}…"

@@ -15,7 +15,7 @@ import pytest
 
 import devmem
 from devmem.adapters.openai import wrap
-from tests.llm.service import ChatService, Reply, answering
+from tests.models.service import ChatService, Reply, answering
 
 ASKED: Any = [{"role": "user", "content": "When is the launch?"}]
 EXCHANGE = ["user: When is the launch?", "assistant: On the third."]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devmem.cli import workflow_forgetting
+from devmem.cli.commands import forgetting as workflow_forgetting
 
 from .conftest import Devmem, one_paragraph
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import devmem as library
-from devmem.cli.conditions import filter_of, narrowed
-from devmem.collections import Filter, at_least, below, differs_from, one_of, starts_with
+from devmem.cli.options import filter_of, narrowed
 from devmem.model.items import Scope
+from devmem.storage import Filter, at_least, below, differs_from, one_of, starts_with
 
 from .conftest import Devmem
 

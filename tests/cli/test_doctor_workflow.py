@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 
 import devmem as library
-from devmem.collections import SqliteCollection
-from devmem.manager import UnsavedWrites
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.model.results import MemoryWritePayload
 from devmem.recording import journal_folder
-from devmem.recording.journal import Journal
-from devmem.recording.lines import encode_line
-from devmem.runtime import make_store
-from devmem.runtime.loading import load_workflow
-from devmem_stores.role_zero.outbox import open_outbox
+from devmem.recording.journal import Journal, encode_line
+from devmem.storage import SqliteCollection
+from devmem.workflow import UnsavedWrites, make_store
+from devmem.workflow.stores import load_workflow
+from devmem_stores.role_zero.window import open_outbox
 
 from .conftest import Devmem, one_paragraph
 

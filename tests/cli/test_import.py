@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.collections import SqliteCollection
 from devmem.errors import CollectionUnwritableError
-from devmem.manager import dump_payload
+from devmem.storage import SqliteCollection
 from devmem.stores import Progress, StoreSetup, WriteStatus
 from devmem.transfer.filling import Filler
+from devmem.workflow import dump_payload
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 from .conftest import Devmem, one_paragraph, unreachable_store

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem.cli.commands import init
-from devmem.cli.starter import StarterLanguage, StarterStore
-from devmem.memory import places
+from devmem.cli.commands import checking as init
+from devmem.cli.commands.checking import StarterLanguage, StarterStore
+from devmem.memory import opening as places
 
 from .conftest import Devmem, one_paragraph
 

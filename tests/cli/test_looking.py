@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from devmem import open as open_memory
-from devmem.collections import StoreFacts, inspect_location
+from devmem.storage import StoreFacts, inspect_location
 
 from .conftest import Devmem, one_paragraph
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from devmem.cli.commands import validate
-from devmem.cli.indexing import load_with_progress
-from devmem.cli.logs import show_logs
+from devmem.cli.app import show_logs
+from devmem.cli.commands import checking as validate
+from devmem.cli.targets import load_with_progress
 from devmem.cli.terminal import Terminal
 from devmem.stores import StoreSetup
 from devmem_stores.file import FileConfig, FileMemory

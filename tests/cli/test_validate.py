@@ -91,7 +91,7 @@ def test_a_package_that_a_place_needs_is_named_with_its_extra(
     for module in [name for name in sys.modules if name.partition(".")[0] in ("psycopg", "pgvector")]:
         monkeypatch.delitem(sys.modules, module)
     for module in ("location", "url"):
-        monkeypatch.delitem(sys.modules, f"devmem.collections.postgres.{module}", raising=False)
+        monkeypatch.delitem(sys.modules, f"devmem.storage.postgres.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     shown = devmem("validate", path).stdout
     assert f"warning: {path}:1: memory[0].config.memory_path: PostgreSQL needs the package 'psycopg'" in shown

@@ -11,7 +11,7 @@ import pytest
 
 from devmem.config import StoreTypes, Workflow, parse_workflow
 from devmem.errors import ConfigError, Finding
-from devmem.registry import ENTRY_POINT_GROUP, StoreRegistry
+from devmem.plugins import ENTRY_POINT_GROUP, StoreRegistry
 
 from .fakes import FakeTypes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from devmem.config import ConfigModel
-from devmem.config.docstrings import field_description
+from devmem.config.base import field_description
 
 
 class Base(ConfigModel):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr
 
 from devmem.config import AgentConfig, Attachment, ConfigModel, Edge, NodeConfig, StoreDeclaration, field_specs
-from devmem.model.stages import Stage
+from devmem.model.caller import Stage
 
 from .fakes import FakeTypes, NotesConfig
 

@@ -8,7 +8,7 @@ import pytest
 
 from devmem.config import RetrievalConfig, StoreTypes, check_workflow, parse_workflow
 from devmem.errors import ConfigError, Level
-from devmem.reranking import Reranker, register_reranker
+from devmem.models import Reranker, register_reranker
 from devmem.stores import CollectionConfig
 
 from .fakes import FakeTypes

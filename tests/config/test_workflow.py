@@ -9,7 +9,7 @@ import pytest
 import devmem.config
 from devmem.config import Attachment, Edge, Rule, StoreDeclaration, Workflow, load_workflow, parse_workflow
 from devmem.errors import ConfigError
-from devmem.model.stages import Stage
+from devmem.model.caller import Stage
 
 from .conftest import Read
 from .fakes import DEVALL, OWN, FakeTypes, FilesConfig, NotesConfig

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devmem.config.compose import compose
-from devmem.config.scalars import ScalarError, scalar_value
+from devmem.config.compose import ScalarError, compose, scalar_value
 from devmem.errors import ConfigError
 
 AGREED = """\

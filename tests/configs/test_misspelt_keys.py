@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from devmem.config.compose import compose
-from devmem.config.environment import Environment
+from devmem.config.placeholders import Environment
 from devmem.config.reading import Reader
 from devmem.errors import ConfigError, Finding
-from devmem.registry import registry
+from devmem.plugins import registry
 
 CONFIGS: Final = Path(__file__).parents[2] / "configs"
 EXAMPLES: Final = ("documents.yaml", "openai.yaml", "recorded.yaml", "two_agents.yaml")

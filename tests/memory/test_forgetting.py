@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem.collections import Erasing, Filter, SqliteCollection
 from devmem.model.items import MemoryItem, Provenance, Scope
+from devmem.storage import Erasing, Filter, SqliteCollection
 
 SECRETS = ("Quillfeather", "Zanthropy", "Wobbegong", "柳暗花明又一村")
 
@@ -119,8 +119,8 @@ def test_what_a_reader_still_holds_is_reported_and_finished_later(tmp_path: Path
 _KILLED = """
 import os, sys
 import devmem
-from devmem.collections import Erasing
-from devmem.collections.sqlite import erasing
+from devmem.storage import Erasing
+from devmem.storage.sqlite import erasing
 
 memory = devmem.open(sys.argv[1], embedding=None)
 owner, name = {"plan": (erasing.ErasurePlan, "write"), "erase": (erasing, "remove_versions"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem.memory import places
+from devmem.memory import opening as places
 from devmem.testing import HashEmbedder
 
 TEAM = """
@@ -95,7 +95,7 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr("devmem.embedding.model_files.find_spec", lambda name: None)
+    monkeypatch.setattr("devmem.models.model_files.find_spec", lambda name: None)
     places.minilm_is_installed.cache_clear()
     try:
         with caplog.at_level(logging.WARNING):
@@ -112,7 +112,7 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
 def test_a_file_with_vectors_of_another_model_is_searched_by_words_and_says_so(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from devmem.collections import SqliteCollection
+    from devmem.storage import SqliteCollection
 
     other = SqliteCollection(file, model=HashEmbedder().identity, store_type="simple")
     other.close()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem.collections import Order
 from devmem.errors import VersionConflictError
+from devmem.storage import Order
 from devmem.testing import HashEmbedder
 
 

@@ -25,7 +25,7 @@ from devmem.messages import (
     load_message_json,
     register_payload,
 )
-from devmem.model.payloads import PayloadRegistry
+from devmem.model.message import PayloadRegistry
 from devmem.testing.strategies import messages
 
 

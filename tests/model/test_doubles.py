@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import devmem.testing
-from devmem.embedding import Embedder
 from devmem.errors import ChatModelError, EmbeddingUnavailableError
-from devmem.llm import ChatModel, ChatRequest
 from devmem.messages import Message
+from devmem.models import ChatModel, ChatRequest, Embedder
 from devmem.testing import FailingChat, FailingEmbedder, HashEmbedder, ManualClock, ScriptedChat
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=40)

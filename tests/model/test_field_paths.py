@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem import MemoryItem
-from devmem.collections import passages_of
-from devmem.model.field_paths import is_path, texts_at
-from devmem.model.indexed_fields import embedded_hash
+from devmem.model.fields import embedded_hash, is_path, texts_at
 from devmem.model.items import dump_item, load_item
+from devmem.storage import passages_of
 
 VALUE: dict[str, Any] = {
     "title": "Trains",

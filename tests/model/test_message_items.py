@@ -31,7 +31,7 @@ from devmem.model.items import (
     dump_item_json,
     load_item_json,
 )
-from devmem.model.message_items import MESSAGE_KEY
+from devmem.model.message_json import MESSAGE_KEY
 from devmem.testing.strategies import messages
 
 

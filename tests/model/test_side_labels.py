@@ -6,7 +6,7 @@ from pathlib import Path
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryManager, MemoryWritePayload, load_workflow, open_stores
 from devmem.model.results import Hit
-from devmem.recall import Language, MergePolicy, merge
+from devmem.search import Language, MergePolicy, merge
 
 WORKFLOW = """
 memory_options: {language: zh}

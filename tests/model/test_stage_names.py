@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.model.stages import RETRIEVING, Stage
+from devmem.model.caller import RETRIEVING, Stage
 
 
 @pytest.mark.parametrize(

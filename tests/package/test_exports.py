@@ -14,7 +14,7 @@ import devmem
 import devmem_stores
 
 HEAVY = {*"faiss mem0 onnxruntime openai rapidfuzz redis rich sentence_transformers torch typer mcp".split()}
-FIRST_USED_LATER = {*"numpy pydantic yaml asyncio sqlite3 devmem.collections devmem.config devmem.stores".split()}
+FIRST_USED_LATER = {*"numpy pydantic yaml asyncio sqlite3 devmem.storage devmem.config devmem.stores".split()}
 
 
 def public_packages() -> list[str]:
@@ -87,5 +87,5 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_the_manager_loads_no_collection_and_no_reader_of_workflows() -> None:
-    unneeded = {*"devmem.collections.sqlite devmem.search.pipeline devmem.config.loading devmem.text.dates".split()}
+    unneeded = {*"devmem.storage.sqlite devmem.search.pipeline devmem.config.reading devmem.text.dates".split()}
     assert loaded_by("import devmem; devmem.MemoryManager", unneeded | {"yaml", "dotenv"}) == set()

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem.distribution import NAME, install_command, installed_version
-from devmem.errors import DistributionClashError
+from devmem.errors import NAME, DistributionClashError, install_command, installed_version
 from devmem.installation import check_installation
 
 ROOT = Path(__file__).parents[2]

@@ -114,7 +114,7 @@ def test_the_command_line_is_installed(installed: Installed, tmp_path: Path) -> 
     (tmp_path / "flow.yaml").write_text(WORKFLOW)
     done = run(installed.python.with_name("devmem"), "validate", "flow.yaml", cwd=tmp_path)
     assert done.stderr == ""
-    listed = run(installed.python, "-c", "import devmem; print(*devmem.registry.registry.names())", cwd=tmp_path).stdout
+    listed = run(installed.python, "-c", "import devmem; print(*devmem.plugins.registry.names())", cwd=tmp_path).stdout
     assert {"simple", "blackboard"} <= set(listed.split())
 
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import yaml
 
-from devmem.collections import Collection, PreparedItem, SearchQuery, open_collection
-from devmem.embedding import TokenEmbedder, TokenEmbedding, open_embedder
 from devmem.model.items import MemoryItem, Scope
-from devmem.ranking import Ranking
+from devmem.models import TokenEmbedder, TokenEmbedding, open_embedder
+from devmem.search import Ranking
+from devmem.storage import Collection, PreparedItem, SearchQuery, open_collection
 from devmem.stores import EmbeddingConfig
-from devmem.stores.item_embeddings import embed_items
+from devmem.stores.embedding_queue import embed_items
 
 _HERE: Final = Path(__file__).parent
 ASKED_AT: Final = datetime(2025, 7, 28, 12, tzinfo=UTC)

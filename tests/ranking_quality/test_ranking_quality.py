@@ -13,11 +13,11 @@ from statistics import mean
 
 import pytest
 
-from devmem.collections import Collection
 from devmem.config import RerankerConfig
 from devmem.model.results import SearchReport
-from devmem.ranking import Ranking
-from devmem.reranking.stage import RerankStage
+from devmem.search import Ranking
+from devmem.storage import Collection
+from devmem.stores.reranking import RerankStage
 from devmem.testing import ManualClock
 
 from .corpus import Question, Signal, ndcg, opened, query, signals

@@ -19,9 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
-from devmem.recording.content import Renderer
-from devmem.recording.lines import decode_line, encode_line
-from devmem.recording.masking import SecretMask
+from devmem.recording.content import Renderer, SecretMask
+from devmem.recording.journal import decode_line, encode_line
 
 ROOM = 200
 

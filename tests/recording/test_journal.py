@@ -18,10 +18,8 @@ import pytest
 
 from devmem.errors import JournalError
 from devmem.recording import Interaction, Recorder, RecordingOptions, journal_folder, record_tool, waiting_records
-from devmem.recording.journal import Journal
-from devmem.recording.journal_files import SUFFIX
-from devmem.recording.lines import encode_line
-from devmem.text.backoff import Backoff
+from devmem.recording.journal import SUFFIX, Journal, encode_line
+from devmem.text.retry import Backoff
 
 from .conftest import ListSink
 from .test_recorder import ask

@@ -21,8 +21,8 @@ from devmem.recording import (
     RecordingOptions,
     record_tool,
 )
-from devmem.recording.journal_files import SUFFIX
-from devmem.text.backoff import Backoff
+from devmem.recording.journal import SUFFIX
+from devmem.text.retry import Backoff
 
 from .conftest import ListSink
 

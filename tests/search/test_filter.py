@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devmem.model.items import MemoryItem, Scope
-from devmem.search.filters import Filter
+from devmem.search.query import Filter
 
 NOW = 1_000.0
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from devmem.collections import Filter, PreparedItem, SearchQuery, SqliteCollection, at_least
-from devmem.embedding import TokenCodes
-from devmem.indexes.doc_values import DocEntry
-from devmem.indexes.index_set import IndexReader, IndexSet
-from devmem.indexes.passages import indexed_text
-from devmem.indexes.postings import encode_terms
-from devmem.indexes.row_column import Rows
 from devmem.model.items import MemoryItem, Scope
+from devmem.models import TokenCodes
+from devmem.search.candidates import filter_indexes
 from devmem.search.conditions import Condition, Scalar
-from devmem.search.filtering import filter_indexes
+from devmem.search.indexes.columns import Rows
+from devmem.search.indexes.doc_values import DocEntry
+from devmem.search.indexes.index_set import IndexReader, IndexSet
+from devmem.search.indexes.passages import indexed_text
+from devmem.search.indexes.scoring import encode_terms
 from devmem.search.pipeline import SearchPipeline
 from devmem.search.source import FilterMatches
+from devmem.storage import Filter, PreparedItem, SearchQuery, SqliteCollection, at_least
 from devmem.testing import HashEmbedder
 from devmem.text.cues import cues_of
 

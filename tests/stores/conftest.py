@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from devmem import MemoryBase, MemoryContentSnapshot, MemoryWritePayload
-from devmem.embedding.base import Embedder
+from devmem.models.embedder import Embedder
 from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.blackboard import BlackboardMemory

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from devmem import Filter, MemoryBase, MemoryItem
 from devmem.model.items import Scope
-from devmem.stores.exports import exports_of, record_export
+from devmem.stores.abilities import exports_of, record_export
 from devmem.testing import ManualClock
 
 Make = Callable[..., MemoryBase]

@@ -244,7 +244,7 @@ def test_d29_a_wrong_configuration_is_an_error(make_store: Make, kind: str, conf
 def test_d30_files_are_utf8_whatever_the_machine_says(tmp_path: Path) -> None:
     """There a German or Chinese text crashed on Windows."""
     code = (
-        "import sys; from devmem.collections import JsonCollection; from devmem.model.items import MemoryItem\n"
+        "import sys; from devmem.storage import JsonCollection; from devmem.model.items import MemoryItem\n"
         "store = JsonCollection(sys.argv[1]); store.add([MemoryItem(content_summary='Zürich 会议')])\n"
         "assert JsonCollection(sys.argv[1]).count() == 1"
     )

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from devmem import MemoryItem
-from devmem.collections import SqliteCollection
+from devmem.storage import SqliteCollection
 from devmem.stores import EmbeddingConfig, IndexConfig, StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory

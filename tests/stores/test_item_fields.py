@@ -12,9 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from devmem import MemoryItem
-from devmem.collections import FieldedCollection, SqliteCollection
+from devmem.storage import FieldedCollection, SqliteCollection
 from devmem.stores import EmbeddingConfig, IndexConfig, MemoryQuery, StoreSetup
-from devmem.stores.item_fields import ItemFields
+from devmem.stores.items import ItemFields
 from devmem.testing import HashEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 

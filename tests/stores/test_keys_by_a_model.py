@@ -12,12 +12,12 @@ import pytest
 from devmem import MemoryContentSnapshot, MemoryManager, MemoryWritePayload, Scope
 from devmem.config import Attachment, parse_workflow
 from devmem.errors import ChatModelError, ConfigError
-from devmem.registry import registry
+from devmem.plugins import registry
 from devmem.stores import KeyedMemory, StoreSetup, WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.blackboard import BlackboardMemory
 from devmem_stores.simple import SimpleMemory
-from tests.llm.service import ChatService, Reply, answering
+from tests.models.service import ChatService, Reply, answering
 
 TYPES: list[type[KeyedMemory]] = [SimpleMemory, BlackboardMemory]
 FAILING = Reply(body={"error": {"message": "no"}}, status=400)

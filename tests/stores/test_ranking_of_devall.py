@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devmem import Hit, MemoryItem
-from devmem.recall import devall_score, rank_as_devall
+from devmem.search import devall_score, rank_as_devall
 
 DAY = 24.0
 

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem import Filter, MemoryBase, MemoryWritePayload
-from devmem.collections import passages_of
+from devmem.storage import passages_of
 from devmem.stores import MemoryQuery
 from devmem.testing import HashEmbedder, ManualClock
-from devmem_stores.simple.overlap import text_overlap
-from devmem_stores.simple.summary import summarize_exchange
+from devmem_stores.simple.store import summarize_exchange, text_overlap
 
 Make = Callable[..., MemoryBase]
 Exchange = Callable[..., MemoryWritePayload]

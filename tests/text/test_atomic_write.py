@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from devmem.text.atomic_write import create_private, remove_leftovers, replace_file
+from devmem.text.files import create_private, remove_leftovers, replace_file
 
 WRITER = """
 import sys
 from pathlib import Path
-from devmem.text.atomic_write import replace_file
+from devmem.text.files import replace_file
 
 def parts():
     yield b"half"

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from devmem.testing import ManualClock
-from devmem.text.backoff import Backoff
+from devmem.text.retry import Backoff
 
 
 @pytest.fixture

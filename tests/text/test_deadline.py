@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from devmem.credentials import without_credentials
-from devmem.text.deadline import DeadlineExceededError, within
+from devmem.redaction import without_credentials
+from devmem.text.retry import DeadlineExceededError, within
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.text.frames import frame, framed_turns, split_turns, strip_frames
+from devmem.text.devall_frames import frame, framed_turns, split_turns, strip_frames
 
 
 def test_a_frame_is_written_as_devall_writes_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.text.encoding import decode_text, describe_guess
+from devmem.text.files import decode_text, describe_guess
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.text.named import mentioned, subjects
+from devmem.text.cues import mentioned, subjects
 
 
 @pytest.mark.parametrize(

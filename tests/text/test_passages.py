@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.text.passages import PASSAGE_LENGTH, split_passages, split_text
+from devmem.text.analysis import PASSAGE_LENGTH, split_passages, split_text
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=300) | st.text("ab .!?。\n", max_size=400)
 LIMITS = st.integers(1, 120)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.text.questions import (
+from devmem.text.cues import (
     Side,
     asks_for_help,
     asks_for_name,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.text.sentences import shorten, split_sentences
-from devmem.text.tokens import estimate_tokens
+from devmem.text.analysis import estimate_tokens, shorten, split_sentences
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=200) | st.text('ab .!?。！；\n")”', max_size=200)
 

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from devmem import MemoryContentSnapshot, MemoryItem
-from devmem.indexes.passages import indexed_text
-from devmem.indexes.postings import PostingsIndex, encode_terms
 from devmem.model.items import SourceKind
+from devmem.search.indexes.passages import indexed_text
+from devmem.search.indexes.postings import PostingsIndex
+from devmem.search.indexes.scoring import encode_terms
 from devmem.stores import Provenance, QueryEmbedding
 from tools.bench.retrieval.references import Bm25
 

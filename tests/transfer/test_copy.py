@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem.embedding import Embedder, TokenEmbedding
 from devmem.model.items import MemoryItem, Vector
+from devmem.models import Embedder, TokenEmbedding
 from devmem.stores import CollectionMemory, MemoryQuery, StoreSetup
 from devmem.testing import HashEmbedder, HashTokenEmbedder
 from devmem.transfer.copy import CopyReport, copy_items

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.views.call_tree import call_tree, timeline_lines, tree_lines
+from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
 
 
 def said(speaker: str, content: str, kind: InteractionKind, pair: str = "p") -> Interaction:

@@ -16,8 +16,8 @@ from devmem.errors import ExportError
 from devmem.messages import AIMessage, UserMessage, dump_message
 from devmem.stores import Provenance, item_from
 from devmem.testing.strategies import TEXTS, items
+from devmem.text.devall_frames import frame
 from devmem.text.display import one_line, well_formed
-from devmem.text.frames import frame
 from devmem.views import (
     FlowEdge,
     Transfer,

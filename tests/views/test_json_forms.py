@@ -20,9 +20,9 @@ from devmem.model.results import (
     StoreFailure,
     StoreWrite,
 )
-from devmem.runtime import NodeResult
 from devmem.stores import WriteStatus
 from devmem.views import groups_json, hit_json, hits_json, item_json, report_json, run_json
+from devmem.workflow import NodeResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTION = re.findall(r"^\| ([^|]+) \| (`.*) \|$", PAGE[PAGE.index("## JSON") : PAGE.index("## Errors")], re.M)

@@ -19,9 +19,9 @@ import numpy as np
 import typer
 
 from devmem import MemoryItem, Scope
-from devmem.collections import PreparedItem
-from devmem.collections.postgres.collection import PostgresCollection
-from devmem.embedding import ModelIdentity
+from devmem.models import ModelIdentity
+from devmem.storage import PreparedItem
+from devmem.storage.postgres.collection import PostgresCollection
 from tools.bench.places import SERVER_SETTINGS
 from tools.bench.rows import JsonFile, Row, ServerUrl, report
 from tools.bench.synthetic import make_corpus

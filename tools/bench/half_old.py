@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from devmem import MemoryItem
-from devmem.collections import PreparedItem, SearchQuery, SqliteCollection
+from devmem.storage import PreparedItem, SearchQuery, SqliteCollection
 from devmem.stores import ModelIdentity, Vector
 from tools.bench.index_builds import IndexBuilds
 from tools.bench.speed.words import encoding, token_embedding

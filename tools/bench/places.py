@@ -20,12 +20,12 @@ import typer
 from rich.console import Console
 
 from devmem import Filter, MemoryItem, Scope
-from devmem.collections import Collection, PreparedItem, SearchQuery, SqliteCollection
-from devmem.collections.postgres.collection import PostgresCollection
-from devmem.collections.postgres.database import Connection, composed
 from devmem.config import IndexConfig
-from devmem.embedding import ModelIdentity
-from devmem.ranking import Weights
+from devmem.models import ModelIdentity
+from devmem.search import Weights
+from devmem.storage import Collection, PreparedItem, SearchQuery, SqliteCollection
+from devmem.storage.postgres.collection import PostgresCollection
+from devmem.storage.postgres.database import Connection, composed
 from tools.bench.index_builds import IndexBuilds
 from tools.bench.rows import JsonFile, Row, ServerUrl, report
 from tools.bench.speed.corpus import NEAREST, CorpusFiles, Queries, prepare

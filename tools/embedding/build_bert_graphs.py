@@ -1,4 +1,4 @@
-"""Writes `devmem/embedding/bert/graph_LAYERS.onnx`: the models' computation without their weights.
+"""Writes `devmem/models/data/graph_LAYERS.onnx`: the models' computation without their weights.
 
     python -m tools.embedding.build_bert_graphs
 
@@ -14,9 +14,9 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from devmem.embedding.bert.backend import HEADS, LAYER_NORM_EPSILON, WIDTH
+from devmem.models.bert import HEADS, LAYER_NORM_EPSILON, WIDTH
 
-FOLDER = Path("devmem/embedding/bert")
+FOLDER = Path("devmem/models/data")
 LAYERS = (6, 12)
 """Numbers of layers of all-MiniLM-L6-v2 and of multilingual-e5-small."""
 

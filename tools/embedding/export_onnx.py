@@ -17,9 +17,8 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from devmem.embedding.minilm.files import find_model, weights_path
-from devmem.embedding.model_files import mapped
-from devmem.embedding.safetensors import read_tensors
+from devmem.models.minilm import find_model, weights_path
+from devmem.models.model_files import mapped, read_tensors
 from tools.embedding.build_bert_graphs import build
 
 _LAYERS: Final = 6

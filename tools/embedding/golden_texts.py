@@ -1,4 +1,4 @@
-"""The texts whose vectors are kept in `tests/embedding/golden_minilm.json`."""
+"""The texts whose vectors are kept in `tests/models/golden_minilm.json`."""
 
 from __future__ import annotations
 

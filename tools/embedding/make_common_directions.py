@@ -1,4 +1,4 @@
-"""Writes `devmem/embedding/e5/common_directions.npz`: the common part of all vectors of multilingual-e5-small.
+"""Writes `devmem/models/data/e5_common_directions.npz`: the common part of all vectors of multilingual-e5-small.
 
     python -m tools.embedding.make_common_directions
 
@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from devmem.config.embedding import EmbeddingConfig
-from devmem.embedding.common_directions import CommonDirections
-from devmem.embedding.e5 import Provider
-from devmem.embedding.sample_texts import SAMPLE_TEXTS
+from devmem.config.store import EmbeddingConfig
+from devmem.models.e5 import Provider
+from devmem.models.embedder import SAMPLE_TEXTS, CommonDirections
 
-TARGET = Path("devmem/embedding/e5/common_directions.npz")
+TARGET = Path("devmem/models/data/e5_common_directions.npz")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Writes `tests/embedding/golden_minilm.json`: what sentence-transformers makes of the golden texts.
+"""Writes `tests/models/golden_minilm.json`: what sentence-transformers makes of the golden texts.
 
     python -m tools.embedding.make_golden_vectors
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from devmem.embedding.minilm.files import find_model
 from devmem.model.items import Vector
+from devmem.models.minilm import find_model
 from tools.embedding.golden_texts import GOLDEN_TEXTS
 
-TARGET = Path("tests/embedding/golden_minilm.json")
+TARGET = Path("tests/models/golden_minilm.json")
 
 
 def reference_vectors(texts: list[str], folder: Path) -> Vector:

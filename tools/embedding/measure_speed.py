@@ -70,8 +70,8 @@ def _open(backend: str) -> Embed:
         return lambda texts: model.encode(
             list(texts), batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False
         )
-    from devmem.config.embedding import EmbeddingConfig
-    from devmem.embedding import open_embedder
+    from devmem.config.store import EmbeddingConfig
+    from devmem.models import open_embedder
 
     return open_embedder(EmbeddingConfig.model_validate({"params": {"backend": backend}})).embed
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from devmem.collections import SearchQuery, Weights
+from devmem.storage import SearchQuery, Weights
 from devmem.stores import CollectionMemory, MemoryQuery
 from tools.torture.results import Result
 from tools.torture.stores import EMBEDDER, SEARCHED

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from devmem import MemoryContentSnapshot, MemoryWritePayload, load_workflow
-from devmem.runtime import make_store
 from devmem.stores import CollectionMemory
 from devmem.testing import HashEmbedder
+from devmem.workflow import make_store
 
 KINDS: Final = ("simple", "blackboard", "long_term", "role_zero", "brain")
 SEARCHED: Final = ("simple", "long_term", "role_zero", "brain")

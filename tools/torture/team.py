@@ -20,7 +20,7 @@ from devmem.recording import (
     record_tool,
 )
 from devmem.recording.content import shortened
-from devmem.views.call_tree import CallNode, call_tree
+from devmem.views.diagrams import CallNode, call_tree
 
 LONG: Final = "A long text, of which a record keeps the beginning and the length. " * 400
 _CUT: Final = RecordingOptions().max_content_length

@@ -1,12 +1,113 @@
-"""ChatDev's payloads as devmem's, and devmem's items as ChatDev's: the JSON forms of both are the same."""
+"""ChatDev's settings, payloads and items as devmem's, and back; needs nothing of ChatDev."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from devmem import MemoryItem, MemoryWritePayload, Scope
-from devmem.manager import load_payload
+from devmem.config import Attachment, StoreDeclaration, parse_workflow
+from devmem.plugins import registry
 from devmem.stores import TRUST, SourceKind, dump_item
+from devmem.workflow import load_payload
+
+Settings = Mapping[str, Any]
+"""A store's `config:` block as it stands in YAML."""
+
+_MAX_TOP_K: Final = 10_000
+ATTACHMENT_KEYS: Final = "devmem_keys"
+"""Attribute of ChatDev's attachments that holds the keys of devmem."""
+
+
+def declared(name: str, store_type: str, settings: Settings, base_dir: Path) -> StoreDeclaration:
+    """Return the declaration of a store, checked as a workflow file's are.
+
+    Raises:
+        ConfigError: the settings do not fit the store type; carries every problem with its path.
+    """
+    text = json.dumps({"memory": [{"name": name, "type": store_type, "config": dict(settings)}]})
+    return parse_workflow(text, registry, base_dir=base_dir).memory[0]
+
+
+def settings_of(store_type: str, config: Any) -> Settings:  # noqa: ANN401 - any of ChatDev's configuration classes
+    """Return the settings that one of ChatDev's configuration objects holds.
+
+    Raises:
+        ValueError: there is none; or ChatDev has no such type of its own, and devmem's class did not read the object.
+    """
+    if config is None:
+        raise ValueError(f"{store_type.capitalize()} memory store configuration expected, found none")
+    if isinstance(given := getattr(config, "settings", None), Mapping):
+        # ChatDev sets the path of an `auto` file on the object.
+        path = getattr(config, "memory_path", None)
+        return {**given, "memory_path": path} if path is not None else given
+    if store_type not in _READERS:
+        raise ValueError(f"a memory store of type {store_type!r} needs its settings as ChatDev read them from YAML")
+    return {key: value for key, value in _READERS[store_type](config).items() if value is not None}
+
+
+def _simple(config: Any) -> dict[str, Any]:  # noqa: ANN401 - see `settings_of`
+    return {"memory_path": config.memory_path, "embedding": _embedding(config.embedding)}
+
+
+def _file(config: Any) -> dict[str, Any]:  # noqa: ANN401 - see `settings_of`
+    sources = [
+        {
+            "path": source.source_path,
+            "file_types": source.file_types,
+            "recursive": source.recursive,
+            "encoding": source.encoding,
+        }
+        for source in config.file_sources
+    ]
+    return {"index_path": config.index_path, "file_sources": sources, "embedding": _embedding(config.embedding)}
+
+
+def _blackboard(config: Any) -> dict[str, Any]:  # noqa: ANN401 - see `settings_of`
+    return {"memory_path": config.memory_path, "max_items": config.max_items}
+
+
+def _mem0(config: Any) -> dict[str, Any]:  # noqa: ANN401 - see `settings_of`
+    return {key: getattr(config, key) for key in ("api_key", "org_id", "project_id", "user_id", "agent_id")}
+
+
+def _embedding(config: Any) -> dict[str, Any] | None:  # noqa: ANN401 - see `settings_of`
+    if config is None:
+        return None
+    keys = ("provider", "model", "api_key", "base_url", "params")
+    return {key: value for key in keys if (value := getattr(config, key)) is not None}
+
+
+_READERS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
+    "simple": _simple,
+    "file": _file,
+    "blackboard": _blackboard,
+    "mem0": _mem0,
+}
+
+REPLACED: Final = tuple(_READERS)
+"""ChatDev's own store types."""
+
+
+def attachment_of(config: Any) -> Attachment:  # noqa: ANN401 - ChatDev's MemoryAttachmentConfig
+    """Return what a node does with a store."""
+    return Attachment.model_validate(
+        {
+            **getattr(config, ATTACHMENT_KEYS, {}),
+            "name": config.name,
+            "retrieve_stage": tuple(stage.value for stage in config.retrieve_stage or ()) or None,
+            **limits(config.top_k, config.similarity_threshold),
+            "read": config.read,
+            "write": config.write,
+        }
+    )
+
+
+def limits(top_k: int, similarity_threshold: float) -> dict[str, Any]:
+    """Return the limits of a search within devmem's bounds; ChatDev sets none."""
+    return {"top_k": min(top_k, _MAX_TOP_K), "similarity_threshold": min(max(similarity_threshold, -1.0), 1.0)}
 
 
 def payload_of(payload: Any, *, node: str, user: str | None) -> MemoryWritePayload:  # noqa: ANN401 - ChatDev's own

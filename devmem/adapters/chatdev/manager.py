@@ -20,10 +20,9 @@ from runtime.node.agent.memory.memory_base import (
 )
 
 import devmem
-from devmem.adapters.chatdev.conversion import chatdev_form, payload_of
-from devmem.adapters.chatdev.settings import attachment_of
+from devmem.adapters.chatdev.conversion import attachment_of, chatdev_form, payload_of
 from devmem.adapters.chatdev.stores import DevmemMemory, Installation
-from devmem.manager import MemoryRetrievalResult as Recalled
+from devmem.workflow import MemoryRetrievalResult as Recalled
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -4,26 +4,139 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import ExitStack
+from dataclasses import field as dataclass_field
+from dataclasses import fields, make_dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import runtime.node.agent.memory as memory_package
 import schema_registry.registry as schemas
 import workflow.graph as graph
-from entity.configs.base import BaseConfig
+from entity.configs.base import BaseConfig, ConfigError, ConfigFieldSpec, EnumOption, extend_path, require_mapping
 from entity.configs.node.memory import MemoryAttachmentConfig
+from pydantic import ValidationError
 from runtime.node.agent.memory import memory_base
 from runtime.node.agent.memory.registry import memory_store_registry, register_memory_store
 from workflow.graph import GraphExecutor
 
-from devmem.adapters.chatdev.attachments import reading_keys, with_keys
-from devmem.adapters.chatdev.forms import config_class
+from devmem import Stage
+from devmem.adapters.chatdev.conversion import ATTACHMENT_KEYS, REPLACED, declared
 from devmem.adapters.chatdev.manager import DevmemMemoryManager
-from devmem.adapters.chatdev.settings import REPLACED
 from devmem.adapters.chatdev.stores import DevmemMemory, Installation, run_in
+from devmem.config import Attachment, ConfigModel, FieldSpec, field_specs
+from devmem.errors import ConfigError as DevmemConfigError
 from devmem.errors import StoreTypeError
-from devmem.registry import registry
+from devmem.plugins import registry
+
+
+def config_class(store_type: str, base: type[BaseConfig] = BaseConfig) -> type[BaseConfig]:
+    """Return a ChatDev configuration class whose blocks have the keys of one of devmem's store types.
+
+    Args:
+        store_type: name of the type in devmem.
+        base: ChatDev's class for the type, by which its code may look for the block.
+    """
+
+    def from_dict(cls: type[Any], data: Any, *, path: str) -> Any:  # noqa: ANN401 - the YAML, and ChatDev's class
+        given = dict(require_mapping(data, path))
+        _check(store_type, given, path)
+        known = {each.name for each in fields(base)} - {"path"}
+        plain = {key: value for key, value in given.items() if key in known and isinstance(value, str | int)}
+        return cls(path=path, settings=given, **plain)
+
+    return make_dataclass(
+        f"Devmem{store_type.title().replace('_', '')}Config",
+        [("settings", dict[str, Any], dataclass_field(default_factory=dict))],
+        bases=(base,),
+        namespace={
+            "from_dict": classmethod(from_dict),
+            "field_specs": classmethod(lambda _cls: specs(registry.config_model(store_type))),
+        },
+    )
+
+
+def _check(store_type: str, given: dict[str, Any], path: str) -> None:
+    """Check a block; raise ChatDev's error with every problem at its place."""
+    try:
+        declared("memory", store_type, given, Path.cwd())
+    except DevmemConfigError as error:
+        where = "memory[0].config"
+        found = [(each.path.removeprefix(where).removeprefix("."), each.message) for each in error.findings]
+        raise ConfigError("; ".join(f"{place}: {text}" if place else text for place, text in found), path) from error
+
+
+def specs(model: type[ConfigModel]) -> dict[str, ConfigFieldSpec]:
+    """Return the fields of a form, by name."""
+    return {spec.name: _spec(spec) for spec in field_specs(model, registry)}
+
+
+def _spec(spec: FieldSpec) -> ConfigFieldSpec:
+    options = [EnumOption(value=each.value, description=each.description) for each in spec.enum_options]
+    return ConfigFieldSpec(
+        name=spec.name,
+        type_hint=spec.type_hint,
+        required=spec.required,
+        display_name=spec.display_name,
+        default=spec.default,
+        enum=list(spec.enum) or None,
+        enum_options=options or None,
+        description=spec.description,
+        child=_block_class(spec.child) if spec.child else None,
+        advance=spec.advance,
+    )
+
+
+@cache
+def _block_class(model: type[ConfigModel]) -> type[BaseConfig]:
+    """Return the class that describes a block within a store's block; nothing is read with it."""
+    described = {"field_specs": classmethod(lambda _cls: specs(model))}
+    return make_dataclass(model.__name__, [], bases=(BaseConfig,), namespace=described)
+
+
+_OWN: Final = frozenset(each.name for each in fields(MemoryAttachmentConfig))
+
+
+def reading_keys(read: Callable[..., MemoryAttachmentConfig]) -> Any:  # noqa: ANN401 - a class method
+    """Return ChatDev's `from_dict` of attachments, which keeps the keys of devmem beside ChatDev's own."""
+
+    @functools.wraps(read)
+    def from_dict(_cls: type[MemoryAttachmentConfig], data: Any, *, path: str) -> MemoryAttachmentConfig:  # noqa: ANN401 - the YAML
+        config = read(data, path=path)
+        given = {key: value for key, value in data.items() if key not in _OWN}
+        _attachments_check(config.name, given, path)
+        setattr(config, ATTACHMENT_KEYS, given)
+        return config
+
+    return classmethod(from_dict)
+
+
+def _attachments_check(name: str, given: Mapping[str, Any], path: str) -> None:
+    """Check the keys of devmem.
+
+    Raises:
+        ConfigError: one is unknown, has a value that it cannot have, or cannot be kept by ChatDev.
+    """
+    try:
+        attachment = Attachment.model_validate({**given, "name": name})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        known = ", ".join(sorted({*Attachment.model_fields} | _OWN - {"path"}))
+        text = f"unknown key; there are {known}" if first["type"] == "extra_forbidden" else first["msg"]
+        raise ConfigError(text, extend_path(path, place)) from error
+    if attachment.write_stage != (Stage.FINISHED,):
+        # Any other would never be written, without a word.
+        text = "ChatDev writes when a node has finished, at no other stage"
+        raise ConfigError(text, extend_path(path, "write_stage"))
+
+
+def with_keys(own: Mapping[str, ConfigFieldSpec]) -> dict[str, ConfigFieldSpec]:
+    """Return the fields of ChatDev's form with those of devmem's keys behind them."""
+    return {**own, **{name: spec for name, spec in specs(Attachment).items() if name not in own}}
+
 
 _LOG: Final = logging.getLogger(__name__)
 _installed = ExitStack()

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from entity.configs import MemoryStoreConfig
-from runtime.node.agent.memory.memory_base import (
-    MemoryBase,
-    MemoryContentSnapshot,
-    MemoryItem,
-    MemoryWritePayload,
-)
+from runtime.node.agent.memory.memory_base import MemoryBase, MemoryContentSnapshot, MemoryItem, MemoryWritePayload
 
 import devmem
-from devmem.adapters.chatdev.conversion import chatdev_form, payload_of
-from devmem.adapters.chatdev.settings import declared, limits, settings_of
+from devmem.adapters.chatdev.conversion import (
+    chatdev_form,
+    declared,
+    limits,
+    payload_of,
+    settings_of,
+)
 from devmem.config import Attachment, MemoryOptions
-from devmem.registry import registry
+from devmem.plugins import registry
 from devmem.stores import StoreSetup
 
 _RUN: Final[ContextVar[Path | None]] = ContextVar("chatdev_run", default=None)

@@ -4,9 +4,6 @@ They need no framework: an adapter puts a host's tools on top of `FileCommands`,
 """
 
 from devmem.adapters.files.commands import FileCommands
-from devmem.adapters.files.items import MemoryFile
-from devmem.adapters.files.limits import FileLimits
-from devmem.adapters.files.paths import ROOT
-from devmem.adapters.files.store import Beside, MemoryFiles
+from devmem.adapters.files.store import ROOT, Beside, FileLimits, MemoryFile, MemoryFiles
 
 __all__ = ["ROOT", "Beside", "FileCommands", "FileLimits", "MemoryFile", "MemoryFiles"]

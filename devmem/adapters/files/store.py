@@ -2,29 +2,176 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+from uuid import uuid4
 
 from pydantic import JsonValue
 
-from devmem import Filter, Memory, MemoryItem
-from devmem.adapters.files.items import (
-    PARTS,
-    VERSION,
-    MemoryFile,
-    ended,
-    file_id,
-    moved,
-    new_file,
-    with_metadata,
-    with_text,
-)
-from devmem.adapters.files.limits import FileLimits
-from devmem.adapters.files.paths import ROOT, below, parents
-from devmem.collections import Unique, starts_with
+from devmem import Filter, Memory, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.errors import MemoryFileError, VersionConflictError
-from devmem.stores import CollectionMemory, PassageEmbeddings, SourceKind
+from devmem.storage import Unique, starts_with, version_hash
+from devmem.stores import TRUST, CollectionMemory, PassageEmbeddings, Provenance, SourceKind, shorten
+
+VERSION: Final = "file_version"
+"""Metadata key of a text that every write changes, so that no two versions of a file are the same."""
+PARTS: Final = ("user", "agent", "session", "conversation")
+"""Parts of a scope that tell files of the same path apart."""
+_SUMMARY: Final = 1_000
+"""Characters of a text that is shown whole in lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A file that a model keeps in a memory."""
+
+    item: MemoryItem
+
+    @property
+    def path(self) -> str:
+        """Path of the file, which begins with `ROOT`."""
+        return self.item.provenance.name
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        kept = self.item.input_snapshot
+        return self.item.content_summary if kept is None else kept.text
+
+    @property
+    def version(self) -> str:
+        """Version that a change can expect; no two writes make the same one."""
+        return version_hash(self.item)
+
+    @property
+    def size(self) -> int:
+        """Number of bytes in UTF-8."""
+        return len(self.text.encode("utf-8", "surrogatepass"))
+
+
+def file_id(path: str, scope: Scope) -> str:
+    """Return the id of the item of a path; in another scope it is another item."""
+    named = json.dumps(["file", path, *(getattr(scope, part) for part in PARTS)])
+    return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+def new_file(path: str, text: str, scope: Scope, now: float) -> MemoryItem:
+    """Return the item of a new file; `now` is in seconds since the epoch."""
+    empty = MemoryItem(
+        id=file_id(path, scope),
+        content_summary="",
+        created_at=now,
+        scope=scope,
+        provenance=Provenance(kind=SourceKind.FILE, name=path),
+        # A model wrote it, as it writes whatever else an agent concludes.
+        trust=TRUST[SourceKind.NODE],
+    )
+    return with_text(empty, text, now)
+
+
+def with_text(item: MemoryItem, text: str, now: float) -> MemoryItem:
+    """Return the next version of a file, with another text."""
+    summary = shorten(text, _SUMMARY) or item.provenance.name
+    snapshot = MemoryContentSnapshot(text=text)
+    return _rewritten(replace(item, content_summary=summary, input_snapshot=snapshot, content_hash=""), now)
+
+
+def with_metadata(item: MemoryItem, values: Mapping[str, JsonValue]) -> MemoryItem:
+    """Return an item with some values set; None takes a key out."""
+    merged = {**item.metadata, **values}
+    return replace(item, metadata={key: value for key, value in merged.items() if value is not None})
+
+
+def moved(item: MemoryItem, path: str, scope: Scope, now: float) -> MemoryItem:
+    """Return the item of a file under another path."""
+    provenance = replace(item.provenance, name=path)
+    return _rewritten(replace(item, id=file_id(path, scope), provenance=provenance), now)
+
+
+def ended(item: MemoryItem, now: float) -> MemoryItem:
+    """Return the last version of a file, which is not there from `now` on.
+
+    It can be expected to replace another version, in one transaction with other writes, as a deletion cannot.
+    """
+    return replace(item, expires_at=now)
+
+
+def _rewritten(item: MemoryItem, now: float) -> MemoryItem:
+    return replace(item, created_at=now, embedding=None, metadata={**item.metadata, VERSION: uuid4().hex})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLimits:
+    """Limits of the files of one scope; a write beyond them is refused and changes nothing."""
+
+    max_chars: int = 100_000
+    """Maximum number of characters of one file."""
+    max_files: int = 1_000
+    """Maximum number of files."""
+
+    def __post_init__(self) -> None:
+        if self.max_chars < 1 or self.max_files < 1:
+            raise ValueError("the limits of memory files are at least 1")
+
+    def check_text(self, path: str, text: str) -> None:
+        """Raise `MemoryFileError` for a text that is too long."""
+        if len(text) > self.max_chars:
+            raise MemoryFileError(
+                f"{path} would have {len(text):,} characters, and {self.max_chars:,} is the maximum of a memory file. "
+                "Shorten it, or split it into several files."
+            )
+
+    def check_count(self, path: str, count: int) -> None:
+        """Raise `MemoryFileError` where a file would be one too many beside `count` others."""
+        if count >= self.max_files:
+            raise MemoryFileError(
+                f"{path} is not created: there are {count:,} memory files, and {self.max_files:,} is the maximum. "
+                "Delete what is not needed any more, or add to a file that is there."
+            )
+
+
+ROOT: Final = "/memories"
+"""Directory of all memory files."""
+_MAX_PATH: Final = 1_024
+"""Maximum number of characters of a path."""
+
+
+def resolved(path: str) -> str:
+    """Return a path without empty, `.` and `..` segments, and without a slash at its end.
+
+    Raises:
+        MemoryFileError: it is not in `ROOT`, leads out of it, is too long, or has characters that cannot be shown.
+    """
+    if len(path) > _MAX_PATH:
+        raise MemoryFileError(f"A path has at most {_MAX_PATH:,} characters, not {len(path):,}")
+    if not path.isprintable():
+        raise MemoryFileError(f"Path {path!r} has characters that cannot be shown; use letters, digits, `-`, `_`, `.`")
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise MemoryFileError(f"Path must start with {ROOT}, got: {path}")
+    kept: list[str] = []
+    for segment in path.removeprefix(ROOT).split("/"):
+        if segment == "..":
+            if not kept:
+                raise MemoryFileError(f"Path {path} would escape {ROOT} directory")
+            kept.pop()
+        elif segment not in ("", "."):
+            kept.append(segment)
+    return "/".join([ROOT, *kept])
+
+
+def parents(path: str) -> list[str]:
+    """Return the directories above a resolved path, without the root."""
+    steps = path.removeprefix(f"{ROOT}/").split("/")
+    return ["/".join([ROOT, *steps[:end]]) for end in range(1, len(steps))]
+
+
+def below(directory: str) -> str:
+    """Return what the path of everything in a directory begins with."""
+    return f"{directory}/"
+
 
 Beside: TypeAlias = Callable[[MemoryFile | None], MemoryItem]
 """Returns the item that is stored with a new version of a file; None is its deletion."""

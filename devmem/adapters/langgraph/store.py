@@ -4,33 +4,149 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
+from langchain_core.embeddings import Embeddings
 from langgraph.store.base import (
     BaseStore,
     GetOp,
     IndexConfig,
     Item,
     ListNamespacesOp,
+    MatchCondition,
     Op,
     PutOp,
     Result,
     SearchOp,
     TTLConfig,
+    ensure_embeddings,
 )
+from langgraph.store.base.embed import EmbeddingsLambda
 
 import devmem
-from devmem import Memory
+from devmem import Filter, Memory
 from devmem.adapters.hosts import writing
-from devmem.adapters.langgraph.embedding import embedder_of
-from devmem.adapters.langgraph.items import OTHERS, SOURCE, Times, check_namespace, entry_of, item_id, item_of
-from devmem.adapters.langgraph.namespaces import list_namespaces
+from devmem.adapters.langgraph.items import (
+    NAMESPACE,
+    OTHERS,
+    SOURCE,
+    Namespace,
+    Times,
+    check_namespace,
+    entry_of,
+    item_id,
+    item_of,
+    namespace_of,
+)
 from devmem.adapters.langgraph.reading import Reader
-from devmem.collections import Unique
+from devmem.errors import EmbeddingUnavailableError
 from devmem.memory import User
-from devmem.stores import CollectionMemory
+from devmem.storage import Unique, differs_from
+from devmem.stores import CollectionMemory, ModelIdentity, Vector
+
+_ANY_LABEL = "*"
+
+
+def list_namespaces(memory: Memory, store: CollectionMemory, op: ListNamespacesOp) -> list[Namespace]:
+    """Return the namespaces that have items, in order.
+
+    Raises:
+        ValueError: a condition matches by something else than a prefix or a suffix.
+    """
+    texts = store.values(f"metadata.{NAMESPACE}", memory.matching(Filter(source_name=SOURCE)))
+    found = {namespace_of(str(text)) for text in texts}
+    if memory.recent(1, where=Filter(source_name=differs_from(SOURCE))):
+        found.add(OTHERS)
+    matching = (each for each in found if all(_matches(each, condition) for condition in op.match_conditions or ()))
+    cut = sorted({each[: op.max_depth] for each in matching})
+    return cut[op.offset : op.offset + op.limit]
+
+
+def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
+    path = tuple(condition.path)
+    if len(path) > len(namespace):
+        return False
+    if condition.match_type == "prefix":
+        labels = namespace[: len(path)]
+    elif condition.match_type == "suffix":
+        labels = namespace[len(namespace) - len(path) :]
+    else:
+        raise ValueError(f"{condition.match_type!r} is no match type; there are 'prefix' and 'suffix'")
+    return all(wanted in (_ANY_LABEL, label) for wanted, label in zip(path, labels, strict=True))
+
+
+def embedder_of(index: IndexConfig) -> LangChainEmbedder:
+    """Return the embedder that an index configuration names: `embed` with vectors of the length `dims`.
+
+    Raises:
+        TypeError: it is an asynchronous function alone, which threads without an event loop cannot call.
+    """
+    model = ensure_embeddings(index.get("embed"))
+    if isinstance(model, EmbeddingsLambda) and getattr(model, "func", None) is None:
+        raise TypeError("`embed` is an async function; hand over a plain one, or an Embeddings object")
+    return LangChainEmbedder(model, index["dims"])
+
+
+class LangChainEmbedder:
+    """An `Embedder` that asks a LangChain model."""
+
+    def __init__(self, model: Embeddings, dimension: int, name: str | None = None) -> None:
+        """Wrap a model.
+
+        Args:
+            model: LangChain's model.
+            dimension: length of its vectors.
+            name: identity that is recorded with the vectors; None takes the model's own name, or that of its class.
+        """
+        self._model = model
+        known = name or getattr(model, "model", None) or getattr(model, "model_name", None) or type(model).__name__
+        self._identity = ModelIdentity(name=f"langchain:{known}:{dimension}", dimension=dimension)
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity of the model; reading it calls nothing."""
+        return self._identity
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts; each row of the result is of unit length, shape (len(texts), dimension).
+
+        Raises:
+            EmbeddingUnavailableError: the model failed, in whatever way its provider fails.
+        """
+        return self.embed_with(lambda: self._model.embed_documents(list(texts)), len(texts))
+
+    def for_queries(self) -> _QueryEmbedder:
+        """Return the embedder of the same model for questions."""
+        return _QueryEmbedder(self, self._model)
+
+    def embed_with(self, call: Callable[[], list[list[float]]], count: int) -> Vector:
+        """Return the vectors of a call of the model, shape (count, dimension)."""
+        try:
+            raw = call()
+        except Exception as error:
+            raise EmbeddingUnavailableError(f"{self._identity.name}: {type(error).__name__}: {error}") from error
+        vectors = np.asarray(raw, dtype=np.float32).reshape(count, -1)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        np.divide(vectors, lengths, out=vectors, where=lengths > 0)
+        return vectors
+
+
+class _QueryEmbedder:
+    """The same model, asked as LangChain asks for queries."""
+
+    def __init__(self, documents: LangChainEmbedder, model: Embeddings) -> None:
+        self._documents, self._model = documents, model
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return self._documents.identity
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return self._documents.embed_with(lambda: [self._model.embed_query(text) for text in texts], len(texts))
+
 
 Scores: TypeAlias = Literal["relevance", "cosine"]
 """`relevance` ranks by meaning and words, as devmem does; `cosine` by the cosine of the embeddings alone."""

@@ -3,21 +3,152 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import quote, unquote
 
+import uvicorn
 from mcp import MCPError, types
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 
 from devmem import acting_as
-from devmem.adapters.mcp.prompts import get_prompt, list_prompts
-from devmem.adapters.mcp.resources import list_resources, list_templates, read_resource
-from devmem.adapters.mcp.tools import TOOLS, failed
+from devmem.adapters.mcp.tools import TOOLS, failed, passage_of, passages_answer
 from devmem.errors import DevmemError
 from devmem.memory import Memory
 from devmem.stores import one_line, shorten
+
+_RECALLED: Final = 10
+
+_ABOUT: Final = types.Prompt(
+    name="about",
+    title="What is known about ...",
+    description="Puts what is remembered about a topic before the conversation.",
+    arguments=[types.PromptArgument(name="topic", description="A topic or a question.", required=True)],
+)
+_KEEP: Final = types.Prompt(
+    name="keep",
+    title="Keep what matters",
+    description="Asks for the conversation's lasting facts and decisions to be stored in memory.",
+)
+
+
+def list_prompts(*, read_only: bool) -> types.ListPromptsResult:
+    """Return the prompts; of a server that is read-only those that store nothing."""
+    return types.ListPromptsResult(prompts=[_ABOUT] if read_only else [_ABOUT, _KEEP])
+
+
+def get_prompt(
+    memory: Memory, name: str, arguments: Mapping[str, str], budget: int, *, read_only: bool
+) -> types.GetPromptResult:
+    """Return a prompt with what it recalls, within a budget of tokens.
+
+    Raises:
+        MCPError: there is no such prompt, or an argument is missing.
+    """
+    if name == _ABOUT.name:
+        return _result(_ABOUT, _about(memory, arguments.get("topic", ""), budget))
+    if name == _KEEP.name and not read_only:
+        return _result(_KEEP, _keep())
+    raise MCPError(types.INVALID_PARAMS, f"there is no prompt {name!r}")
+
+
+def _result(prompt: types.Prompt, text: str) -> types.GetPromptResult:
+    message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+    return types.GetPromptResult(description=prompt.description, messages=[message])
+
+
+def _about(memory: Memory, topic: str, budget: int) -> str:
+    if not topic.strip():
+        raise MCPError(types.INVALID_PARAMS, "the prompt `about` needs the argument `topic`")
+    hits = memory.search(topic, limit=_RECALLED)
+    found = passages_answer([passage_of(hit) for hit in hits], budget=budget, none="Nothing is remembered about it.")
+    return f"This is what is remembered about {topic.strip()!r}.\n\n{found.text}\n\nTake it into account from here on."
+
+
+def _keep() -> str:
+    return (
+        "Go through our conversation and pick what should be known in later ones: facts, decisions, preferences, open "
+        "questions. For each, call `recall` first; call `update` where an older memory is no longer true, `remember` "
+        "where it is new, and nothing where it is known. One memory a fact, in words that make sense on their own, "
+        "with the date where it matters."
+    )
+
+
+_PREFIX: Final = "memory://items/"
+_PAGE: Final = 50
+_TITLE: Final = 60
+"""Characters of a memory's text that name it in a list."""
+
+
+def uri_of(item_id: str) -> str:
+    """Return the URI of a memory."""
+    return _PREFIX + quote(item_id, safe="")
+
+
+def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesResult:
+    """Return a page of the memories, newest first.
+
+    Raises:
+        MCPError: the cursor is none that this server handed out.
+    """
+    start = _offset(cursor)
+    records = memory.recent(_PAGE + 1, offset=start)
+    resources = []
+    for record in records[:_PAGE]:
+        passage = passage_of(record)
+        source = f", from {passage.source}" if passage.source else ""
+        resources.append(
+            types.Resource(
+                uri=uri_of(record.id),
+                name=record.id,
+                title=shorten(one_line(record.text), _TITLE),
+                description=one_line(f"{passage.date[:10]}{source}"),
+                mime_type="text/plain",
+                annotations=types.Annotations(last_modified=passage.date),
+            )
+        )
+    more = str(start + _PAGE) if len(records) > _PAGE else None
+    return types.ListResourcesResult(resources=resources, next_cursor=more)
+
+
+def list_templates() -> types.ListResourceTemplatesResult:
+    """Return the form of the URIs."""
+    template = types.ResourceTemplate(
+        uri_template=_PREFIX + "{id}",
+        name="memory",
+        title="A memory",
+        description="One memory by its id, as the tools `recall` and `list` show it.",
+        mime_type="text/plain",
+    )
+    return types.ListResourceTemplatesResult(resource_templates=[template])
+
+
+def read_resource(memory: Memory, uri: str) -> types.ReadResourceResult:
+    """Return a memory's whole text.
+
+    Raises:
+        MCPError: there is no memory of this URI within reach.
+    """
+    record = memory.get(unquote(uri.removeprefix(_PREFIX))) if uri.startswith(_PREFIX) else None
+    if record is None:
+        raise MCPError(types.INVALID_PARAMS, f"there is no memory {uri!r}", {"uri": uri})
+    facts = passage_of(record).model_dump(mode="json", exclude={"text"}, exclude_none=True)
+    contents = types.TextResourceContents(
+        uri=uri, mime_type="text/plain", text=record.text, _meta={"devmem/memory": facts}
+    )
+    return types.ReadResourceResult(contents=[contents])
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > 9:
+        raise MCPError(types.INVALID_PARAMS, f"{cursor!r} is no cursor of this server", {"cursor": cursor})
+    return int(cursor)
+
 
 DEFAULT_BUDGET: Final = 2_000
 """Tokens of an answer, so that a few of them fit into any context."""
@@ -153,3 +284,34 @@ def _instructions(*, read_only: bool) -> str:
     if read_only:
         return f"{text} It is read-only."
     return f"{text} Call `remember` for what should be known later, and `update` where a memory is no longer true."
+
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+"""Hosts that only this machine reaches."""
+
+
+def serve_stdio(server: Server[Any]) -> None:
+    """Serve one client over standard input and output until it closes them."""
+
+    async def run() -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    asyncio.run(run())
+
+
+def serve_http(server: Server[Any], *, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve any number of clients at `http://HOST:PORT/mcp` until the process is stopped.
+
+    Requests that name another host, or come from a page of another origin, are refused.
+
+    Raises:
+        ValueError: other machines would reach the host; the server knows no users, so that a proxy has to.
+    """
+    if host not in LOOPBACK:
+        raise ValueError(
+            f"a memory is served on this machine only ({', '.join(LOOPBACK)}), not on {host!r}: put a proxy before it "
+            "that knows its users"
+        )
+    app = server.streamable_http_app(host=host)
+    uvicorn.run(app, host=host, port=port, log_level="warning")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from anyio.to_thread import run_sync
@@ -14,18 +16,68 @@ from pydantic_ai_harness.memory import (
     MemoryFile,
     MemoryMutation,
     MemoryOperation,
+    MemoryOperationConflictError,
     MemorySearchMatch,
     MemorySearchResult,
 )
 
-from devmem import Memory, MemoryItem
+from devmem import Memory, MemoryItem, Scope
 from devmem.adapters.files import ROOT, Beside, FileLimits, MemoryFiles
 from devmem.adapters.files import MemoryFile as KeptFile
 from devmem.adapters.hosts import writing
-from devmem.adapters.pydantic_ai.receipts import receipt_id, receipt_of, result_of
 from devmem.errors import VersionConflictError
 from devmem.memory import SearchHit
-from devmem.stores import shorten
+from devmem.stores import Provenance, SourceKind, shorten
+
+KEPT: Final = timedelta(days=30)
+"""Time after which a receipt expires."""
+_RECEIPT: Final = "pydantic_ai.receipt"
+"""Metadata key of a receipt, and the name of its source."""
+
+
+def receipt_id(operation: MemoryOperation, scope: Scope) -> str:
+    """Return the id of the item of an operation's receipt; in another scope it is another item."""
+    named = json.dumps([_RECEIPT, operation.id, scope.user, scope.agent, scope.session, scope.conversation])
+    return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+def receipt_of(
+    operation: MemoryOperation, scope: Scope, now: float, *, version: str | None, existed: bool
+) -> MemoryItem:
+    """Return the receipt of an operation, an item without text, which no search finds.
+
+    Args:
+        operation: what was done.
+        scope: whom the files belong to.
+        now: seconds since the epoch.
+        version: of the file that was written; None for a deletion.
+        existed: whether there was a file before.
+    """
+    facts = {"fingerprint": operation.fingerprint, "version": version, "existed": existed}
+    return MemoryItem(
+        id=receipt_id(operation, scope),
+        content_summary="",
+        metadata={_RECEIPT: facts},
+        created_at=now,
+        expires_at=now + KEPT.total_seconds(),
+        scope=scope,
+        provenance=Provenance(kind=SourceKind.TOOL, name=_RECEIPT),
+    )
+
+
+def result_of(operation: MemoryOperation, found: Sequence[MemoryItem]) -> MemoryMutation | None:
+    """Return what an operation did, by the items of its receipt's id; None when it was not done.
+
+    Raises:
+        MemoryOperationConflictError: another operation has the same id.
+    """
+    if not found:
+        return None
+    facts: Any = found[0].metadata[_RECEIPT]
+    if facts["fingerprint"] != operation.fingerprint:
+        raise MemoryOperationConflictError(f"operation id {operation.id!r} was reused with different arguments")
+    return MemoryMutation(version=facts["version"], replayed=True, existed=facts["existed"])
+
 
 _HOST: Final = "pydantic_ai"
 OPERATION: Final = "pydantic_ai.operation"

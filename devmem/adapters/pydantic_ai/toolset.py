@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, TypeVar
 
 from anyio.to_thread import run_sync
 from pydantic import BaseModel
 from pydantic_ai import ModelRetry
 from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    TextContent,
+    UserPromptPart,
+)
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
+from devmem import Memory
 from devmem.adapters.hosts import writing
-from devmem.adapters.pydantic_ai.scopes import MemoryOf, memory_of
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import SearchHit
+from devmem.messages import Message, Role
 from devmem.stores import TRUST, SourceKind, shorten
+
+MemoryOf: TypeAlias = Memory | Callable[[RunContext[Any]], Memory]
+"""A memory, or a function that returns that of a run: `lambda run: memory.scoped(user=run.deps.user)`."""
+
+
+def memory_of(given: MemoryOf, run: RunContext[Any]) -> Memory:
+    """Return the memory of a run, whose scope nothing that a model writes leaves."""
+    return (given if isinstance(given, Memory) else given(run)).settled()
+
 
 T = TypeVar("T")
 
@@ -132,3 +152,107 @@ async def _carried_out(call: Callable[[], T]) -> T:
     except DevmemError as error:
         _LOG.error("a memory tool failed: %s", error)
         raise ToolFailed(f"The memory cannot do this now: {error}") from error
+
+
+MARK: Final = {"origin": "devmem"}
+"""Metadata of a prompt that was recalled."""
+
+
+def remember(memory: Memory, messages: Sequence[ModelMessage]) -> list[str]:
+    """Remember what the user and the agent said, and return the ids of the items.
+
+    Pass `result.new_messages()`, or the whole history: a message that is remembered already is kept once. Prompts of
+    the system, calls of tools and what was recalled are left out.
+
+    Raises:
+        NotStoredError: the store does not take it.
+        CollectionError: it cannot be written.
+    """
+    with writing("pydantic_ai", memory):
+        return memory.add(list(_said(messages)))
+
+
+def text_of_prompt(request: ModelRequest) -> str:
+    """Return what the user said in a request, without what was recalled."""
+    prompts = [part for part in request.parts if isinstance(part, UserPromptPart) and not is_recalled(part)]
+    return "\n".join(text for part in prompts for text in _texts(part))
+
+
+def is_recalled(part: ModelRequestPart) -> bool:
+    """Whether a part was put into the history by a memory."""
+    if not isinstance(part, UserPromptPart) or isinstance(part.content, str):
+        return False
+    return any(isinstance(one, TextContent) and one.metadata == MARK for one in part.content)
+
+
+def _said(messages: Sequence[ModelMessage]) -> Iterator[Message]:
+    for message in messages:
+        if isinstance(message, ModelRequest):
+            role, text = Role.USER, text_of_prompt(message)
+        else:
+            role, text = Role.ASSISTANT, (message.text or "") if isinstance(message, ModelResponse) else ""
+        if text.strip():
+            time = message.timestamp.timestamp() if message.timestamp else None
+            named = f"{message.run_id}\0{time}\0{role.value}\0{text}"
+            yield Message(text, role=role, id=hashlib.sha256(named.encode()).hexdigest()[:32], created_at=time)
+
+
+def _texts(part: UserPromptPart) -> Iterator[str]:
+    for one in [part.content] if isinstance(part.content, str) else part.content:
+        if isinstance(one, str | TextContent):
+            yield one if isinstance(one, str) else one.content
+
+
+Processor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]
+
+
+def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000) -> Processor:
+    """Return a history processor, for the capability `ProcessHistory`, that recalls before each request.
+
+    What was recalled for an earlier prompt is taken out again, so that a history has one block at most. A memory that
+    fails is logged and costs the run nothing.
+
+    Args:
+        memory: a memory or a scoped handle, or a function that returns that of a run by its deps.
+        limit: maximum number of memories that are recalled.
+        token_budget: maximum size of what is recalled, in estimated tokens.
+    """
+
+    async def process(run: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
+        history = [_without_recalled(message) for message in messages]
+        at, prompt = _last_prompt(history)
+        if not prompt:
+            return history
+        mine = memory_of(memory, run)
+        try:
+            block = await run_sync(lambda: mine.context(prompt, limit=limit, token_budget=token_budget))
+        except DevmemError as error:
+            _LOG.warning("nothing is recalled for a run: %s", error)
+            return history
+        asked = history[at]
+        if block and isinstance(asked, ModelRequest):
+            recalled = UserPromptPart([TextContent(block, metadata=MARK)])
+            history[at] = replace(asked, parts=_before_prompt(asked.parts, recalled))
+        return history
+
+    return process
+
+
+def _last_prompt(messages: Sequence[ModelMessage]) -> tuple[int, str]:
+    """Return the place and the text of the user's last prompt; an empty text where there is none."""
+    for at in reversed(range(len(messages))):
+        message = messages[at]
+        if isinstance(message, ModelRequest) and (text := text_of_prompt(message).strip()):
+            return at, text
+    return 0, ""
+
+
+def _before_prompt(parts: Sequence[ModelRequestPart], recalled: UserPromptPart) -> list[ModelRequestPart]:
+    at = next(at for at, part in enumerate(parts) if isinstance(part, UserPromptPart))
+    return [*parts[:at], recalled, *parts[at:]]
+
+
+def _without_recalled(message: ModelMessage) -> ModelMessage:
+    if not isinstance(message, ModelRequest) or not any(is_recalled(part) for part in message.parts):
+        return message
+    return replace(message, parts=[part for part in message.parts if not is_recalled(part)])

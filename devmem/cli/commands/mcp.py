@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from devmem.cli.conditions import checked_name
 from devmem.cli.failures import CommandError, usage_errors
-from devmem.cli.filter_options import AllUsers
-from devmem.cli.places import MemoryPlace, OptionalStore, Place, find_place
+from devmem.cli.options import AllUsers, checked_name
+from devmem.cli.targets import MemoryPlace, OptionalStore, Place, Session, find_place, make, opened, why_empty
 from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import Session, make, opened, why_empty
-from devmem.distribution import installed_version
-from devmem.memory import Memory
-from devmem.memory.boundary import ScopeParts
+from devmem.errors import installed_version
+from devmem.memory.memory import Memory
+from devmem.memory.scope import ScopeParts
 from devmem.model.items import ANY
-from devmem.runtime import DEFAULT_SESSION
+from devmem.workflow.stores import DEFAULT_SESSION
 
 if TYPE_CHECKING:
-    from devmem.adapters.mcp import ServerOptions
+    from devmem.adapters.mcp.server import ServerOptions
 
 _DEFAULT_HOST = "127.0.0.1"
 _User: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")]
@@ -62,7 +60,7 @@ def mcp(
         devmem mcp notes.db --user ann --read-only
         devmem mcp team.yaml notes --http 8000
     """
-    from devmem.adapters.mcp import ServerOptions
+    from devmem.adapters.mcp.server import ServerOptions
 
     scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
     address = None if http is None else _address(http)
@@ -75,7 +73,7 @@ def mcp(
 
 
 def _serve(terminal: Terminal, memory: Memory, options: ServerOptions, address: tuple[str, int] | None) -> None:
-    from devmem.adapters.mcp import make_server, serve_http, serve_stdio
+    from devmem.adapters.mcp.server import make_server, serve_http, serve_stdio
 
     server = make_server(memory, options)
     if address is None:

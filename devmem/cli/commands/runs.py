@@ -7,19 +7,27 @@ from typing import Annotated
 
 import typer
 
-from devmem.cli.describe import date_text
 from devmem.cli.failures import CommandError
-from devmem.cli.places import MemoryPlace, OptionalStore, find_place, several_stores
-from devmem.cli.terminal import Terminal
-from devmem.cli.workflow_stores import AsJson, Session, opened_existing
-from devmem.cli.written_stores import opened_written
-from devmem.collections import VersionedCollection
-from devmem.config import Workflow
+from devmem.cli.targets import (
+    AsJson,
+    MemoryPlace,
+    OptionalStore,
+    Session,
+    find_place,
+    opened_existing,
+    opened_written,
+    several_stores,
+    split_words,
+)
+from devmem.cli.terminal import Terminal, date_text, items_text
+from devmem.config.workflow import Workflow
 from devmem.model.versions import RunInfo
-from devmem.runtime import DEFAULT_SESSION, commit_run, discard_run, session_folder
-from devmem.stores import MemoryBase
-from devmem.stores.versioned import keeps_versions, versions_of
-from devmem.views.versions import run_info_json
+from devmem.storage.protocol import VersionedCollection
+from devmem.stores.abilities import keeps_versions, versions_of
+from devmem.stores.memory import MemoryBase
+from devmem.views.documents import run_info_json
+from devmem.workflow.stores import DEFAULT_SESSION, session_folder
+from devmem.workflow.transaction import commit_run, discard_run, revert_run
 
 _COLUMNS = ("run", "state", "started", "ended", "changes", "by")
 
@@ -102,3 +110,40 @@ def _runs(versions: VersionedCollection, commit: str | None, discard: str | None
 def _row(info: RunInfo) -> Sequence[str]:
     times = date_text(info.started_at), date_text(info.ended_at)
     return info.run, info.state.value, *times, str(info.changes), info.actor or ""
+
+
+def revert(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] RUN", help="Id of the run.")],
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Undo a committed run.
+
+    `devmem runs` lists the runs of a memory. What the run added is deleted, and what it replaced or deleted is there
+    again. Where later versions build on what it wrote, they are named, and nothing is changed. A workflow without a
+    store means all stores that its agents write: the run is undone in all of them, or in none.
+
+    Examples:
+        devmem revert notes.db 5f2c
+        devmem revert team.yaml 5f2c
+        devmem revert team.yaml notes 5f2c
+    """
+    terminal: Terminal = ctx.obj
+    if (workflow := several_stores(memory, words, after=1)) is not None:
+        with opened_written(terminal, workflow, session) as stores:
+            undone = revert_run(workflow, stores, words[0], session_folder(workflow, session))
+    else:
+        place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] RUN")
+        with opened_existing(terminal, place.workflow, place.store, session) as store:
+            undone = {place.store: versions_of(store).revert(place.words[0])}
+    _show(terminal, undone, as_json=as_json)
+
+
+def _show(terminal: Terminal, undone: Mapping[str, RunInfo], *, as_json: bool) -> None:
+    if as_json:
+        terminal.json([{"store": name, **run_info_json(info)} for name, info in undone.items()])
+        return
+    for name, info in undone.items():
+        terminal.print(f"{name}: {items_text(info.changes)} changed back, as run {info.run!r}")

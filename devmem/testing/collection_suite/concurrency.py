@@ -6,9 +6,10 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from devmem.collections import Collection, SearchQuery, Unique
-from devmem.embedding import PassageEmbeddings
 from devmem.model.results import WriteStatus
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.query import SearchQuery
+from devmem.storage.protocol import Collection, Unique
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item, waiting_item
 

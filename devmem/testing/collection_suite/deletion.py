@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.collections import Collection, Filter, SearchQuery, Unique
 from devmem.errors import FilterError
 from devmem.model.items import Scope
 from devmem.model.results import WriteStatus
+from devmem.search.query import Filter, SearchQuery
+from devmem.storage.protocol import Collection, Unique
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 

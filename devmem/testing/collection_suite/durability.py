@@ -8,11 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from devmem.collections import Collection, Unique
-from devmem.embedding import PassageEmbeddings
 from devmem.errors import CollectionClosedError, EmbeddingMismatchError
 from devmem.model.items import Scope
 from devmem.model.results import WriteStatus
+from devmem.models.embedder import PassageEmbeddings
+from devmem.storage.protocol import Collection, Unique
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from devmem.collections import Collection, SearchQuery
-from devmem.embedding import PassageEmbeddings
-from devmem.embedding.base import ModelIdentity
 from devmem.errors import EmbeddingMismatchError
 from devmem.model.results import WriteStatus
+from devmem.models.embedder import ModelIdentity, PassageEmbeddings
+from devmem.search.query import SearchQuery
+from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import (
     EMBEDDER,

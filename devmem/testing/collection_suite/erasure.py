@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem.collections import ErasableCollection, Erasing, Filter, SearchQuery, VersionedCollection, file_of
-from devmem.collections.erasure import words_in
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.versions import RunState
+from devmem.search.query import Filter, SearchQuery
+from devmem.storage.erasure import ErasableCollection, Erasing, words_in
+from devmem.storage.opening import file_of
+from devmem.storage.protocol import VersionedCollection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import item
 from devmem.testing.collection_suite.versions import SHARED, Versioning

@@ -9,11 +9,12 @@ from typing import Any, Final, cast
 
 import pytest
 
-from devmem.collections import Collection, FieldedCollection, SearchQuery, VersionedCollection
-from devmem.embedding import PassageEmbeddings
-from devmem.model.indexed_fields import embedded_hash
+from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, WriteStatus
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.query import SearchQuery
+from devmem.storage.protocol import Collection, FieldedCollection, VersionedCollection
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from devmem.collections import Collection, Filter, SearchQuery
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
+from devmem.search.query import Filter, SearchQuery
+from devmem.storage.protocol import Collection
 from devmem.testing.collection_suite.fixtures import EMBEDDER, Opening, ids, item
 from devmem.testing.collection_suite.queries import NOW, add_encoded, asked
 

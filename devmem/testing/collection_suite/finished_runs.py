@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem.collections import Collection, Filter, VersionedCollection
 from devmem.errors import RunConflictError, RunStateError
-from devmem.model.acting import acting_as
+from devmem.model.caller import acting_as
 from devmem.model.items import Scope
 from devmem.model.versions import Operation, RunState
+from devmem.search.query import Filter
+from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import item
 from devmem.testing.collection_suite.runs import Running

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final, Protocol
 
 import pytest
 
-from devmem.collections import Collection
-from devmem.embedding.base import ModelIdentity
 from devmem.model.items import MemoryItem
+from devmem.models.embedder import ModelIdentity
+from devmem.storage.protocol import Collection
 from devmem.testing.abilities import OnlyWhatApplies
 from devmem.testing.embedders import HashEmbedder
 

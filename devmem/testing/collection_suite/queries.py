@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from devmem.collections import Collection, PreparedItem, SearchQuery
-from devmem.embedding import PassageEmbeddings, token_codes
-from devmem.model.indexed_fields import embedded_hash
+from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import SearchReport
-from devmem.ranking import Ranking
+from devmem.models.embedder import PassageEmbeddings, token_codes
+from devmem.search.query import Ranking, SearchQuery
+from devmem.storage.protocol import Collection, PreparedItem
 from devmem.testing.collection_suite.fixtures import MODEL
 from devmem.testing.embedders import HashTokenEmbedder
 

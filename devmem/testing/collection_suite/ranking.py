@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from devmem.collections import Collection, Filter, SearchQuery, passages_of
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
-from devmem.ranking import Ranking
+from devmem.search.indexes.passages import passages_of
+from devmem.search.query import Filter, Ranking, SearchQuery
+from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
 from devmem.testing.collection_suite.queries import NOW, PLAIN, add_encoded, asked, encoded, explained, found, turn

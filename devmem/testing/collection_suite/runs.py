@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem.collections import Collection, Filter, SearchQuery, Unique, VersionedCollection
-from devmem.embedding import PassageEmbeddings
 from devmem.errors import RunConflictError, RunStateError
 from devmem.model.items import MemoryItem, Provenance, Scope
 from devmem.model.results import WriteStatus
 from devmem.model.versions import Operation, RunState
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.query import Filter, SearchQuery
+from devmem.storage.protocol import Collection, Unique, VersionedCollection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, ids, item, waiting_item
 from devmem.testing.collection_suite.versions import SHARED, Versioning

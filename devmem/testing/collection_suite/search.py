@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from devmem.collections import Collection, SearchQuery, Weights
 from devmem.errors import EmbeddingMismatchError
+from devmem.search.query import SearchQuery, Weights
+from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
 

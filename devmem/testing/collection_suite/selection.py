@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from devmem.collections import Collection, Filter, SearchQuery, Unique
 from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.model.results import CandidateCut
-from devmem.ranking import Ranking
-from devmem.search.query import MAX_QUERY_CHARACTERS
+from devmem.search.query import MAX_QUERY_CHARACTERS, Filter, Ranking, SearchQuery
+from devmem.storage.protocol import Collection, Unique
 from devmem.testing.collection_suite.fixtures import Opening, item
 from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, explained, found, turn
 

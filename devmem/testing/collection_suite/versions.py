@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from devmem.collections import Filter, SearchQuery, VersionedCollection
 from devmem.errors import CollectionReadOnlyError, FilterError
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.versions import Change, Operation
+from devmem.search.query import Filter, SearchQuery
+from devmem.storage.protocol import VersionedCollection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final, Protocol
 import pytest
 from pydantic import JsonValue
 
-from devmem.embedding.base import Embedder
 from devmem.model.items import MemoryContentSnapshot
 from devmem.model.results import MemoryWritePayload
-from devmem.stores import MemoryBase, StoreSetup
+from devmem.models.embedder import Embedder
+from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.testing.abilities import OnlyWhatApplies
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import HashEmbedder

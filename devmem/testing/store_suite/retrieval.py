@@ -8,10 +8,11 @@ from functools import partial
 
 import pytest
 
-from devmem.collections import Filter, passages_of
 from devmem.model.items import MemoryContentSnapshot, Scope
 from devmem.model.results import WriteStatus
-from devmem.stores import MemoryBase, MemoryQuery
+from devmem.search.indexes.passages import passages_of
+from devmem.search.query import Filter
+from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder

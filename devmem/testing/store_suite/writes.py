@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devmem.collections import Filter
 from devmem.errors import DevmemError, FilterError
-from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
+from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.model.results import MemoryWritePayload, WriteStatus
-from devmem.stores import MemoryBase
+from devmem.search.query import Filter
+from devmem.stores.memory import MemoryBase
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import HashEmbedder

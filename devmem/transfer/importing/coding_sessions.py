@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from devmem.model.items import MemoryItem
-from devmem.transfer.importing.contents import text_of_content
-from devmem.transfer.importing.origin import Origin
-from devmem.transfer.importing.turns import Turn, speaker_of, turn_items
+from devmem.transfer.importing.records import Origin, Turn, speaker_of, text_of_content, turn_items
 
 Line = tuple[object, Origin]
 _OF_CLAUDE_CODE: Final = frozenset({"uuid", "sessionId", "message"})

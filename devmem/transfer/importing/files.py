@@ -10,11 +10,12 @@ import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from devmem.errors import DataFileError
-from devmem.text.encoding import UnreadableError, decode_text, describe_guess, detect_encoding, seems_utf8
+from devmem.text.files import UnreadableError, decode_text, describe_guess, detect_encoding, seems_utf8
 
 _GZIP: Final = b"\x1f\x8b"
 _SQLITE: Final = b"SQLite format 3\0"
@@ -162,3 +163,56 @@ def parse_line(path: Path, number: int, line: str) -> object:
     except (json.JSONDecodeError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
         raise DataFileError(path, f"the line is not JSON: {reason}", line=number) from error
+
+
+class FileFormat(StrEnum):
+    """Formats of data files."""
+
+    AUTO = "auto"
+    """Detected by the content, and of tables and texts by the name."""
+    JSONL = "jsonl"
+    """One JSON object a line: a text, an item, or a rescued write."""
+    DEVALL = "devall"
+    """A JSON list of items, as DevAll (ChatDev 2) keeps them, or of records; or the index of its file memory."""
+    EXPORT = "export"
+    """The output of `devmem export`."""
+    CHATGPT = "chatgpt"
+    """`conversations.json` of ChatGPT's export."""
+    CLAUDE = "claude"
+    """`conversations.json` of Claude's export."""
+    CLAUDE_CODE = "claude-code"
+    """Sessions of Claude Code, JSON lines."""
+    CODEX = "codex"
+    """Sessions of Codex, JSON lines."""
+    SLACK = "slack"
+    """A day of a channel in Slack's export."""
+    LANGCHAIN = "langchain"
+    """LangChain's messages, a list or a state of LangGraph."""
+    MEM0 = "mem0"
+    """The result of mem0's `get_all`."""
+    METAGPT = "metagpt"
+    """MetaGPT's memory, message queue or brain memory, or a dump of devmem's messages."""
+    SHAREGPT = "sharegpt"
+    """ShareGPT's conversations, whose turns have `from` and `value`, a list or JSON lines."""
+    OPENAI = "openai"
+    """Messages of the chat completions API: a list, an object with `messages`, or such objects as JSON lines."""
+    LOCOMO = "locomo"
+    """LoCoMo's conversations, a list of them or one."""
+    LONGMEMEVAL = "longmemeval"
+    """LongMemEval's questions, each with the sessions of its own history."""
+    MADIAL = "madial"
+    """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
+    OUTBOX = "outbox"
+    """Writes that waited for their store when the process ended, a SQLite file."""
+    UNITS = "units"
+    """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
+    TEXTS = "texts"
+    """A JSON list of texts."""
+    TEXT = "text"
+    """Plain text, a paragraph an item."""
+    MARKDOWN = "markdown"
+    """Markdown, a paragraph an item, with the headings that it stands under."""
+    CSV = "csv"
+    """A table whose first line names the columns, separated by commas, semicolons or tabs."""
+    TSV = "tsv"
+    """A table whose columns are separated by tabs."""

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from devmem.model.items import MemoryItem
-from devmem.transfer.importing.origin import Origin
-from devmem.transfer.importing.records import text_item
-from devmem.transfer.importing.turns import digest
+from devmem.transfer.importing.records import Origin, digest, text_item
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")

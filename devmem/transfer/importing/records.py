@@ -4,20 +4,158 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import fields, replace
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from devmem.manager import load_payload
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
+from devmem.errors import DataFileError
+from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.results import MemoryWritePayload
-from devmem.model.trust import TRUST
+from devmem.text.analysis import shorten
 from devmem.text.durations import parse_duration
-from devmem.text.sentences import shorten
-from devmem.transfer.importing.contents import text_of_content
-from devmem.transfer.importing.origin import Origin
+from devmem.workflow.rescue import load_payload
+
+_FORMS: Final = (
+    "%I:%M %p on %d %B, %Y",  # LoCoMo: 1:56 pm on 8 May, 2023
+    "%B-%d-%Y",  # BEAM: March-15-2024
+    "%d.%m.%Y, %H:%M:%S",  # chats of telephones: 29.12.2023, 22:42:04
+    "%Y/%m/%d %H:%M",  # LongMemEval: 2023/05/20 (Sat) 02:21
+    "%Y/%m/%d",
+    "%d %B %Y",
+    "%d %B, %Y",
+    "%B %d, %Y",
+)
+_WEEKDAY: Final = re.compile(r"\s*\((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*\)")
+_MILLISECONDS_FROM: Final = 1e11
+"""A number this large (the year 5138 in seconds) counts milliseconds."""
+
+
+def parse_time(raw: object) -> float:
+    """Return the seconds since the epoch that a number or a text means; a time without a zone is UTC.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        return _from_number(raw)
+    if not isinstance(raw, str) or not raw.strip():
+        raise ValueError(f"expected a time, found {raw!r}")
+    text = " ".join(_WEEKDAY.sub(" ", raw).split())
+    found = next((time for form in (None, *_FORMS) if (time := _read(text, form))), None)
+    if found is not None:
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    raise ValueError(f"{raw[:60]!r} is no time; write it as 2023-05-08T13:56:00Z or in seconds since 1970")
+
+
+def _from_number(raw: float) -> float:
+    seconds = raw / 1000 if abs(raw) >= _MILLISECONDS_FROM else float(raw)
+    if not math.isfinite(seconds) or abs(seconds) >= _MILLISECONDS_FROM:
+        raise ValueError(f"{raw} is no time in seconds since 1970")
+    return seconds
+
+
+def _read(text: str, form: str | None) -> datetime | None:
+    """Read the text in one form, None being ISO 8601; None when it has another."""
+    try:
+        return datetime.fromisoformat(text) if form is None else datetime.strptime(text, form).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Position of one record in its file."""
+
+    path: Path
+    line: int | None = None
+    """1-based, in a file of lines."""
+    entry: str = ""
+    """In a document: `[3]`, or `[0].conversation.session_2[4]`."""
+
+    def error(self, message: str) -> DataFileError:
+        """Return the error that names the record's position."""
+        return DataFileError(self.path, f"{self.entry}: {message}" if self.entry else message, line=self.line)
+
+    def invalid(self, error: ValidationError) -> DataFileError:
+        """Return the error for the first finding of a model, without the value itself."""
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        return self.error(f"{place}: {first['msg']}" if place else first["msg"])
+
+    def time(self, key: str, raw: object) -> float:
+        """Read a time; raises `DataFileError` when it is none."""
+        try:
+            return parse_time(raw)
+        except (ValueError, OverflowError) as error:
+            raise self.error(f"{key!r}: {error}") from error
+
+
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", ""})
+"""Types of parts whose text was said."""
+_NAMED: Final[Mapping[str, str]] = {
+    "image": "image",
+    "image_url": "image",
+    "input_image": "image",
+    "image_asset_pointer": "image",
+    "input_audio": "audio",
+    "audio": "audio",
+    "audio_transcription": "audio",
+    "file": "file",
+    "input_file": "file",
+    "document": "file",
+    "video": "video",
+}
+"""Types of parts that are named in the text, without what they hold."""
+
+
+def text_of_content(content: object, origin: Origin) -> str:
+    """Return what was said; empty where nothing was, as in a message that only calls tools.
+
+    Thoughts, calls of tools and their results are left out; images and files are named.
+
+    Raises:
+        DataFileError: it is no content of a message.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content.strip()
+    if isinstance(content, Mapping):
+        return text_of_content(content["parts"], origin) if "parts" in content else _text_of_part(content, origin)
+    if isinstance(content, list):
+        texts = (part if isinstance(part, str) else _text_of_part(part, origin) for part in content)
+        return "\n".join(text.strip() for text in texts if text.strip())
+    raise origin.error(f"'content': expected text or a list of parts, found a value of type {type(content).__name__}")
+
+
+def _text_of_part(part: object, origin: Origin) -> str:
+    if part is None:
+        return ""
+    if not isinstance(part, Mapping):
+        raise origin.error(f"'content': expected a part, found a value of type {type(part).__name__}")
+    kind = str(part.get("type") or part.get("content_type") or "")
+    if kind in _NAMED:
+        return _named(_NAMED[kind], part)
+    if kind in _TEXTS:
+        text = part.get("text", part.get("refusal"))
+        return text if isinstance(text, str) else ""
+    return ""
+
+
+def _named(kind: str, part: Mapping[str, Any]) -> str:
+    if isinstance(part.get("text"), str):
+        return str(part["text"])
+    inner = part.get("file")
+    name = part.get("filename") or part.get("title") or (inner.get("filename") if isinstance(inner, Mapping) else None)
+    return f"[{kind}: {name}]" if isinstance(name, str) and name else f"[{kind}]"
+
 
 Record: TypeAlias = MemoryItem | MemoryWritePayload
 """An item to add as it is, or the payload of a write, which the store makes an item of."""
@@ -189,3 +327,96 @@ def _said(raw: Mapping[str, Any], key: str, origin: Origin) -> str:
 
 def _keys(raw: Mapping[str, Any]) -> str:
     return ", ".join(repr(str(key)[:40]) for key in list(raw)[:12]) or "none"
+
+
+_ROLES: Final[Mapping[str, str]] = {
+    "human": "user",
+    "user": "user",
+    "ai": "assistant",
+    "aimessagechunk": "assistant",
+    "humanmessagechunk": "user",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "bing": "assistant",
+    "bard": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "assistant": "assistant",
+}
+"""Speakers of a conversation; prompts and tools are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Words of one speaker."""
+
+    text: str
+    speaker: str
+    origin: Origin
+    id: str | None = None
+    """Unique id; None makes one of the conversation, the turn's place in it and its text."""
+    time: float | None = None
+    """Seconds since the epoch."""
+    conversation: str | None = None
+    session: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def speaker_of(role: object) -> str | None:
+    """Return `user` or `assistant`, however a program names them; None for a prompt, a tool and whatever else."""
+    return _ROLES.get(role.lower()) if isinstance(role, str) else None
+
+
+def read_conversations(
+    conversations: Iterable[object],
+    origin: Origin,
+    *,
+    is_one: Callable[[object], bool],
+    expected: str,
+    turns: Callable[[Mapping[str, Any], Origin], Iterable[Turn]],
+) -> Iterator[MemoryItem]:
+    """Yield an item for each turn of a list of conversations.
+
+    Args:
+        conversations: the list.
+        origin: its place.
+        is_one: whether an element is a conversation.
+        expected: words for what an element has to be.
+        turns: returns the turns of a conversation, which stands at the given place.
+
+    Raises:
+        DataFileError: an element is no conversation, or has a turn that is none.
+    """
+    for at, raw in enumerate(conversations):
+        here = replace(origin, entry=f"[{at}]")
+        if not isinstance(raw, Mapping) or not is_one(raw):
+            raise here.error(f"expected {expected}")
+        yield from turn_items(turns(raw, here))
+
+
+def turn_items(turns: Iterable[Turn]) -> Iterator[MemoryItem]:
+    """Yield an item for each turn that has a text."""
+    places: Counter[str | None] = Counter()
+    for turn in turns:
+        places[turn.conversation] += 1
+        if not turn.text.strip():
+            continue
+        yield text_item(
+            origin=turn.origin,
+            id=turn.id or _id_of(turn, places[turn.conversation]),
+            text=turn.text,
+            speaker=turn.speaker,
+            event_time=turn.time,
+            scope=Scope(conversation=turn.conversation, session=turn.session),
+            metadata={**({"speaker": turn.speaker} if turn.speaker else {}), **turn.metadata},
+        )
+
+
+def digest(*parts: object) -> str:
+    """Return an id by which the same content is the same item next time."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _id_of(turn: Turn, place: int) -> str:
+    return digest(turn.conversation, place, turn.speaker, turn.text)

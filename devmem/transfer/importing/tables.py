@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from devmem.errors import DataFileError
-from devmem.transfer.importing.origin import Origin
-from devmem.transfer.importing.records import Record, read_record
+from devmem.transfer.importing.records import Origin, Record, read_record
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("text", "content", "memory", "message", "body", "note", "summary"),

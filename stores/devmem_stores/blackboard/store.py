@@ -7,7 +7,7 @@ from typing import ClassVar
 from uuid import uuid4
 
 from devmem import Hit, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.collections import Unique
+from devmem.storage import Unique
 from devmem.stores import (
     ConfigModel,
     KeyedMemory,

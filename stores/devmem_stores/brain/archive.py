@@ -23,7 +23,7 @@ from devmem.stores import (
     strip_frames,
     turns_of,
 )
-from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.config import ChatKey
 from devmem_stores.brain.state import HEARD, Entry, spoken
 
 KIND_KEY: Final = "brain_message"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +11,9 @@ from uuid import uuid4
 
 from devmem import MissingExtraError
 from devmem.errors import ChatModelError
-from devmem.llm import Summarized, Summarizer
-from devmem.stores import Backoff, estimate_tokens
-from devmem_stores.brain.config import BrainConfig
-from devmem_stores.brain.errors import BrainBusyError
-from devmem_stores.brain.keys import ChatKey
+from devmem.models import SUMMARY_PROMPTS, Language, LanguageChoice, Summarized, Summarizer, TextModel, prompt_language
+from devmem.stores import Backoff, estimate_tokens, extract_summary, query_terms
+from devmem_stores.brain.config import BrainBusyError, BrainConfig, ChatKey
 from devmem_stores.brain.state import BrainState, Entry, Summary, expiring_sources, least_trust, spoken
 from devmem_stores.brain.state_store import StateStore
 
@@ -186,3 +185,126 @@ class Compressor:
     def _worked(self) -> None:
         self._last = None
         self._backoff.worked()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompts:
+    """Prompts of one language; the text that they are about is a message of its own."""
+
+    data: str
+    """Part of every prompt: the text is not an instruction."""
+    title: str
+    """With the placeholder `words`."""
+    related: str
+    """Asks for TRUE or FALSE."""
+    rewrite: str
+    first: str
+    second: str
+    context: str
+    sentence: str
+
+
+PROMPTS: Final[dict[Language, Prompts]] = {
+    "en": Prompts(
+        data=SUMMARY_PROMPTS["en"].data,
+        title="Give the text a title in English of fewer than {words} words. Answer with the title alone.",
+        related=(
+            "Decide whether the second text is about what the first text is about. Answer with TRUE or FALSE alone."
+        ),
+        rewrite=(
+            "Rewrite the sentence so that it is understood without the context: put what pronouns and omissions stand "
+            "for in their place. Add nothing that neither says. Answer with the rewritten sentence alone, in its "
+            "language."
+        ),
+        first="First text",
+        second="Second text",
+        context="Context",
+        sentence="Sentence",
+    ),
+    "zh": Prompts(
+        data=SUMMARY_PROMPTS["zh"].data,
+        title="请用中文为这段文本拟一个少于{words}字的标题。只输出标题。",
+        related="请判断第二段文本与第一段文本谈的是否是同一件事。只输出 TRUE 或 FALSE。",
+        rewrite="请改写句子,使其脱离上下文也能看懂:把代词和省略换成所指的内容,不要添加两者都没有的信息。只输出改写后的句子,使用原句的语言。",
+        first="第一段文本",
+        second="第二段文本",
+        context="上下文",
+        sentence="句子",
+    ),
+}
+
+
+def prompts_for(text: str, language: LanguageChoice) -> Prompts:
+    """Return the prompts in the configured language, or else in that of the text."""
+    return PROMPTS[prompt_language(text, language)]
+
+
+_VERDICT: Final = re.compile(r"\b(TRUE|FALSE)\b", re.IGNORECASE)
+_SHARED: Final = 0.25
+"""Share of the shorter text's terms that related texts have in common, where there is no model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """Result of rewriting a sentence so that it is understood without its context."""
+
+    text: str
+    rewritten: bool
+    """Whether a model rewrote it; otherwise the sentence is unchanged."""
+    reason: str = ""
+    """Why it was not rewritten."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class LlmTasks:
+    """Performs tasks with a language model, and without one where that is possible."""
+
+    def __init__(self, model: TextModel | None, language: LanguageChoice) -> None:
+        self._model = model
+        self._language: LanguageChoice = language
+
+    def title(self, text: str, max_words: int) -> str:
+        """Return a title of at most `max_words` words; without a model, the most telling words of the text."""
+        if self._model is None:
+            return " ".join(extract_summary(text, max_words).split())
+        prompts = prompts_for(text, self._language)
+        answer = self._model.ask([prompts.title.format(words=max_words), prompts.data], text)
+        return " ".join(answer.split()).strip("\"'“”《》「」")
+
+    def is_related(self, one: str, two: str) -> bool:
+        """Whether two texts are about the same.
+
+        Raises:
+            ChatModelError: the model gave no answer, or neither TRUE nor FALSE.
+        """
+        if self._model is None:
+            return _share_terms(one, two)
+        prompts = prompts_for(one + two, self._language)
+        text = f"## {prompts.first}\n{two}\n\n## {prompts.second}\n{one}"
+        answer = self._model.ask([prompts.related, prompts.data], text)
+        verdicts = {found.upper() for found in _VERDICT.findall(answer)}
+        if len(verdicts) != 1:
+            raise ChatModelError(f"the language model was asked for TRUE or FALSE, and answered {answer[:100]!r}")
+        return verdicts == {"TRUE"}
+
+    def rewrite(self, sentence: str, context: str) -> Rewriting:
+        """Resolve what a sentence leaves to its context; without a model it is unchanged, with the reason.
+
+        Raises:
+            ChatModelError: the model gave no answer.
+        """
+        if self._model is None:
+            return Rewriting(text=sentence, rewritten=False, reason="no language model is configured (`llm`)")
+        if not context.strip():
+            return Rewriting(text=sentence, rewritten=False, reason="there is no context")
+        prompts = prompts_for(sentence, self._language)
+        text = f"## {prompts.context}\n{context}\n\n## {prompts.sentence}\n{sentence}"
+        return Rewriting(text=self._model.ask([prompts.rewrite, prompts.data], text), rewritten=True)
+
+
+def _share_terms(one: str, two: str) -> bool:
+    first, second = set(query_terms(one)), set(query_terms(two))
+    shared = len(first & second)
+    return shared > 0 and shared >= _SHARED * min(len(first), len(second))

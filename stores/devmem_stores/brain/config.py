@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+from urllib.parse import quote, unquote
 
 from pydantic import Field, SecretStr, field_validator
 
+from devmem import DevmemError, Scope
 from devmem.stores import ChatConfig, CollectionConfig, ConfigModel, ExpiryConfig
 
 
@@ -73,3 +77,101 @@ class BrainConfig(ExpiryConfig, CollectionConfig):
     def llm_model(self) -> ChatConfig | None:
         """Configuration of the language model; None where the store does without one."""
         return None if self.llm is None or self.llm.provider == "extractive" else self.llm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatKey:
+    """One conversation of one user; empty parts where it is bound to nobody."""
+
+    user: str = ""
+    chat: str = ""
+
+    @classmethod
+    def of(cls, scope: Scope) -> Self:
+        """Return the conversation of a scope: its conversation, or else its session."""
+        return cls(user=scope.user or "", chat=scope.conversation or scope.session or "")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the key that `str` wrote."""
+        user, _, chat = text.partition(":")
+        return cls(user=_unescaped(user), chat=_unescaped(chat))
+
+    def __str__(self) -> str:
+        return f"{escaped(self.user)}:{escaped(self.chat)}"
+
+    def scope(self) -> Scope:
+        """Return the scope of its messages."""
+        return Scope(user=self.user or None, conversation=self.chat or None)
+
+    def item_id(self, message_id: str) -> str:
+        """Return the id of a message's item: chats may number their messages alike."""
+        if self.user or self.chat:
+            return f"{self}:{escaped(message_id)}"
+        # Without a colon it names no message of another chat; a percent sign would make two ids one.
+        return escaped(message_id) if ":" in message_id or "%" in message_id else message_id
+
+
+def escaped(part: str) -> str:
+    """Escape what separates the parts of a key, and everything else that is not plain ASCII."""
+    return quote(part, safe="", errors="surrogatepass")
+
+
+def _unescaped(part: str) -> str:
+    return unquote(part, errors="surrogatepass")
+
+
+class BrainError(DevmemError):
+    """Something is wrong with a `brain` store."""
+
+
+class BrainCacheError(BrainError):
+    """One place where conversations are kept could not do its part; its text never holds the password."""
+
+    advice: ClassVar[str] = ""
+
+    def __init__(self, place: str, operation: str, detail: str) -> None:
+        self.place, self.operation, self.detail = place, operation, detail
+        advice = f" {self.advice}" if self.advice else ""
+        super().__init__(f"{place} could not {operation}: {detail.rstrip('.')}.{advice}")
+
+
+class CacheUnavailableError(BrainCacheError):
+    """It does not answer, or cannot be written."""
+
+
+class CacheRefusedError(BrainCacheError):
+    """The password is wrong, or its user may not do this."""
+
+    advice = "Check `redis.password` and `redis.url` in the store's `config`."
+
+
+class CacheContentError(BrainCacheError):
+    """The value of the key is not the state of a conversation; it was left as it is."""
+
+    advice = "Give the store a `redis.prefix` of its own, or remove that value."
+
+
+class BrainIncompleteError(BrainError):
+    """A message is stored, but several things that follow failed."""
+
+    def __init__(self, causes: Sequence[Exception]) -> None:
+        self.causes = tuple(causes)
+        super().__init__(f"the message is stored, but {'; and '.join(str(cause).rstrip('.') for cause in causes)}.")
+
+
+class BrainFallbackError(BrainError):
+    """A conversation's state is kept in a fallback place; it is moved when the intended one works again."""
+
+    def __init__(self, store: str, used: str, causes: Sequence[BrainCacheError]) -> None:
+        self.store, self.used, self.causes = store, used, tuple(causes)
+        why = " ".join(str(cause) for cause in causes)
+        super().__init__(f"memory store {store!r} keeps its conversations in {used} for now: {why}")
+
+
+class BrainBusyError(BrainError):
+    """Concurrent changes of others prevented a change of the conversation; nothing was changed here."""
+
+    def __init__(self, store: str, tries: int) -> None:
+        self.store, self.tries = store, tries
+        super().__init__(f"memory store {store!r}: a conversation was changed by others {tries} times in a row.")

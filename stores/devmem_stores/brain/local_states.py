@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeVar
 
-from devmem.collections import Unreached, write_transaction
-from devmem.collections.small_database import scrub
-from devmem.text.atomic_write import create_empty
-from devmem_stores.brain.errors import CacheUnavailableError
+from devmem.storage import Unreached, write_transaction
+from devmem.storage.sidecar_db import scrub
+from devmem.text.files import create_empty
+from devmem_stores.brain.config import CacheUnavailableError
 
 T = TypeVar("T")
 

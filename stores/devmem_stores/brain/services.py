@@ -2,23 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Final, Protocol
 
 from devmem import Filter, MemoryItem, Scope, WriteOutcome
-from devmem.llm import Summarizer
+from devmem.messages import Message
+from devmem.models import Summarizer
 from devmem_stores.brain.archive import KNOWLEDGE_KEY, belongs_to_conversation, entries_of, was_said
-from devmem_stores.brain.compression import Compressor
-from devmem_stores.brain.config import BrainConfig
-from devmem_stores.brain.deletion import without
-from devmem_stores.brain.keys import ChatKey
-from devmem_stores.brain.llm_tasks import LlmTasks
+from devmem_stores.brain.compression import Compressor, LlmTasks
+from devmem_stores.brain.config import BrainConfig, ChatKey
 from devmem_stores.brain.local_states import LocalStates, Watermark
-from devmem_stores.brain.state import BrainState, Entry, with_entries
+from devmem_stores.brain.state import REMOVED, BrainState, Entry, Summary, with_entries
 from devmem_stores.brain.state_store import StateStore
+
+
+def without(state: BrainState, items: set[str], read: Callable[[list[str]], Iterable[Entry]]) -> BrainState:
+    """Return the state without items: summaries made of one are dropped, and their other messages are history again.
+
+    `read` returns the messages of items, in order.
+    """
+    kept = tuple(summary for summary in state.summaries if items.isdisjoint(summary.sources))
+    if len(kept) == len(state.summaries) and items.isdisjoint(_listed(state)):
+        return state
+    still = {source for summary in kept for source in summary.sources}
+    loose = [
+        source
+        for summary in state.summaries
+        if summary not in kept
+        for source in summary.sources
+        if source not in items and source not in still
+    ]
+    entries = [*read(list(dict.fromkeys(loose))), *(entry for entry in state.entries if entry.item_id not in items)]
+    entries.sort(key=lambda entry: entry.message.created_at)
+    return replace(
+        state,
+        entries=tuple(entries),
+        knowledge_entries=tuple(entry for entry in state.knowledge_entries if entry.item_id not in items),
+        summaries=kept,
+        last_talk=state.last_talk if any(entry.message.content == state.last_talk for entry in entries) else None,
+        removed=removed_with(state, sorted(items)),
+    )
+
+
+def emptied(state: BrainState) -> BrainState:
+    """Return an empty state, in which everything counts as forgotten."""
+    knowledge = {entry.item_id for entry in state.knowledge_entries}
+    gone = sorted({*state.known_items(), *knowledge})
+    return BrainState(version=state.version, marks=state.marks, removed=removed_with(state, gone))
+
+
+def removed_with(state: BrainState, items: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids that count as forgotten in a state, with more of them."""
+    return tuple(dict.fromkeys([*state.removed, *items]))[-REMOVED:]
+
+
+def _listed(state: BrainState) -> set[str]:
+    return {entry.item_id for entry in (*state.entries, *state.knowledge_entries)}
+
 
 _LOOKED_THROUGH: Final = 200
 _FIRST_PAGE: Final = 64
@@ -120,3 +165,102 @@ class Services:
                 # Also where the item of the watermark was deleted.
                 return [item for item in new if item.created_at >= watermark.stored_at]
             limit *= 4
+
+
+_TAGGED: Final = r"\[([A-Z]+)\]:\s*(.+)"
+
+
+def to_int(value: object, default: int) -> int:
+    """Return a value as a whole number, or `default` when it is none."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return default
+
+
+def extract_info(text: str, pattern: str = _TAGGED) -> tuple[str | None, str]:
+    """Return tag and content, all its lines, of `[TAG]: content`; any other text has no tag.
+
+    `pattern` has two groups: the tag, and the content.
+    """
+    found = re.match(pattern, text, re.DOTALL)
+    return (found[1], found[2]) if found else (None, text)
+
+
+def to_metagpt_history_format(history: Iterable[Message]) -> str:
+    """Return a history as JSON: a list of `{"content": ..., "role": ...}`."""
+    return json.dumps([{"content": m.content, "role": m.role.value} for m in history], ensure_ascii=False)
+
+
+class ConversationReader:
+    """The properties and methods of a conversation that change nothing."""
+
+    def __init__(self, key: ChatKey, services: Services) -> None:
+        self.key = key
+        self._services = services
+
+    def snapshot(self) -> BrainState:
+        """Return the state as it is now, which has every property of this class that needs no model."""
+        state = self._services.states.load(self.key).state
+        return self._services.current(state) if state is not None else self._services.rebuilt(self.key)
+
+    @property
+    def history(self) -> list[Message]:
+        """The messages that are not summarized."""
+        return self.snapshot().history
+
+    @property
+    def knowledge(self) -> list[Message]:
+        """Messages that add knowledge beside the conversation."""
+        return self.snapshot().knowledge
+
+    @property
+    def summaries(self) -> tuple[Summary, ...]:
+        """Summaries of the older messages, in the order of these messages."""
+        return self.snapshot().summaries
+
+    @property
+    def historical_summary(self) -> str:
+        """The texts of the summaries, a line each."""
+        return self.snapshot().historical_summary
+
+    @property
+    def history_text(self) -> str:
+        """The summaries and the history without its last message, a line each."""
+        return self.snapshot().history_text
+
+    @property
+    def is_history_available(self) -> bool:
+        """Whether anything was said."""
+        return self.snapshot().is_history_available
+
+    @property
+    def last_history_id(self) -> str:
+        """Id of the message added last."""
+        return self.snapshot().last_history_id
+
+    @property
+    def last_talk(self) -> str | None:
+        """Last message of the user, until `pop_last_talk` takes it."""
+        return self.snapshot().last_talk
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a change is not yet where it should be: in Redis where one is configured, else in the file."""
+        return self._services.states.is_dirty(self.key)
+
+    def exists(self, text: str) -> bool:
+        """Whether a message of the history has exactly this text."""
+        return self.snapshot().exists(text)
+
+    def get_knowledge(self) -> str:
+        """Return the knowledge, a line for each message."""
+        return self.snapshot().get_knowledge()
+
+    def to_metagpt_history_format(self) -> str:
+        """Return the history as JSON: a list of `{"content": ..., "role": ...}`."""
+        return to_metagpt_history_format(self.history)
+
+    def sources(self, summary: Summary) -> list[MemoryItem]:
+        """Return the items that a summary was made of."""
+        return self._services.archive.get(list(summary.sources))

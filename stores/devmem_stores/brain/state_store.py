@@ -8,23 +8,219 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
-from devmem_stores.brain.errors import (
+from devmem.errors import CollectionClosedError
+from devmem_stores.brain.config import (
     BrainBusyError,
     BrainCacheError,
     BrainFallbackError,
+    CacheContentError,
     CacheRefusedError,
     CacheUnavailableError,
+    ChatKey,
+    escaped,
 )
-from devmem_stores.brain.keys import ChatKey
-from devmem_stores.brain.local_states import LocalStates
-from devmem_stores.brain.redis_cache import RedisCache
-from devmem_stores.brain.state import MARKS, BrainState
-from devmem_stores.brain.state_places import TRIES, StatePlaces
+from devmem_stores.brain.local_states import LocalStates, StatesInProcess, Stored
+from devmem_stores.brain.shared_states import RedisCache
+from devmem_stores.brain.state import MARKS, BrainState, dump_state, load_state, merge
+
+TRIES: Final = 200
+"""Attempts at a write which others keep making in vain."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Seen:
+    """Contents of every place when a state was read, for compare-and-set."""
+
+    state: BrainState | None = None
+    remote: bytes | None = None
+    local: bytes | None = None
+    held: bytes | None = None
+    shared: bool = False
+    """Whether Redis answered."""
+    readable: bool = True
+    """Whether the value on this machine, if any, could be read."""
+    waiting: bool = False
+    """Whether Redis lacks some of the state, and did not take it."""
+    diverged: bool = False
+    """Whether the states in Redis and on this machine were changed apart, as after the one in Redis expired."""
+    failures: list[BrainCacheError]
+
+
+class StatePlaces:
+    """Reads a state from every place and writes it to them by compare-and-set; failures are added to what was seen."""
+
+    def __init__(self, store: str, redis: RedisCache | None, local: LocalStates, *, prefix: str) -> None:
+        self._store, self._redis, self._local = store, redis, local
+        self._prefix = escaped(prefix)
+        self._held = StatesInProcess()
+        self._closed = False
+        self.may_wait = True
+        """Whether a state may be waiting for a place that did not take it."""
+
+    def read(self, key: ChatKey) -> Seen:
+        """Return a state as all places together have it."""
+        if self._closed:
+            raise CollectionClosedError(self._store, "the store was closed.")
+        seen = Seen(failures=[])
+        self._read_local(str(key), seen)
+        if self._redis is not None:
+            self._read_shared(key, self._redis, seen)
+        return seen
+
+    def _read_local(self, key: str, seen: Seen) -> None:
+        try:
+            stored = self._local.get(key)
+            if stored is not None:
+                seen.local, seen.waiting = stored.body, stored.waiting
+                seen.state = self._parsed(stored.body, self._local.place)
+        except BrainCacheError as error:
+            seen.failures.append(error)
+            seen.readable = False
+        held = self._held.get(key)
+        if held is not None:
+            state = self._parsed(held.body, self._held.place)
+            seen.held, seen.waiting = held.body, True
+            seen.state = merge(seen.state, state) if seen.state is not None else state
+
+    def _read_shared(self, key: ChatKey, redis: RedisCache, seen: Seen) -> None:
+        try:
+            seen.remote = redis.get(self._remote_key(key))
+            shared = self._parsed(seen.remote, redis.place) if seen.remote is not None else None
+        except BrainCacheError as error:
+            seen.failures.append(error)
+            return
+        seen.shared = True
+        if shared is None:
+            return
+        if seen.state is None or (not seen.waiting and shared.descends_from(seen.state)):
+            seen.state = shared
+            return
+        merged = merge(shared, seen.state)
+        seen.diverged = replace(merged, version=shared.version, marks=shared.marks) != shared
+        seen.state = merged if seen.diverged or seen.waiting else shared
+
+    def refresh_local(self, key: str, seen: Seen) -> None:
+        """Keep what others wrote to Redis here too, as it expires there."""
+        if seen.remote is None or seen.state is None or not seen.readable or seen.remote == seen.local:
+            return
+        if seen.waiting or seen.diverged:
+            return
+        try:
+            stored = Stored(body=seen.remote, version=seen.state.version, waiting=False)
+            self._local.put(key, stored, expected=seen.local)
+        except BrainCacheError as error:
+            seen.failures.append(error)
+
+    def write(self, key: ChatKey, new: BrainState, seen: Seen) -> bool:
+        """Write a state; return False when another process was faster. Failures are added to `seen`."""
+        shared = False
+        if self._redis is not None and seen.shared:
+            try:
+                if not self._redis.put(self._remote_key(key), dump_state(new), expected=seen.remote):
+                    return False
+                shared = True
+            except BrainCacheError as error:
+                seen.failures.append(error)
+        waits = self._redis is not None and not shared
+        self.may_wait = self.may_wait or waits
+        stored = Stored(body=dump_state(new), version=new.version, waiting=waits)
+        return self._write_local(str(key), stored, seen) or shared
+
+    def _write_local(self, key: str, stored: Stored, seen: Seen) -> bool:
+        """Write a state on this machine; return False when another process was faster and Redis does not have it."""
+        shared = self._redis is not None and not stored.waiting
+        if seen.readable:
+            try:
+                if self._local.put(key, stored, expected=seen.local):
+                    self._held.remove(key)
+                    return True
+                if shared:
+                    self._copy(key, stored)
+            except BrainCacheError as error:
+                seen.failures.append(error)
+            else:
+                return shared
+        if shared:
+            # Redis has it; a copy of its own would bring back what is forgotten there.
+            self._held.remove(key)
+            return True
+        self.may_wait = True
+        return self._held.put(key, stored, expected=seen.held)
+
+    def _copy(self, key: str, stored: Stored) -> None:
+        """Copy the state of Redis into the file after another process has written there."""
+        for _ in range(TRIES):
+            found = self._local.get(key)
+            copy = stored
+            if found is not None and found.waiting:
+                self.may_wait = True
+                joined = merge(self._parsed(found.body, self._local.place), self._parsed(stored.body, "Redis"))
+                copy = Stored(body=dump_state(joined), version=joined.version, waiting=True)
+            elif found is not None and found.version >= stored.version:
+                # Made of what Redis had after this.
+                return
+            if self._local.put(key, copy, expected=found.body if found else None):
+                return
+        raise BrainBusyError(self._store, TRIES)
+
+    def discard(self, key: ChatKey, seen: Seen) -> bool:
+        """Remove a state from every place, as it was seen there; return False when another process was faster."""
+        redis, remote = self._redis, seen.remote
+        if redis is not None and remote is not None and not redis.discard(self._remote_key(key), expected=remote):
+            return False
+        if seen.held is not None:
+            self._held.remove(str(key))
+        return seen.local is None or self._local.discard(str(key), expected=seen.local)
+
+    def known(self, failures: list[BrainCacheError]) -> list[ChatKey]:
+        """Return the conversations that any place has."""
+        found = dict.fromkeys([*self._local_keys(failures), *self._held.keys()])
+        if self._redis is not None:
+            try:
+                start = f"{self._prefix}:"
+                found |= dict.fromkeys(key.removeprefix(start) for key in self._redis.keys(start))
+            except BrainCacheError as error:
+                failures.append(error)
+        return [ChatKey.parse(key) for key in found]
+
+    def waiting(self, failures: list[BrainCacheError]) -> list[ChatKey]:
+        """Return the conversations whose states are not yet where they belong."""
+        late = self._local_keys(failures, waiting=True) if self._redis is not None else []
+        return [ChatKey.parse(key) for key in dict.fromkeys([*late, *self._held.keys()])]
+
+    def _local_keys(self, failures: list[BrainCacheError], *, waiting: bool = False) -> list[str]:
+        try:
+            return self._local.keys(waiting=waiting)
+        except BrainCacheError as error:
+            failures.append(error)
+            return []
+
+    def best_but(self, failed: Collection[str]) -> str:
+        """Return the best place that did not fail."""
+        places = [*([self._redis.place] if self._redis else []), self._local.place]
+        return next((place for place in places if place not in failed), self._held.place)
+
+    def close(self) -> None:
+        """Release connections and files."""
+        self._closed = True
+        if self._redis is not None:
+            self._redis.close()
+        self._local.close()
+
+    def _remote_key(self, key: ChatKey) -> str:
+        return f"{self._prefix}:{key}"
+
+    def _parsed(self, body: bytes, place: str) -> BrainState:
+        try:
+            return load_state(body)
+        except ValueError as error:
+            raise CacheContentError(place, "read a conversation", f"the value is not one ({error})") from None
+
 
 _LOG: Final = logging.getLogger(__name__)
 _LOCKS: Final = 64

@@ -3,36 +3,181 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar, Final
 
-from devmem import Filter, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import Collection, Unique, Unreached, file_of, states_of
-from devmem.errors import NoVersionsError
-from devmem.llm import Summarizer, TextModel, split_texts
-from devmem.stores import CollectionMemory, ConfigModel, FileReport, MemoryBase, MemoryQuery, SearchReport, StoreSetup
-from devmem_stores.brain import metagpt_helpers
+from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.errors import Finding, NoVersionsError
+from devmem.model.results import Fact
+from devmem.models import Summarizer, TextModel, split_texts
+from devmem.storage import Collection, Unique, Unreached, file_of, states_of
+from devmem.storage.sidecar_db import examine_database, tables_of
+from devmem.stores import (
+    TRUST,
+    CollectionMemory,
+    ConfigModel,
+    FileReport,
+    MemoryBase,
+    MemoryQuery,
+    Provenance,
+    SearchReport,
+    SourceKind,
+    StoreSetup,
+    damage,
+    estimate_tokens,
+    extract_summary,
+    mostly_unspaced,
+    unfinished,
+)
+from devmem_stores.brain import services as metagpt_helpers
 from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
-from devmem_stores.brain.brain import Brain
-from devmem_stores.brain.compression import Compressor
-from devmem_stores.brain.config import BrainConfig
-from devmem_stores.brain.database_states import StatesInDatabase
-from devmem_stores.brain.deletion import emptied, without
-from devmem_stores.brain.errors import BrainCacheError
-from devmem_stores.brain.examination import examine_states, has_states
-from devmem_stores.brain.keys import ChatKey
-from devmem_stores.brain.llm_tasks import LlmTasks
+from devmem_stores.brain.compression import Compressor, LlmTasks
+from devmem_stores.brain.config import BrainCacheError, BrainConfig, ChatKey
+from devmem_stores.brain.conversation import Brain
 from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInFile, StatesInProcess
-from devmem_stores.brain.merge import merge
-from devmem_stores.brain.recall import composed, latest_items, summary_item
-from devmem_stores.brain.redis_cache import RedisCache
-from devmem_stores.brain.services import Services
-from devmem_stores.brain.state import BrainState
+from devmem_stores.brain.services import Services, emptied, without
+from devmem_stores.brain.shared_states import RedisCache, StatesInDatabase
+from devmem_stores.brain.state import BrainState, Entry, load_state, merge, spoken
 from devmem_stores.brain.state_store import StateStore
+
+_TABLES: Final = {"states", "deletions"}
+
+
+def has_states(path: Path) -> bool:
+    """Whether a file is one of states."""
+    return tables_of(path) >= _TABLES
+
+
+def examine_states(path: Path) -> FileReport:
+    """Examine the file of a store's states."""
+    return examine_database(path, "states of conversations", _look)
+
+
+def _look(connection: sqlite3.Connection) -> tuple[Mapping[str, Fact], list[Finding]]:
+    states = connection.execute("SELECT key, body, waiting FROM states ORDER BY key").fetchall()
+    (deletions,) = connection.execute("SELECT count(*) FROM deletions").fetchone()
+    waiting = sum(1 for _, _, is_waiting in states if is_waiting)
+    findings = [
+        damage(f"the state of {key!r} cannot be read: {problem}")
+        for key, body, _ in states
+        if (problem := _problem(body))
+    ]
+    if deletions:
+        findings.append(unfinished(f"{deletions:,} deletions are not finished; the next opening finishes them"))
+    if waiting:
+        findings.append(unfinished(f"{waiting:,} states wait for Redis"))
+    return {"states": len(states), "deletions": deletions, "waiting": waiting}, findings
+
+
+def _problem(body: object) -> str:
+    """Return why a state cannot be read; empty when it can."""
+    if not isinstance(body, bytes):
+        return f"it is {type(body).__name__}, not bytes"
+    try:
+        load_state(body)
+    except ValueError as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+_HEADS: Final = {
+    False: "Summary of {count} earlier messages, {start} to {end}:",
+    True: "此前{count}条消息的概括({start}至{end}):",
+}
+_HEARD: Final = 500
+"""Number of characters by which the language of a text is detected."""
+
+
+def summary_item(state: BrainState, key: ChatKey, store: str, *, max_tokens: int) -> MemoryItem | None:
+    """Return one item of all summaries, of at most `max_tokens` estimated tokens; None when there are none."""
+    if not state.summaries:
+        return None
+    text, count = _shown(state.historical_summary, max_tokens), sum(summary.messages for summary in state.summaries)
+    start, end = min(s.start for s in state.summaries), max(s.end for s in state.summaries)
+    head = _HEADS[mostly_unspaced(text[:_HEARD])].format(count=count, start=_day(start), end=_day(end))
+    return MemoryItem(
+        id=f"{key}:summary:{state.summaries[-1].id}",
+        content_summary=f"{head}\n{text}",
+        metadata={"from": start, "to": end, "messages": count, "levels": [s.level for s in state.summaries]},
+        created_at=end,
+        event_time=end,
+        expires_at=min((time for s in state.summaries for _, time in s.expiring), default=None),
+        scope=key.scope(),
+        trust=min([TRUST[SourceKind.SUMMARY], *(s.trust for s in state.summaries)]),
+        provenance=Provenance(
+            kind=SourceKind.SUMMARY,
+            name=store,
+            parents=tuple(dict.fromkeys(source for s in state.summaries for source in s.sources)),
+        ),
+    )
+
+
+def latest_items(entries: Sequence[Entry], stored: Sequence[MemoryItem], key: ChatKey) -> list[MemoryItem]:
+    """Return the items of messages, newest first; items of another machine are rebuilt from the messages."""
+    here = {item.id: item for item in stored}
+    lines: dict[str, list[str]] = {}
+    for entry in entries:
+        lines.setdefault(entry.item_id, []).append(spoken(entry.message))
+    last = {entry.item_id: entry for entry in entries}
+    items = [here.get(item) or _rebuilt("\n".join(said), last[item], key) for item, said in lines.items()]
+    return items[::-1]
+
+
+def _rebuilt(said: str, entry: Entry, key: ChatKey) -> MemoryItem:
+    return MemoryItem(
+        id=entry.item_id,
+        content_summary=said,
+        created_at=entry.message.created_at,
+        expires_at=entry.expires_at,
+        scope=key.scope(),
+        trust=entry.trust,
+    )
+
+
+def composed(
+    top_k: int, *, summary: MemoryItem | None, related: Sequence[Hit], latest: Sequence[MemoryItem], turns: int
+) -> list[Hit]:
+    """Return the hits together, best first, each item once.
+
+    With room for two or more, the summary comes first; of the rest, up to half is for the latest `turns` items. Where
+    little is related, more of the latest fill up.
+    """
+    hits = [Hit(item=summary, score=max([1.0, *(hit.score for hit in related)]))] if summary and top_k > 1 else []
+    room = top_k - len(hits)
+    own = {item.id for item in latest[: min(turns, room // 2)]}
+    reserved = len(own - {hit.item.id for hit in related[:room]})
+    chosen = list(related[: room - reserved])
+    taken = {hit.item.id for hit in chosen}
+    least = min([1.0, *(hit.score for hit in chosen)])
+    fill = [item for item in latest if item.id not in taken][: room - len(chosen)]
+    return [*hits, *chosen, *(_recent(item, age, least) for age, item in enumerate(fill))]
+
+
+def _recent(item: MemoryItem, age: int, below: float) -> Hit:
+    recency = 1 / (1 + age)
+    return Hit(item=item, score=below * recency / 2, recency=recency)
+
+
+@lru_cache(maxsize=64)
+def _shown(text: str, max_tokens: int) -> str:
+    """Return a text shortened to the token limit; cached, because the same summary is shown at every turn."""
+    # A word is about one and a third tokens.
+    return text if estimate_tokens(text) <= max_tokens else extract_summary(text, 3 * max_tokens // 4)
+
+
+def _day(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        # Milliseconds taken for seconds, say: a time that no calendar has.
+        return f"{seconds:g}"
+
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
-from devmem import MemoryContentSnapshot, MemoryItem, Scope
-from devmem.recording import Interaction, InteractionKind, ParticipantType
-from devmem.stores import TRUST, Provenance, SourceKind, shorten
+from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope
+from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.storage import Condition, differs_from, one_of
+from devmem.stores import TRUST, Provenance, SourceKind, indented, shorten
 
 RECORD_KEY: Final = "interaction"
 """Metadata key that marks a record. The keys of its JSON form, but its content, stand beside it, so that filters on
@@ -58,3 +60,140 @@ def item_to_interaction(item: MemoryItem) -> Interaction | None:
     except (KeyError, TypeError, ValueError):
         # Imported from elsewhere, or edited: it is an item like any other, and no record.
         return None
+
+
+Language = Literal["en", "zh"]
+_TYPES: Final[Mapping[Language, Mapping[ParticipantType, str]]] = {
+    "en": {
+        ParticipantType.USER: "user",
+        ParticipantType.AGENT: "agent",
+        ParticipantType.TOOL: "tool",
+        ParticipantType.LLM: "model",
+        ParticipantType.KNOWLEDGE: "knowledge base",
+        ParticipantType.UNKNOWN: "somebody",
+    },
+    "zh": {
+        ParticipantType.USER: "用户",
+        ParticipantType.AGENT: "智能体",
+        ParticipantType.TOOL: "工具",
+        ParticipantType.LLM: "模型",
+        ParticipantType.KNOWLEDGE: "知识库",
+        ParticipantType.UNKNOWN: "某方",
+    },
+}
+_YOU: Final[Mapping[Language, str]] = {"en": "you", "zh": "你"}
+_ASKED: Final = frozenset({ParticipantType.USER, ParticipantType.AGENT, ParticipantType.LLM, ParticipantType.UNKNOWN})
+"""Those who are asked; tools are called, and knowledge is searched."""
+
+
+def sentence(record: Interaction, *, me: str | None = None, language: Language = "en") -> str:
+    """Return a record as a sentence; only its beginning is at the left edge, so that no text forges another one.
+
+    Args:
+        record: the record.
+        me: name of the agent that reads it, which is addressed as "you".
+        language: of the sentence; the content stays as it is.
+    """
+    source, target = (_named(one, me, language) for one in (record.source, record.target))
+    text = _CHINESE if language == "zh" else _ENGLISH
+    if record.kind is InteractionKind.INPUT:
+        form = text["asked" if record.target.type in _ASKED else record.target.type.value]
+    else:
+        form = text[record.kind.value]
+    said = form.format(source=source, target=target, content=indented(record.content))
+    return said[:1].upper() + said[1:]
+
+
+_ENGLISH: Final[Mapping[str, str]] = {
+    "asked": "{source} asked {target}: {content}",
+    "tool": "{source} called {target} with: {content}",
+    "knowledge": "{source} searched {target} for: {content}",
+    "output": "{source} answered {target}: {content}",
+    "error": "{source} failed for {target}: {content}",
+    "summary": "Summary of what was said before: {content}",
+}
+_CHINESE: Final[Mapping[str, str]] = {
+    "asked": "{source}问{target}:{content}",
+    "tool": "{source}调用了{target},参数:{content}",
+    "knowledge": "{source}在{target}中查询:{content}",
+    "output": "{source}回答{target}:{content}",
+    "error": "{source}对{target}的调用失败:{content}",
+    "summary": "之前对话的摘要:{content}",
+}
+
+
+def _named(one: Participant, me: str | None, language: Language) -> str:
+    if me is not None and one.type is ParticipantType.AGENT and one.name == me:
+        return _YOU[language]
+    kind = _TYPES[language][one.type]
+    if not one.name or one.name == one.type.value:
+        return f"the {kind}" if language == "en" else kind
+    return f"{kind} {one.name}" if language == "en" else f"{kind}{one.name}"
+
+
+_SPEAKING: Final = (ParticipantType.AGENT.value, ParticipantType.USER.value)
+_SIDES: Final = (("source", "target"), ("target", "source"))
+_SUMMARY: Final = InteractionKind.SUMMARY.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A choice among all records."""
+
+    agent: str | None = None
+    """Name of the agent; None sees the records of all."""
+    counterparts: frozenset[ParticipantType] = frozenset({ParticipantType.USER, ParticipantType.AGENT})
+    """Types of the other side."""
+    without_trace: str | None = None
+    """A trace that is left out."""
+
+    def filter(self, where: Filter) -> Filter:
+        """Return the filter that admits what is part of the view and matches another filter.
+
+        Summaries are no part of it, since they stand for other records. Items that are no records, as of an import, are
+        part of the view of all agents alone.
+        """
+        parts = [Filter(metadata=sides, any_of=where.any_of) for sides in self._sides()]
+        if self.agent is None:
+            parts.append(Filter(metadata={RECORD_KEY: differs_from(True)}, any_of=where.any_of))
+        traces = {} if self.without_trace is None else {"trace": differs_from(self.without_trace)}
+        return replace(
+            where,
+            scope=replace(where.scope, agent=None),
+            scope_in={**traces, **where.scope_in},
+            any_of=tuple(parts),
+        )
+
+    def _sides(self) -> Iterator[Mapping[str, str | Condition]]:
+        """Return the metadata of the records, by the side on which the agent is."""
+        types = one_of(*sorted(one.value for one in self.counterparts))
+        for mine, other in _SIDES:
+            me = {f"{mine}_type": one_of(*_SPEAKING)} if self.agent is None else _views_named(mine, self.agent)
+            yield {**me, f"{other}_type": types, "type": differs_from(_SUMMARY)}
+
+
+def by_participant(where: Filter) -> Filter:
+    """Return a filter by agent as one by participant.
+
+    No record is an agent's own: the records of an agent are those in which it is the source or the target.
+    """
+    agent = where.scope.agent
+    if agent is None:
+        return where
+    free = replace(where, scope=replace(where.scope, agent=None))
+    if where.or_unbound:
+        # Every record is bound to no agent.
+        return free
+    sides = tuple(Filter(metadata=_views_named(side, agent), any_of=where.any_of) for side, _ in _SIDES)
+    bound = Filter(scope=Scope(agent=agent), any_of=where.any_of)
+    return replace(free, any_of=(*sides, bound))
+
+
+def summaries_for(agent: str | None, where: Filter) -> Filter:
+    """Return the filter of the summaries that were made of an agent's view; None are those of all records."""
+    made_for = {"type": _SUMMARY, "target": agent or ""}
+    return replace(where, scope=replace(where.scope, agent=None), metadata={**where.metadata, **made_for})
+
+
+def _views_named(side: str, agent: str) -> Mapping[str, str]:
+    return {side: agent, f"{side}_type": ParticipantType.AGENT.value}

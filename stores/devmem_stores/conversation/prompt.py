@@ -9,9 +9,45 @@ from typing import Final
 
 from devmem import Hit, MemoryItem
 from devmem.recording import InteractionKind
-from devmem_stores.conversation.budget import newest_within
-from devmem_stores.conversation.items import item_to_interaction
-from devmem_stores.conversation.sentences import Language, sentence
+from devmem.stores import estimate_tokens, shorten
+from devmem_stores.conversation.items import Language, item_to_interaction, sentence
+
+_WORTH_SHOWING: Final = 20
+"""Least number of tokens of room for which an older text is shortened and not left out."""
+
+
+def newest_within(texts: Sequence[str], max_tokens: int) -> list[str]:
+    """Return the last of the texts that fit together, in their order.
+
+    The first that does not fit whole is shortened to the room that is left, the newest of all always; what is older is
+    left out.
+    """
+    kept: list[str] = []
+    room = max_tokens
+    for text in reversed(texts):
+        tokens = estimate_tokens(text)
+        if tokens > room:
+            if not kept or room >= _WORTH_SHOWING:
+                kept.append(within(text, room))
+            break
+        kept.append(text)
+        room -= tokens
+    return kept[::-1]
+
+
+def within(text: str, max_tokens: int) -> str:
+    """Return a text, shortened where it has more than `max_tokens` estimated tokens."""
+    if estimate_tokens(text) <= max_tokens:
+        return text
+    fits, too_long = 0, len(text)
+    while too_long - fits > 1:
+        length = (fits + too_long) // 2
+        if estimate_tokens(shorten(text, length)) <= max_tokens:
+            fits = length
+        else:
+            too_long = length
+    return shorten(text, max(fits, 1))
+
 
 _ROLE: Final = re.compile(r"\A\((?:system|user|assistant|tool)\) ")
 """The role that a snapshot of messages begins with."""

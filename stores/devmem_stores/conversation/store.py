@@ -8,8 +8,8 @@ from typing import ClassVar
 from uuid import uuid4
 
 from devmem import Caller, Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import Erasing, Order, Unique
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, caller_in_trace, in_order
+from devmem.storage import Erasing, Order, Unique
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
@@ -24,12 +24,16 @@ from devmem.stores import (
     turns_of,
 )
 from devmem_stores.conversation.config import ConversationConfig
-from devmem_stores.conversation.items import interaction_to_item, item_to_interaction
-from devmem_stores.conversation.maintenance import Maintenance, summaries_of
+from devmem_stores.conversation.items import (
+    Language,
+    View,
+    by_participant,
+    interaction_to_item,
+    item_to_interaction,
+    summaries_for,
+)
+from devmem_stores.conversation.maintenance import Maintenance, open_summarizer, stands_for, summaries_of
 from devmem_stores.conversation.prompt import chronological_hits, worded
-from devmem_stores.conversation.sentences import Language
-from devmem_stores.conversation.summaries import open_summarizer, stands_for
-from devmem_stores.conversation.views import View, by_participant, summaries_for
 
 
 class ConversationMemory(CollectionMemory):

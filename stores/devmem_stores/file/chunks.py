@@ -2,14 +2,187 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import accumulate
 from typing import Final
 
-from devmem_stores.file.chunking import Chunking, chunk
-from devmem_stores.file.sections import Section
+from pydantic import JsonValue
+
+from devmem import Hit, MemoryContentSnapshot, MemoryItem
+from devmem.stores import TRUST, Provenance, SourceKind, estimate_tokens, split_sentences
+
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a file that belongs together: below one heading, one definition, one record, one page."""
+
+    text: str
+    numbers: Sequence[int]
+    """For each line of the text, the 1-based line of the file that it comes from."""
+    heading: tuple[str, ...] = ()
+    """Its headings, outermost first."""
+    symbol: str | None = None
+    """Name of the definition, such as `Class.method`."""
+    page: int | None = None
+    """1-based, where the file has pages."""
+    last: int | None = None
+    """The last line, where it is not the last of `numbers`: a record that spans several lines."""
+    whole: tuple[range, ...] = ()
+    """Lines of the text (0-based) that should not be torn apart: code fences."""
+
+
+def lines_of(text: str) -> list[str]:
+    """Split at line feeds alone, as editors count lines; the lines keep them."""
+    return _LINE.findall(text)
+
+
+def section_of(
+    lines: Sequence[str], start: int, end: int, *, heading: tuple[str, ...] = (), symbol: str | None = None
+) -> Section:
+    """Make a section of the lines from `start` up to `end` (0-based, exclusive); they keep their line ends."""
+    return Section(text="".join(lines[start:end]), numbers=range(start + 1, end + 1), heading=heading, symbol=symbol)
+
+
+_WHOLE: Final = 4
+"""A code fence is kept whole up to this multiple of the chunk size."""
+_WORD_END: Final = re.compile(r"\s+")
+
+Measure = Callable[[str], int]
+Span = tuple[int, int]
+"""Start and end in the text, the end exclusive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunking:
+    """Length of chunks."""
+
+    size: int
+    overlap: int
+    unit: str = "characters"
+    """`characters` or `tokens`."""
+
+    @property
+    def measure(self) -> Measure:
+        """Function that measures a text in the unit."""
+        return len if self.unit == "characters" else estimate_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A chunk's text and where it stands."""
+
+    text: str
+    first: int
+    """1-based line of the file."""
+    last: int
+
+
+def chunk(section: Section, chunking: Chunking) -> Iterator[Piece]:
+    """Split a section; together the pieces hold all of its text but the blanks around them."""
+    lines = lines_of(section.text)
+    starts = [0, *accumulate(len(line) for line in lines)]
+    fences = [(starts[part.start], starts[part.stop]) for part in section.whole]
+    for start, end in spans(section.text, chunking, fences):
+        stripped = section.text[start:end].strip("\n").rstrip()
+        if not stripped.strip():
+            continue
+        begin = start + section.text[start:end].index(stripped)
+        first = bisect_right(starts, begin) - 1
+        last = bisect_right(starts, begin + len(stripped) - 1) - 1
+        at_end = section.last is not None and last == len(section.numbers) - 1
+        yield Piece(
+            text=stripped,
+            first=section.numbers[first],
+            last=section.last if at_end and section.last is not None else section.numbers[last],
+        )
+
+
+def spans(text: str, chunking: Chunking, whole: Sequence[Span] = ()) -> list[Span]:
+    """Return the chunks of a text as spans, in order; only blanks lie between two of them."""
+    if chunking.measure(text) <= chunking.size:
+        return [(0, len(text))] if text.strip() else []
+    found: list[Span] = []
+    start = end = length = 0
+    for unit_start, unit_end in _units(text, chunking, whole):
+        cost = chunking.measure(text[unit_start:unit_end])
+        if length and length + cost > chunking.size and text[start:end].strip():
+            found.append((start, end))
+            start = _overlap_start(text, start, end, chunking, chunking.size - cost)
+            length = chunking.measure(text[start:end]) if start < end else 0
+        end = unit_end
+        length += cost
+    if text[start:end].strip():
+        found.append((start, end))
+    return found
+
+
+def _units(text: str, chunking: Chunking, whole: Sequence[Span]) -> Iterator[Span]:
+    """Return the units that a chunk keeps whole where it can: fences, sentences, lines; longer ones in parts."""
+    at = 0
+    for start, end in [*whole, (len(text), len(text))]:
+        for sentence in split_sentences(text[at:start]):
+            yield from _parts(text, at, at + len(sentence), chunking)
+            at += len(sentence)
+        if start < end:
+            if chunking.measure(text[start:end]) <= _WHOLE * chunking.size:
+                yield start, end
+            else:
+                yield from _parts(text, start, end, chunking)
+        at = end
+
+
+def _parts(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
+    """Split what is too long for a chunk at a line's end, at a blank, or anywhere."""
+    while chunking.measure(text[start:end]) > chunking.size:
+        most = start + _fitting(text, start, end, chunking)
+        cut = text.rfind("\n", start, most) + 1
+        if cut <= start:
+            blanks = [match.end() for match in _WORD_END.finditer(text, start + (most - start) // 2, most)]
+            cut = blanks[-1] if blanks else most
+        yield start, cut
+        start = cut
+    if start < end:
+        yield start, end
+
+
+def _fitting(text: str, start: int, end: int, chunking: Chunking) -> int:
+    """Return the number of characters from `start` that fit into a chunk, at least one."""
+    if chunking.unit == "characters":
+        return chunking.size
+    low, high = 1, min(end - start, 8 * chunking.size)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if chunking.measure(text[start : start + middle]) <= chunking.size:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _overlap_start(text: str, start: int, end: int, chunking: Chunking, room: int) -> int:
+    """Return where the next chunk begins: at a sentence, else at a word, so that it repeats at most `overlap`."""
+    most = min(chunking.overlap, room)
+    if most <= 0:
+        return end
+    begin = end
+    for sentence in reversed(split_sentences(text[start:end])):
+        if chunking.measure(text[begin - len(sentence) : end]) > most:
+            break
+        begin -= len(sentence)
+    if begin < end:
+        return max(begin, start + 1)
+    for match in _WORD_END.finditer(text, max(start, end - 8 * most), end):
+        if match.end() < end and chunking.measure(text[match.end() : end]) <= most:
+            return match.end()
+    return end
+
 
 VERSION: Final = "1"
 """Recorded with every file; files chunked by another version are chunked again."""
@@ -65,3 +238,50 @@ def _summary(section: Section, text: str) -> str:
     if section.symbol and ("." in section.symbol or section.symbol not in first):
         above.append(section.symbol)
     return f"{' > '.join(above)}\n{text}" if above else text
+
+
+def item_of(name: str, chunk: Chunk, now: float) -> MemoryItem:
+    """Return the item of a chunk; `now` is in seconds since the epoch.
+
+    The file's name is found by its words, and is no part of the embedded text: a rename needs no new embedding.
+    """
+    cited = citation(name, chunk)
+    metadata: dict[str, JsonValue] = {
+        "source_type": "file",
+        "path": name,
+        "citation": cited,
+        "line_start": chunk.first,
+        "line_end": chunk.last,
+        "chunk_hash": chunk.hash,
+    }
+    if chunk.heading:
+        metadata["heading"] = list(chunk.heading)
+    if chunk.symbol:
+        metadata["symbol"] = chunk.symbol
+    if chunk.page is not None:
+        metadata["page"] = chunk.page
+    # Not of the content alone: a chunk that moved must replace the older item.
+    said = "\0".join([cited, chunk.hash, *chunk.heading, chunk.symbol or ""])
+    return MemoryItem(
+        id=chunk.id,
+        content_summary=chunk.summary,
+        content_hash=sha256(said.encode("utf-8", "surrogatepass")).hexdigest(),
+        metadata=metadata,
+        created_at=now,
+        input_snapshot=MemoryContentSnapshot(text=name),
+        provenance=Provenance(kind=SourceKind.FILE, name=name),
+        trust=TRUST[SourceKind.FILE],
+    )
+
+
+def citation(name: str, chunk: Chunk) -> str:
+    """Return the place of a chunk: `docs/guide.md:40-62`, or `paper.pdf:page 3` where there are pages."""
+    if chunk.page is not None:
+        return f"{name}:page {chunk.page}"
+    return f"{name}:{chunk.first}" if chunk.first == chunk.last else f"{name}:{chunk.first}-{chunk.last}"
+
+
+def shown(hit: Hit) -> MemoryItem:
+    """Return a hit's item with its citation before the text, as an agent sees it."""
+    cited = hit.item.metadata.get("citation")
+    return replace(hit.item, content_summary=f"[{cited}] {hit.item.content_summary}") if cited else hit.item

@@ -13,9 +13,8 @@ from typing import Any, Final, Self
 
 from devmem import MissingExtraError
 from devmem.stores import UnreadableError
-from devmem_stores.file.chunking import Chunking
-from devmem_stores.file.chunks import Chunk
-from devmem_stores.file.limits import Limits
+from devmem_stores.file.chunks import Chunk, Chunking
+from devmem_stores.file.config import Limits
 
 _START: Final = """\
 import json, sys

@@ -16,10 +16,9 @@ from typing import Any
 
 from devmem.errors import MissingExtraError
 from devmem.stores import UnreadableError
-from devmem_stores.file.chunking import Chunking
-from devmem_stores.file.chunks import Chunk, chunks_of
+from devmem_stores.file.chunks import Chunk, Chunking, chunks_of
+from devmem_stores.file.config import Limits
 from devmem_stores.file.formats import encoding_guess, read_sections
-from devmem_stores.file.limits import Limits
 
 
 def serve() -> None:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from devmem.collections import Unreached, write_transaction
-from devmem.collections.small_database import scrub
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
-from devmem.text.atomic_write import create_empty
+from devmem.storage import Unreached, write_transaction
+from devmem.storage.sidecar_db import scrub
+from devmem.text.files import create_empty
 from devmem_stores.file.manifest import Entry
 
 _LOG: Final = logging.getLogger("devmem.stores.file")

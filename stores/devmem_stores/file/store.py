@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import numpy as np
 from filelock import FileLock
+from pydantic import ValidationError
 
 from devmem import EmbeddingError, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.collections import Erasing, Erasure, Unique, Unreached, file_of, states_of
-from devmem.errors import CollectionBusyError, CollectionUnwritableError, DataFileError, EmbeddingMismatchError
+from devmem.errors import (
+    CollectionBusyError,
+    CollectionDamagedError,
+    CollectionUnwritableError,
+    DataFileError,
+    EmbeddingMismatchError,
+    Finding,
+)
+from devmem.model.results import Fact
+from devmem.storage import Collection, Erasing, Erasure, SqliteCollection, Unique, Unreached, file_of, states_of
+from devmem.storage.sidecar_db import examine_database, tables_of
+from devmem.storage.sqlite.examination import connect_read_only
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
+    Embedder,
     FileReport,
     IndexPlan,
     IndexProgress,
@@ -29,26 +46,216 @@ from devmem.stores import (
     SearchReport,
     StoreSetup,
     Vector,
+    damage,
+    embed_items,
+    load_item,
     skipped,
+    unfinished,
 )
-from devmem.text.atomic_write import OWNER_ONLY
-from devmem_stores.file import comparison
-from devmem_stores.file.chunk_items import shown
-from devmem_stores.file.chunking import Chunking
-from devmem_stores.file.comparison import Recipe
-from devmem_stores.file.config import FileConfig
-from devmem_stores.file.database_manifest import DatabaseManifest
-from devmem_stores.file.devall_index import read_old_index, usable_vectors
-from devmem_stores.file.examination import SUFFIX, examine_manifest, is_manifest
-from devmem_stores.file.indexer import Indexer
-from devmem_stores.file.limits import Limits
-from devmem_stores.file.manifest import Manifest
-from devmem_stores.file.model_change import rebuild
+from devmem.stores.model_probe import made_by
+from devmem.text.files import OWNER_ONLY
+from devmem_stores.file import indexer as comparison
+from devmem_stores.file.chunks import Chunking, shown
+from devmem_stores.file.config import FileConfig, Limits
+from devmem_stores.file.indexer import Indexer, Recipe
+from devmem_stores.file.manifest import DatabaseManifest, Manifest
 from devmem_stores.file.sources import Sources
 from devmem_stores.file.sqlite_manifest import SqliteManifest
 
 if TYPE_CHECKING:
     from devmem_stores.file.watcher import Watcher
+
+
+_KEYS: Final = ("file_metadata", "contents", "config")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldIndex:
+    """Content of a DevAll index."""
+
+    items: tuple[MemoryItem, ...]
+    files: tuple[str, ...]
+    """Paths as DevAll wrote them."""
+    chunking: dict[str, Any] = field(default_factory=dict)
+    """Its `config`: chunk_size and chunk_overlap."""
+
+
+def read_old_index(path: Path) -> OldIndex:
+    """Read the file.
+
+    Raises:
+        DataFileError: it is no such index.
+        OSError: it cannot be read.
+    """
+    try:
+        raw = json.loads(path.read_text("utf-8-sig"))
+    except ValueError as error:
+        raise DataFileError(path, f"is no JSON: {error}") from error
+    if not isinstance(raw, dict) or not all(key in raw for key in _KEYS[:2]):
+        raise DataFileError(path, "is no index of DevAll: expected a mapping with `file_metadata` and `contents`.")
+    try:
+        items = tuple(load_item(each) for each in raw["contents"])
+    except (ValidationError, TypeError) as error:
+        raise DataFileError(path, f"one of its `contents` is no item: {error}") from error
+    return OldIndex(items=items, files=tuple(raw["file_metadata"]), chunking=dict(raw.get("config") or {}))
+
+
+def usable_vectors(old: OldIndex, embedder: Embedder) -> dict[str, Vector]:
+    """Return the embeddings by the hash of their text; none when another model made them.
+
+    Raises:
+        EmbeddingError: the model does not answer.
+    """
+    embedded = [item for item in old.items if item.embedding is not None and item.content_summary.strip()]
+    if not made_by(embedder, embedded):
+        return {}
+    vectors = {}
+    for item in embedded:
+        unit = _unit(item.embedding)
+        if unit is not None:
+            vectors[sha256(item.content_summary.encode("utf-8", "surrogatepass")).hexdigest()] = unit
+    return vectors
+
+
+def _unit(vector: Vector | None) -> Vector | None:
+    """Return the vector at unit length; None for the zeros that DevAll stored when its provider failed."""
+    length = 0.0 if vector is None else float(np.linalg.norm(vector))
+    return None if vector is None or length == 0.0 else (vector / length).astype(np.float32)
+
+
+_AT_ONCE: Final = 256
+_BESIDE: Final = ("", "-wal", "-shm", ".faiss")
+
+
+def rebuild(location: str, old: Collection, embedder: Embedder, progress: Progress | None = None) -> int:
+    """Embed every item of a collection into a new one that replaces it; `old` is closed then.
+
+    Returns:
+        Number of items embedded by this call.
+
+    Raises:
+        EmbeddingError: the provider does not answer; the old file is as it was.
+        CollectionBusyError: another process uses the old file; the new one is kept for the next time.
+        CollectionError: the new file cannot be written.
+    """
+    beside = f"{location}.rebuild"
+    new = _open_new(beside, embedder, old)
+    try:
+        there = {item.id for item in new.scan()}
+        done = 0
+        for part in _batches(item for item in old.scan() if item.id not in there):
+            bare = [replace(item, embedding=None) for item in part]
+            new.add(embed_items(embedder, bare))
+            done += len(part)
+            if progress:
+                progress(done)
+        kept = {item.id for item in old.scan()}
+        new.delete(ids=sorted(there - kept))
+    finally:
+        new.close()
+    old.close()
+    _put_in_place(beside, location)
+    return done
+
+
+def _open_new(beside: str, embedder: Embedder, old: Collection) -> Collection:
+    def opened() -> SqliteCollection:
+        return SqliteCollection(beside, model=embedder.identity, store_type="file")
+
+    # The length of the vectors may be known to the provider's first answer only.
+    if old.info().items:
+        embedder.embed(["probe"])
+    try:
+        return opened()
+    except EmbeddingMismatchError:
+        _remove(beside)  # begun for a third model
+        return opened()
+
+
+def _batches(items: Iterator[MemoryItem]) -> Iterator[list[MemoryItem]]:
+    while part := list(islice(items, _AT_ONCE)):
+        yield part
+
+
+def _put_in_place(beside: str, location: str) -> None:
+    """Replace the old file while no process has it open: SQLite would apply its log to the new one."""
+    guard = sqlite3.connect(location, timeout=1.0, isolation_level=None)
+    try:
+        guard.execute("PRAGMA locking_mode = EXCLUSIVE")
+        mode = guard.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
+        if mode != "delete":
+            raise CollectionBusyError(location, "another process uses it")
+        guard.execute("BEGIN EXCLUSIVE")
+        Path(beside).replace(location)
+    except sqlite3.OperationalError as error:
+        raise CollectionBusyError(location, "another process uses it") from error
+    finally:
+        guard.close()
+    Path(f"{location}.faiss").unlink(missing_ok=True)
+    snapshot = Path(f"{beside}.faiss")
+    if snapshot.exists():
+        snapshot.replace(f"{location}.faiss")
+
+
+def _remove(beside: str) -> None:
+    for suffix in _BESIDE:
+        Path(beside + suffix).unlink(missing_ok=True)
+
+
+SUFFIX: Final = ".manifest"
+_TABLES: Final = {"files", "loose"}
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a file is a manifest."""
+    return tables_of(path) >= _TABLES
+
+
+def examine_manifest(path: Path, index: Path | None) -> FileReport:
+    """Examine a manifest.
+
+    Args:
+        path: the manifest's file.
+        index: SQLite file of the index, to compare with; None where it is elsewhere.
+    """
+
+    def look(connection: sqlite3.Connection) -> tuple[Mapping[str, Fact], list[Finding]]:
+        rows = connection.execute("SELECT name, chunks, ids, problem FROM files ORDER BY name").fetchall()
+        (loose,) = connection.execute("SELECT count(*) FROM loose").fetchone()
+        facts = {"files": len(rows), "chunks": sum(int(chunks) for _, chunks, _, _ in rows), "loose": loose}
+        stored = _stored_ids(index)
+        findings = [unfinished(f"{name} could not be indexed: {problem}") for name, _, _, problem in rows if problem]
+        for name, chunks, ids, _ in rows:
+            findings += _findings(name, chunks, ids, stored)
+        if loose:
+            findings.append(unfinished(f"{loose:,} chunks are assigned to no file; the next pass settles them"))
+        return facts, findings
+
+    return examine_database(path, "manifest of files", look)
+
+
+def _findings(name: str, chunks: int, ids: str, stored: frozenset[str] | None) -> list[Finding]:
+    try:
+        named = json.loads(ids)
+    except ValueError as error:
+        return [damage(f"the record of {name} cannot be read: {error}")]
+    if not isinstance(named, list) or len(named) != chunks:
+        return [damage(f"the record of {name} has {chunks} chunks, but not as many ids")]
+    missing = 0 if stored is None else len(set(named) - stored)
+    return [damage(f"{name}: {missing:,} of {chunks:,} chunks are not in the index")] if missing else []
+
+
+def _stored_ids(index: Path | None) -> frozenset[str] | None:
+    """Return the ids of the stored chunks; None where the index cannot be compared with."""
+    if index is None or not index.is_file():
+        return None
+    try:
+        with closing(connect_read_only(index)) as connection:
+            return frozenset(name for (name,) in connection.execute("SELECT id FROM items"))
+    except (CollectionDamagedError, sqlite3.Error):
+        # The report of the index says so.
+        return None
+
 
 _LOG: Final = logging.getLogger("devmem.stores.file")
 _KEPT_BY_FILE: Final = "the file still says it, and the next pass indexes it again: change, remove or exclude it"

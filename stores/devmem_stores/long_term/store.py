@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from devmem import EmbeddingError, Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import SearchQuery, Unique, Weights
 from devmem.errors import MessageError
 from devmem.messages import Message, item_to_message
+from devmem.storage import SearchQuery, Unique, Weights
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
@@ -24,8 +24,7 @@ from devmem.stores import (
     strip_frames,
 )
 from devmem_stores.long_term.config import LongTermConfig
-from devmem_stores.long_term.items import item_of, same_words, whole_text
-from devmem_stores.long_term.role import Kept, RoleMemory
+from devmem_stores.long_term.role import Kept, RoleMemory, item_of, same_words, whole_text
 
 _ROUNDING: Final = 1e-6
 _LOOKED_AT: Final = 10

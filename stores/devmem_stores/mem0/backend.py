@@ -2,14 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+import hashlib
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Final, Protocol, TypeAlias, TypeVar
+from uuid import UUID
 
 from pydantic import JsonValue
 
-from devmem_stores.mem0.filters import Ids
-from devmem_stores.mem0.items import Change, Record
+from devmem import Filter, MemoryItem, Scope
+from devmem.stores import Backoff
+from devmem_stores.mem0.config import Mem0Config
+from devmem_stores.mem0.errors import Mem0Error, Mem0RateLimitError, Mem0ScopeError, Mem0UnavailableError
+from devmem_stores.mem0.items import ID_KEY, Change, Record, to_item
+
+Filters: TypeAlias = dict[str, JsonValue]
+
+_LONGEST_ID: Final = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ids:
+    """Who memories belong to, in mem0's words; None is not restricted."""
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """Return the ids that are set."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def alternatives(self) -> list[dict[str, str]]:
+        """Return what matches: user and agent are searched side by side, each within the run."""
+        run = {"run_id": self.run_id} if self.run_id is not None else {}
+        owners = [(name, value) for name, value in self.given().items() if name != "run_id"]
+        return [{name: value, **run} for name, value in owners] or ([run] if run else [])
+
+
+def find_ids(config: Mem0Config, scope: Scope, role: str, *, operation: str) -> Ids:
+    """Return the ids whose memories are meant: those of the configuration, else of the scope, else of the role.
+
+    Raises:
+        Mem0ScopeError: there is no id at all; mem0 would take that for everybody.
+    """
+    ids = Ids(
+        user_id=config.user_id or scope.user,
+        agent_id=config.agent_id or scope.agent,
+        run_id=config.run_id,
+    )
+    if config.user_id is None and config.agent_id is None and config.run_id is None and role.strip():
+        # The role joins ids from the scope too, because a search without a scope has nothing but the role to go by.
+        ids = Ids(user_id=ids.user_id, agent_id=ids.agent_id or role_id(role))
+    if not ids.given():
+        raise Mem0ScopeError(operation, "neither an id nor a role says whose memories are meant")
+    return ids
+
+
+def role_id(role: str) -> str:
+    """Name an agent by its role: a short name is taken as it is, a whole prompt is known by its hash."""
+    name = role.strip()
+    if len(name) <= _LONGEST_ID and not any(char.isspace() for char in name):
+        return name
+    return f"role-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def platform_filters(ids: Ids, metadata: Mapping[str, str] | None = None) -> Filters:
+    """Write the filter as the platform takes it: one id, `OR` of user and agent, `AND` with anything more."""
+    conditions: list[JsonValue] = [{name: value} for name, value in ids.given().items() if name != "run_id"]
+    if len(conditions) > 1:
+        conditions = [{"OR": conditions}]
+    if ids.run_id is not None:
+        conditions.insert(0, {"run_id": ids.run_id})
+    for key, value in (metadata or {}).items():
+        conditions.append({"metadata": {key: value}})
+    only = conditions[0] if len(conditions) == 1 else None
+    return only if isinstance(only, dict) else {"AND": conditions}
+
+
+def own_filter(where: Filter, config: Mem0Config) -> Filter:
+    """Return the filter without the unbound parts that the configuration binds: all of the store is that user's."""
+    bound = {"user": config.user_id, "agent": config.agent_id, "run": config.run_id}
+    return replace(where, unbound=tuple(part for part in where.unbound if bound.get(part) is None))
+
+
+def restricts_more(where: Filter, ids: Ids) -> bool:
+    """Whether a filter asks for more than what mem0 finds by the ids."""
+    if where.everything():
+        return False
+    by_user = Filter(scope=Scope(user=ids.user_id), or_unbound=where.or_unbound)
+    return where != by_user or ids.agent_id is not None or ids.run_id is not None
+
+
+def matches(item: MemoryItem, where: Filter) -> bool:
+    """Whether an item passes a filter."""
+    # mem0 itself leaves out what has expired.
+    return where.admits(item, now=-math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +166,162 @@ class Backend(Protocol):
     def close(self) -> None:
         """Release connections and files; closing twice is allowed."""
         ...
+
+
+T = TypeVar("T")
+
+_FIRST_WAIT: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Limits of repeating requests; all times in seconds."""
+
+    retries: int = 2
+    budget: float = 30.0
+    """Time after the start of a call from which on no request of it is repeated."""
+    longest_wait: float = 20.0
+    """A longer `Retry-After` is not waited for: the call fails, and the next ones do until then."""
+    failures: int = 3
+    """Number of failed requests in a row that open the circuit breaker."""
+    first_pause: float = 30.0
+    """Length of the first pause; it doubles each time that the request after it fails too."""
+    longest_pause: float = 300.0
+
+
+class Retrier:
+    """Repeats requests that may work in a moment, and refuses them while the service is down (a circuit breaker).
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, policy: RetryPolicy, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        """Start with a closed circuit; `clock` is monotonic, in seconds."""
+        self._policy, self._clock, self._sleep = policy, clock, sleep
+        self._backoff = Backoff(
+            first=policy.first_pause, longest=policy.longest_pause, failures=policy.failures, clock=clock
+        )
+        self._lock = threading.Lock()
+        self._last: Mem0Error | None = None
+
+    @property
+    def resting(self) -> bool:
+        """Whether requests are refused now."""
+        return self._backoff.left > 0
+
+    def call(self, operation: str, action: Callable[[], T]) -> T:
+        """Perform the action, again if that may help.
+
+        Raises:
+            Mem0UnavailableError: the circuit is open; nothing was sent.
+            Mem0Error: what the last attempt raised.
+        """
+        left = self._backoff.left
+        # After a pause one request tries the service out; the others are refused until it has answered.
+        if left or not self._backoff.admits():
+            raise Mem0UnavailableError(operation, wait=left or self._backoff.left, cause=self._last)
+        attempts, started = 0, self._clock()
+        while True:
+            try:
+                result = action()
+            except Mem0Error as error:
+                wait = self._wait_after(error, attempts)
+                if wait is None or self._clock() - started + wait > self._policy.budget:
+                    raise
+                attempts += 1
+                self._sleep(wait)
+            else:
+                self._worked()
+                return result
+
+    def _wait_after(self, error: Mem0Error, attempts: int) -> float | None:
+        """Record a failure; return the seconds to wait before another attempt, None when there is to be none."""
+        if not error.ill:
+            self._worked()
+            return None
+        retry_after = error.retry_after if isinstance(error, Mem0RateLimitError) else None
+        self._last = error
+        too_long = retry_after is not None and retry_after > self._policy.longest_wait
+        self._backoff.failed(retry_after if retry_after is not None and too_long else 0.0)
+        if self.resting or not error.retryable or attempts >= self._policy.retries:
+            return None
+        if retry_after is not None:
+            return retry_after
+        return min(_FIRST_WAIT * 2.0**attempts, self._policy.longest_wait)
+
+    def _worked(self) -> None:
+        self._last = None
+        self._backoff.worked()
+
+
+_PAGE: Final = 100
+
+
+class Records:
+    """The memories of one store's ids."""
+
+    def __init__(self, config: Mem0Config, backend: Backend, retrier: Retrier) -> None:
+        self._config, self._backend, self._retrier = config, backend, retrier
+
+    def ids(self, scope: Scope | None, operation: str) -> Ids:
+        """Return the ids whose memories are meant when no agent asks; raises `Mem0ScopeError` when nobody's are."""
+        return find_ids(self._config, scope or Scope(), "", operation=operation)
+
+    def can_list(self, scope: Scope) -> bool:
+        """Whether the configuration or a scope says whose memories are meant, without which mem0 lists none."""
+        config = self._config
+        return any((config.user_id, config.agent_id, config.run_id, scope.user, scope.agent))
+
+    def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
+        """Return one page (from 1)."""
+        return self._retrier.call("list memories", lambda: self._backend.page(ids, number, _PAGE, metadata))
+
+    def records(self, ids: Ids, metadata: Mapping[str, str] | None = None) -> Iterator[Record]:
+        """Return every record, page by page."""
+        number = 1
+        while True:
+            page = self.page(ids, number, metadata)
+            yield from page.records
+            if not page.more:
+                return
+            number += 1
+
+    def items(self, where: Filter | None, operation: str) -> Iterator[tuple[Record, MemoryItem]]:
+        """Return every item that passes the filter, with its record."""
+        where = own_filter(where or Filter(), self._config)
+        for record in self.records(self.ids(where.scope, operation)):
+            item = to_item(record)
+            if matches(item, where):
+                yield record, item
+
+    def find(self, item_id: str, scope: Scope | None = None) -> Record | None:
+        """Find the record of an item, by mem0's id or by the one that it was imported with."""
+        if is_mem0_id(item_id):
+            record = self._retrier.call("get", partial(self._backend.get, item_id))
+            if record is not None:
+                return record
+        # Compared again, because a server may not know filters by metadata.
+        found = self.records(self.ids(scope, "get"), {ID_KEY: item_id})
+        return next((record for record in found if record.marked(ID_KEY) == item_id), None)
+
+    def delete(self, record_ids: Sequence[str]) -> int:
+        """Delete records one by one; return their number."""
+        return sum(self._retrier.call("delete", partial(self._backend.delete, one)) for one in record_ids)
+
+    def history(self, item_id: str) -> list[Change]:
+        """Return what happened to an item; empty when there is no such item."""
+        record_id: str | None = item_id
+        if not is_mem0_id(item_id):
+            record = self.find(item_id)
+            record_id = record.id if record else None
+        if record_id is None:
+            return []
+        return self._retrier.call("history", partial(self._backend.history, record_id))
+
+
+def is_mem0_id(item_id: str) -> bool:
+    """Whether an id has the form of mem0's: a UUID with its dashes."""
+    try:
+        return str(UUID(item_id)) == item_id.lower()
+    except ValueError:
+        return False

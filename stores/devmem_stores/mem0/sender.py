@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from devmem import MemoryItem, WriteOutcome
-from devmem.collections.wrappers import Delivery, DeliveryPolicy, Entry, Outbox, deliver
+from devmem.storage import Delivery, DeliveryPolicy, Entry, Outbox, deliver
 from devmem.stores import WriteStatus
-from devmem_stores.mem0.backend import Backend, Write
+from devmem_stores.mem0.backend import Backend, Ids, Retrier, Write
 from devmem_stores.mem0.errors import Mem0Error, Mem0RejectedError, Mem0ScopeError
-from devmem_stores.mem0.filters import Ids
 from devmem_stores.mem0.items import WRITE_KEY, Record, to_item
-from devmem_stores.mem0.retry import Retrier
 
 _LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 100

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.collections import CollectionInfo, Erasing, Erasure, Order, Unreached, descendants, event_key
+from devmem.storage import CollectionInfo, Erasing, Erasure, Order, Unreached, descendants, event_key
 from devmem.stores import (
     ConfigModel,
     EmbeddingConfig,
@@ -29,14 +29,22 @@ from devmem.stores import (
     skipped,
     strip_frames,
 )
-from devmem_stores.mem0.backend import Backend, Write
+from devmem_stores.mem0.backend import (
+    Backend,
+    Records,
+    Retrier,
+    RetryPolicy,
+    Write,
+    find_ids,
+    is_mem0_id,
+    matches,
+    own_filter,
+    restricts_more,
+)
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.errors import Mem0SetupError
-from devmem_stores.mem0.filters import find_ids, matches, own_filter, restricts_more
+from devmem_stores.mem0.in_process import check_package
 from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Change, carried_metadata, to_item
-from devmem_stores.mem0.package import check_package
-from devmem_stores.mem0.records import Records, is_mem0_id
-from devmem_stores.mem0.retry import Retrier, RetryPolicy
 from devmem_stores.mem0.sender import Sender, item_of_write, open_outbox
 
 T = TypeVar("T")

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import heapq
+import json
 import logging
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from devmem import CollectionError, Filter, MemoryItem, WriteOutcome
-from devmem.collections import Collection, CollectionInfo, Erasing, Erasure, Order, Unique, Unreached, event_key
-from devmem.collections.wrappers import DeliveryPolicy, Entry, deliver
+from devmem import CollectionError, Filter, Hit, MemoryItem, WriteOutcome
 from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingMismatchError
+from devmem.messages import Message, item_to_message
+from devmem.storage import (
+    Collection,
+    CollectionInfo,
+    DeliveryPolicy,
+    Entry,
+    Erasing,
+    Erasure,
+    Order,
+    Outbox,
+    Unique,
+    Unreached,
+    deliver,
+    event_key,
+    open_collection,
+)
 from devmem.stores import (
     Backoff,
     CollectionMemory,
@@ -25,10 +41,152 @@ from devmem.stores import (
     SearchReport,
     StoreSetup,
     WriteStatus,
+    dump_item,
+    load_item,
 )
-from devmem_stores.role_zero.config import RoleZeroConfig
-from devmem_stores.role_zero.outbox import WaitingItems, adopt_old_outbox, open_outbox
-from devmem_stores.role_zero.recall import related_hits
+from devmem.workflow import StoreFailure
+from devmem_stores.role_zero.config import Importance, RoleZeroConfig
+
+_OLD_STORE_TYPE: Final = "role_zero outbox"
+
+
+def open_outbox(file: Path) -> Outbox[MemoryItem]:
+    """Return the outbox of a file."""
+    return Outbox(file, dump=_dump, load=lambda body: load_item(json.loads(body)))
+
+
+def _dump(item: MemoryItem) -> str:
+    # The embedding is made when the item is stored.
+    return json.dumps(dump_item(replace(item, embedding=None)))
+
+
+class WaitingItems:
+    """The items in an outbox; there are none without an outbox."""
+
+    def __init__(self, outbox: Outbox[MemoryItem] | None, clock: Callable[[], float]) -> None:
+        """Look into an outbox; `clock` returns the time in seconds since the epoch, for what has expired."""
+        self._outbox, self._clock = outbox, clock
+
+    def newest_first(self, where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Yield the items that match, the one that came last first."""
+        if self._outbox is None:
+            return
+        where, now = where or Filter(), self._clock()
+        for entry in self._outbox.entries(newest_first=True):
+            if where.admits(entry.value, now):
+                yield entry.value
+
+    def erasable(self, erasing: Erasing) -> list[MemoryItem]:
+        """Return the items that are selected to be erased, expired and rejected ones included."""
+        if self._outbox is None:
+            return []
+        return [entry.value for entry in self._outbox.entries(rejected=True) if erasing.admits(entry.value)]
+
+    def newest(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
+        """Return at most `limit` matching items, newest first."""
+        return list(islice(self.newest_first(where), max(limit, 0)))
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that wait, in the order of `ids`."""
+        return [entry.value for entry in self._outbox.get(ids)] if self._outbox is not None else []
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Forget the named items, or the matching ones; return their number."""
+        if self._outbox is None:
+            return 0
+        if ids is None:
+            ids = [item.id for item in self.newest_first(where)] if where is not None else []
+        return self._outbox.remove(ids)
+
+
+def adopt_old_outbox(file: Path, outbox: Outbox[MemoryItem], clock: Callable[[], float]) -> None:
+    """Take over the items of an outbox that devmem 0.1.0 kept: a collection in the same file.
+
+    Raises:
+        CollectionError: the file cannot be used.
+    """
+    if not file.exists() or not _holds_items(file):
+        return
+    with closing(open_collection(str(file), store_type=_OLD_STORE_TYPE, clock=clock)) as old:
+        items = list(old.scan())
+        outbox.put({item.id: item for item in items})
+        # Killed before this, they are adopted again under the same keys.
+        old.delete(ids=[item.id for item in items])
+
+
+def _holds_items(file: Path) -> bool:
+    with closing(sqlite3.connect(file)) as db:
+        try:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            return "items" in tables and db.execute("SELECT 1 FROM items LIMIT 1").fetchone() is not None
+        except sqlite3.DatabaseError:
+            # The outbox itself reports what is wrong with the file.
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """Result of a recall: a role's newest messages, and older ones that are related."""
+
+    recent: tuple[Message, ...]
+    """The newest messages, in the order in which they came."""
+    related: tuple[Message, ...] = ()
+    """Older messages, none of which is in `recent`, the best first."""
+    hits: tuple[Hit, ...] = ()
+    """Hits of the search, in the order of `related`."""
+    query: str = ""
+    """Text that was searched for; empty when nothing was."""
+    failures: tuple[StoreFailure, ...] = ()
+    """Failures of the search; the newest messages are there all the same."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The related messages by the time at which they were made, then the newest in the order of their arrival."""
+        return [*sorted(self.related, key=lambda message: message.created_at), *self.recent]
+
+
+def related_hits(
+    search: Callable[[int], Sequence[Hit]], wanted: int, admit: Callable[[MemoryItem], bool], spare: int = 0
+) -> list[Hit]:
+    """Return the best hits whose item is admitted.
+
+    Args:
+        search: returns at most that many hits, best first.
+        wanted: maximum number of hits.
+        admit: whether an item may be among them.
+        spare: number of items that are likely to be refused, to save a second search.
+    """
+    limit = wanted + spare
+    while True:
+        hits = search(limit)
+        found = [hit for hit in hits if admit(hit.item)]
+        if len(found) >= wanted or len(hits) < limit:
+            return found[:wanted]
+        limit *= 4
+
+
+class Fresh:
+    """Predicate for recall: not a recent message, not a repetition, and important enough."""
+
+    def __init__(self, recent: Sequence[MemoryItem], importance: Importance, least: float) -> None:
+        self._importance, self._least = importance, least
+        self._ids = {item.id for item in recent}
+        self._texts = {_said(item) for item in recent}
+        self._seen: dict[str, str] = {}
+
+    def __call__(self, item: MemoryItem) -> bool:
+        """Whether the item may be recalled; the answer about an item is always the same."""
+        if item.id in self._ids or _said(item) in self._texts:
+            return False
+        # The same words twice are recalled once; asked again about the same item, the answer is the same.
+        if self._seen.setdefault(_said(item), item.id) != item.id:
+            return False
+        return self._least <= 0 or self._importance(item_to_message(item)) >= self._least
+
+
+def _said(item: MemoryItem) -> str:
+    return " ".join(item.content_summary.casefold().split())
+
 
 _LOG: Final = logging.getLogger(__name__)
 _POLICY: Final = DeliveryPolicy(batch=256, failures=(CollectionError,))

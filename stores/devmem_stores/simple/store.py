@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+from rapidfuzz.distance import LCSseq
+
 from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.collections import Unique, Weights
+from devmem.storage import Unique, Weights
 from devmem.stores import (
     ConfigModel,
     KeyedMemory,
@@ -14,13 +16,55 @@ from devmem.stores import (
     SearchReport,
     StoreSetup,
     content_hash,
+    indented,
     item_from,
+    shorten,
     skipped,
     strip_frames,
 )
 from devmem_stores.simple.config import SimpleConfig
-from devmem_stores.simple.overlap import text_overlap
-from devmem_stores.simple.summary import summarize_exchange
+
+
+def text_overlap(query: str, content: str) -> float:
+    """Score from 0 to 1: 0.4 Jaccard of the words, 0.3 longest common subsequence, 0.2 keyword recall, 0.1 length.
+
+    Words are split at white space, as DevAll does; the subsequence's length is divided by the longer text's.
+    """
+    query, content = query.lower(), content.lower()
+    if not query or not content:
+        return 0.0
+    asked, there = set(query.split()), set(content.split())
+    union = asked | there
+    jaccard = len(asked & there) / len(union) if union else 0.0
+    subsequence = LCSseq.similarity(query, content) / max(len(query), len(content))
+    keywords = {word for word in asked if len(word) >= 2}
+    recall = len(keywords & there) / len(keywords) if keywords else 0.0
+    return min(0.4 * jaccard + 0.3 * subsequence + 0.2 * recall + 0.1 * _length_factor(len(content) / len(query)), 1.0)
+
+
+def _length_factor(ratio: float) -> float:
+    """1 for a content of half to twice the query's length, less outside."""
+    if ratio < 0.5:
+        return ratio / 0.5
+    return 1.0 if ratio <= 2.0 else max(0.1, 2.0 / ratio)
+
+
+def summarize_exchange(asked: str, answered: str, limit: int) -> str:
+    """Write `Input: ...` and `Output: ...` within `limit` characters, whole sentences first.
+
+    Both sides are always there: the shorter takes what it needs of its half and leaves the rest to the other. A side's
+    lines after its first are indented: only the labels stand at the left edge, so no text passes for the other side.
+    """
+    labelled = (("Input: ", indented(asked)), ("Output: ", indented(answered)))
+    sides = [(label, text) for label, text in labelled if text]
+    room = limit - sum(len(label) for label, _ in sides) - max(len(sides) - 1, 0)
+    lengths = [len(text) for _, text in sides]
+    if len(sides) == 2 and sum(lengths) > room:
+        shorter = min(min(lengths), room // 2)
+        limits = [shorter, room - shorter] if lengths[0] <= lengths[1] else [room - shorter, shorter]
+    else:
+        limits = [room] * len(sides)
+    return "\n".join(label + shorten(text, most) for (label, text), most in zip(sides, limits, strict=True))
 
 
 class SimpleMemory(KeyedMemory):

@@ -10,10 +10,9 @@ import pytest
 
 import devmem
 from devmem.adapters.chatdev import install, uninstall
-from devmem.adapters.chatdev.conversion import chatdev_form, payload_of
-from devmem.adapters.chatdev.settings import REPLACED, attachment_of, declared, settings_of
+from devmem.adapters.chatdev.conversion import REPLACED, attachment_of, chatdev_form, declared, payload_of, settings_of
 from devmem.errors import ConfigError, HostNotFoundError
-from devmem.registry import registry
+from devmem.plugins import registry
 from devmem.stores import StoreSetup, load_item
 
 EMBEDDING = SimpleNamespace(provider="openai", model="small", api_key="k", base_url=None, params={"max_length": 1000})

@@ -19,7 +19,7 @@ from crewai.memory.unified_memory import Memory
 
 import devmem
 from devmem.adapters.crewai import DevmemStorage
-from devmem.adapters.crewai.search import Searcher
+from devmem.adapters.crewai.storage import Searcher
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.adapters.files import FileCommands, FileLimits
-from devmem.adapters.files.editing import inserted, lines_of, replaced
-from devmem.adapters.files.paths import ROOT, resolved
+from devmem.adapters.files.commands import inserted, lines_of, replaced
+from devmem.adapters.files.store import ROOT, resolved
 from devmem.errors import MemoryFileError
 
 NOTES = "/memories/notes.md"

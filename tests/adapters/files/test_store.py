@@ -11,9 +11,9 @@ import pytest
 
 import devmem
 from devmem.adapters.files import FileCommands, MemoryFiles
-from devmem.collections import starts_with
 from devmem.errors import ItemNotFoundError, MemoryFileError, VersionConflictError
-from devmem.memory.boundary import ScopeParts
+from devmem.memory.scope import ScopeParts
+from devmem.storage import starts_with
 
 NOTES = "/memories/notes.md"
 TWO_NOTES = ["/memories/a.md", "/memories/b.md"]

@@ -16,8 +16,8 @@ from google.genai import types
 
 import devmem
 from devmem.adapters.google_adk import DevmemMemoryService
-from devmem.collections import differs_from
 from devmem.errors import NotStoredError, ScopeError
+from devmem.storage import differs_from
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
 from tests.adapters.pages import run_example

@@ -297,7 +297,7 @@ class TestRecall:
 
 
 def test_a_store_without_a_collection_is_refused(memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.adapters.openai_agents.session.CollectionMemory", int)
+    monkeypatch.setattr("devmem.adapters.openai_agents.CollectionMemory", int)
     with pytest.raises(TypeError, match="a session needs a collection"):
         DevmemSession("s", memory)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devmem.llm import ChatModel
+from devmem.models import ChatModel
 from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.brain import BrainConfig, BrainMemory

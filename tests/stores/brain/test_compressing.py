@@ -14,7 +14,7 @@ from devmem.errors import ChatModelError
 from devmem.messages import Message
 from devmem.stores import ChatReply, ChatRequest, WriteStatus
 from devmem.testing import FailingChat, ManualClock, ScriptedChat
-from devmem_stores.brain.brain import Brain
+from devmem_stores.brain.conversation import Brain
 
 from .conftest import MakeBrain
 

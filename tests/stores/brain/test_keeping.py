@@ -17,7 +17,7 @@ from devmem.messages import AIMessage, Message, Role
 from devmem.stores import ChatReply, ChatRequest, Provenance, SourceKind, WriteStatus
 from devmem.testing import FailingChat
 from devmem_stores.brain import BrainMemory
-from devmem_stores.brain.errors import BrainBusyError, BrainFallbackError, BrainIncompleteError, CacheUnavailableError
+from devmem_stores.brain.config import BrainBusyError, BrainFallbackError, BrainIncompleteError, CacheUnavailableError
 
 from .conftest import MakeBrain
 from .redis_server import RedisServer

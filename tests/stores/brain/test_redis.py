@@ -14,15 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem import ConfigError, Filter, MissingExtraError, Scope, open_stores
-from devmem.collections import Erasing
 from devmem.config import parse_workflow
 from devmem.messages import Message
-from devmem.registry import registry
+from devmem.plugins import registry
+from devmem.storage import Erasing
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.brain import BrainConfig, BrainMemory
-from devmem_stores.brain.errors import BrainFallbackError, CacheContentError, CacheRefusedError, CacheUnavailableError
-from devmem_stores.brain.keys import ChatKey
+from devmem_stores.brain.config import (
+    BrainFallbackError,
+    CacheContentError,
+    CacheRefusedError,
+    CacheUnavailableError,
+    ChatKey,
+)
 
 from .conftest import MakeBrain, StartRedis
 from .cutting_proxy import CuttingProxy

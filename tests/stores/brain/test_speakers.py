@@ -6,7 +6,7 @@ from pathlib import Path
 
 from devmem import MemoryContentSnapshot, MemoryWritePayload, Scope, Turn, WorkflowRunner, load_workflow, open_stores
 from devmem.testing import ScriptedChat
-from devmem.text.frames import frame
+from devmem.text.devall_frames import frame
 from devmem_stores.brain import BrainMemory
 
 from .conftest import MakeBrain

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.messages import Message, Role
-from devmem_stores.brain.deletion import without
-from devmem_stores.brain.merge import merge
-from devmem_stores.brain.state import BrainState, Entry, Summary, dump_state, load_state
+from devmem_stores.brain.services import without
+from devmem_stores.brain.state import BrainState, Entry, Summary, dump_state, load_state, merge
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=12)
 

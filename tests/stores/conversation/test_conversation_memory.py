@@ -22,10 +22,9 @@ from devmem.recording import (
     record_tool,
 )
 from devmem.stores import MemoryQuery, StoreSetup
-from devmem.views.call_tree import call_tree, timeline_lines, tree_lines
+from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
 from devmem_stores.conversation import ConversationConfig, ConversationMemory
-from devmem_stores.conversation.sentences import sentence
-from devmem_stores.conversation.views import View
+from devmem_stores.conversation.items import View, sentence
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ A8     the time is the worker's, and four workers change the order        `test_
 A9     the field of the output is the caller's, not the callee's          `test_a9...`
 A10    a full queue raises in the agent's call; the rest is lost at exit  `test_a10...`, `tests/recording`
 A11    a record is stored twice, or a race loses its batch                `test_a11...`
-A12    one message over the budget drops all of them                      `tests/recall`, `test_a12...`
+A12    one message over the budget drops all of them                      `tests/search`, `test_a12...`
 A13    a plain message has no sentence                                    `test_a13...`
 A14    a filter by kind fails                                             `test_a14...`
 A15    messages of one batch share their metadata                         `test_a15...`
@@ -43,7 +43,6 @@ import pytest
 
 import devmem
 from devmem import Filter, Scope
-from devmem.collections import Collection
 from devmem.errors import FilterError
 from devmem.recording import (
     Interaction,
@@ -56,10 +55,10 @@ from devmem.recording import (
     record_knowledge,
     record_tool,
 )
+from devmem.storage import Collection
 from devmem.stores import MemoryQuery, StoreSetup
 from devmem_stores.conversation import ConversationConfig, ConversationMemory
-from devmem_stores.conversation.sentences import sentence
-from devmem_stores.conversation.views import View
+from devmem_stores.conversation.items import View, sentence
 
 ANN = Participant("ann", ParticipantType.USER)
 BOT = Participant("bot", ParticipantType.AGENT)

@@ -12,7 +12,7 @@ from devmem import Caller, ConfigError, Filter, MemoryManager, Scope, load_workf
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import MemoryQuery, StoreSetup, ViewConfig, estimate_tokens
 from devmem_stores.conversation import ConversationConfig, ConversationMemory
-from devmem_stores.conversation.budget import newest_within, within
+from devmem_stores.conversation.prompt import newest_within, within
 
 ANN = Participant("ann", ParticipantType.USER)
 WRITER = Participant("writer", ParticipantType.AGENT)

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.stores import estimate_tokens
-from devmem_stores.file.chunking import Chunking, chunk, spans
+from devmem_stores.file.chunks import Chunking, Section, chunk, lines_of, section_of, spans
 from devmem_stores.file.formats import code, markdown, plain, python
-from devmem_stores.file.sections import Section, lines_of, section_of
 
 TEXT = st.text(st.sampled_from("ab c.\n!。,\tü \u2028\x0c"), max_size=400)
 LINES = st.lists(

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem.text.encoding import UnreadableError, decode_text
+from devmem.text.files import UnreadableError, decode_text
 from devmem_stores.file import formats
-from devmem_stores.file.sections import Section
+from devmem_stores.file.chunks import Section
 
 from .conftest import GUIDE, Folder, found, names
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from devmem import MemoryItem, MemoryWritePayload
-from devmem.collections import Unique
 from devmem.errors import CollectionUnwritableError
+from devmem.storage import Unique
 from devmem.stores import IndexStep, MemoryQuery, PassageEmbeddings, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem_stores.file import FileMemory, comparison
-from devmem_stores.file.limits import Limits
+from devmem_stores.file import FileMemory
+from devmem_stores.file import indexer as comparison
+from devmem_stores.file.config import Limits
 from devmem_stores.file.sources import Found
 
 from .conftest import Folder, found, names, texts

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from devmem import CollectionError
-from devmem_stores.file import comparison
-from devmem_stores.file.limits import Limits
+from devmem_stores.file import indexer as comparison
+from devmem_stores.file.config import Limits
 from devmem_stores.file.sources import Found
 
 from .conftest import Folder, found, names, texts

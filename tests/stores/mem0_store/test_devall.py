@@ -17,10 +17,11 @@ from devmem import (
     load_workflow,
 )
 from devmem.config import Attachment
-from devmem.config.docstrings import field_description
-from devmem.registry import registry
+from devmem.config.base import field_description
+from devmem.plugins import registry
 from devmem.stores import ConfigModel, StoreSetup
-from devmem_stores.mem0 import Mem0Config, Mem0Memory, package
+from devmem_stores.mem0 import Mem0Config, Mem0Memory
+from devmem_stores.mem0 import in_process as package
 from devmem_stores.mem0.errors import Mem0Error, Mem0ScopeError
 
 from .conftest import MakeStore

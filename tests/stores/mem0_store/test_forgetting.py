@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devmem import MemoryItem, MemoryWritePayload, Scope
-from devmem.collections import Erasing, Filter
+from devmem.storage import Erasing, Filter
 from devmem.testing import ManualClock
 from devmem_stores.mem0.errors import Mem0ScopeError
 

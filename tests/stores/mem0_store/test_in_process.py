@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from devmem import MemoryWritePayload, WriteOutcome
-from devmem.embedding.base import Embedder
+from devmem.models.embedder import Embedder
 from devmem.stores import ModelIdentity, StoreSetup, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
@@ -28,7 +28,7 @@ from devmem_stores.mem0.errors import (
     Mem0ServerError,
     Mem0SetupError,
 )
-from devmem_stores.mem0.oss_parts import NoLlm
+from devmem_stores.mem0.in_process import NoLlm
 
 from .conftest import Allowed
 from .llm_server import LlmServer, facts

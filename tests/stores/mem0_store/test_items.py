@@ -184,7 +184,7 @@ def test_closed_store_says_so(store: Mem0Memory) -> None:
 def test_importing_devmem_and_the_store_type_imports_no_mem0() -> None:
     code = (
         "import sys, devmem, devmem_stores.mem0\n"
-        "devmem.registry.registry.get('mem0')\n"
+        "devmem.plugins.registry.get('mem0')\n"
         "store = devmem_stores.mem0.Mem0Memory(devmem.stores.StoreSetup(name='n', store_type='mem0',"
         " config=devmem_stores.mem0.Mem0Config(api_key='key-123')))\n"
         "store.load()\n"

@@ -16,9 +16,8 @@ from devmem.errors import OutboxError
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Memory
-from devmem_stores.mem0.backend import Write
+from devmem_stores.mem0.backend import Ids, Write
 from devmem_stores.mem0.errors import Mem0ServerError
-from devmem_stores.mem0.filters import Ids
 from devmem_stores.mem0.sender import open_outbox
 
 from .conftest import MakeStore

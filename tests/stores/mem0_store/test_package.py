@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from devmem_stores.mem0 import package
-from devmem_stores.mem0.errors import Mem0SetupError
-from devmem_stores.mem0.masking import masked
+from devmem_stores.mem0 import in_process as package
+from devmem_stores.mem0.errors import Mem0SetupError, masked
 
 CODE = """
 import socket, sys
 from pathlib import Path
-from devmem_stores.mem0.package import load_mem0
+from devmem_stores.mem0.in_process import load_mem0
 
 tried = []
 def refuse(self, address):

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import pytest
 
 from devmem import Filter, MemoryItem, WriteOutcome
-from devmem.collections import Collection, PreparedItem, SqliteCollection, Unique
 from devmem.errors import CollectionBusyError
 from devmem.messages import AIMessage, Message, UserMessage
+from devmem.storage import Collection, PreparedItem, SqliteCollection, Unique
 from devmem.stores import Embedder, StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory

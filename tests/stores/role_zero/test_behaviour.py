@@ -12,8 +12,7 @@ import pytest
 from devmem.errors import MessageError
 from devmem.messages import AIMessage, Message, SystemMessage, UserMessage
 from devmem.stores import WriteStatus
-from devmem_stores.role_zero.role import RoleMemory
-from devmem_stores.role_zero.rules import (
+from devmem_stores.role_zero.config import (
     Situation,
     importance_of,
     is_requirement,
@@ -21,6 +20,7 @@ from devmem_stores.role_zero.rules import (
     last_turns,
     on_requirement,
 )
+from devmem_stores.role_zero.role import RoleMemory
 
 from .conftest import MakeStore, fill, ids, said
 

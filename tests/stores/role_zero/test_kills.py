@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 
 from devmem import Scope
-from devmem.collections import open_collection
 from devmem.errors import CollectionClosedError
 from devmem.messages import UserMessage
+from devmem.storage import open_collection
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
-from devmem_stores.role_zero.messages import item_of
-from devmem_stores.role_zero.role import RoleMemory
+from devmem_stores.role_zero.role import RoleMemory, item_of
 
 from .conftest import FlakyStore, MakeStore, fill, ids, said
 

@@ -11,10 +11,9 @@ import pytest
 
 from devmem.config import RerankerConfig
 from devmem.errors import ChatModelError, RerankerError
-from devmem.reranking import register_reranker
+from devmem.models import register_reranker
 from devmem.stores import ChatReply, ChatRequest, MemoryQuery
-from devmem_stores.role_zero.config import RankerConfig
-from devmem_stores.role_zero.ranking import ChatRanker
+from devmem_stores.role_zero.config import ChatRanker, RankerConfig
 from devmem_stores.role_zero.role import RoleMemory
 
 from .conftest import MakeStore, ids, said

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
-from devmem.collections import SqliteCollection
-from devmem.collections.attachments import with_inline_attachments
 from devmem.errors import DataFileError
 from devmem.messages import AttachmentRef, MessageBlock
+from devmem.storage import SqliteCollection
+from devmem.storage.attachments import with_inline_attachments
 from devmem.stores import Provenance, SnapshotBlock, content_hash
 from devmem.testing.strategies import TEXTS, items
-from devmem.transfer.exporting import Snapshot, json_parts, markdown_parts
-from devmem.transfer.exporting.markdown import fenced
+from devmem.transfer.exporting import Snapshot, fenced, json_parts, markdown_parts
 from devmem.transfer.importing import FileFormat, detect_format, open_data
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import DataFileError
-from devmem.manager import dump_payload
 from devmem.stores import Provenance, SourceKind, dump_item
 from devmem.transfer.importing import FileFormat, open_data, read_records
+from devmem.workflow import dump_payload
 
 
 def written(path: Path, *records: object) -> Path:

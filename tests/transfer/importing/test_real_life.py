@@ -16,8 +16,8 @@ from devmem import MemoryItem, Scope
 from devmem.errors import DataFileError
 from devmem.stores import Provenance, SourceKind
 from devmem.transfer.importing import FileFormat, open_data, read_records
-from devmem.transfer.importing.origin import Origin
 from devmem.transfer.importing.prose import read_paragraphs
+from devmem.transfer.importing.records import Origin
 
 SAMPLES = Path(__file__).parents[2] / "data" / "imports"
 LAUNCH = ["user: When is the launch?", "assistant: On June 2nd."]

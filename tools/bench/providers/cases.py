@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from devmem.embedding.minilm.files import find_model
+from devmem.models.minilm import find_model
 from tools.bench.retrieval.variants import Variant
 from tools.embedding.export_onnx import export
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from devmem import MemoryBase, MemoryItem
 from devmem.config import EmbeddingConfig, RetrievalConfig
-from devmem.embedding import CombinedEmbedder, TokenEmbedder
+from devmem.models import CombinedEmbedder, TokenEmbedder
 from devmem.stores import QueryEmbedding
 from tools.bench.providers.cases import BASE
 from tools.bench.retrieval.dataset import Dataset

@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from devmem import MemoryItem
-from devmem.collections.postgres.collection import PostgresCollection
-from devmem.collections.postgres.dropping import drop_store
+from devmem.storage.postgres.collection import PostgresCollection, drop_store
 from devmem.stores import CollectionMemory, Progress
 from tools.bench.retrieval.cases import Case, Searcher, StoreSearcher
 from tools.bench.retrieval.memo import EmbeddingMemo

@@ -13,8 +13,8 @@ from typing import Any, Final
 from devmem import MemoryItem
 from devmem.errors import DataFileError
 from devmem.transfer.importing import FileFormat, open_data
+from devmem.transfer.importing.benchmarks import session_names
 from devmem.transfer.importing.files import read_document
-from devmem.transfer.importing.longmemeval import session_names
 from tools.bench.retrieval.dataset import Dataset, Haystack, Question
 
 LOCOMO_TYPES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem import MemoryItem
-from devmem.indexes.passages import indexed_text, passages_of
+from devmem.search.indexes.passages import indexed_text, passages_of
 from devmem.stores import EmbeddingConfig, Progress, QueryEmbedding
 from devmem.text.analysis import STOP_WORDS, query_terms, term_weight, terms
 from tools.bench.retrieval.memo import EmbeddingMemo

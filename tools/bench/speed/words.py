@@ -7,7 +7,7 @@ from hashlib import shake_256
 
 import numpy as np
 
-from devmem.embedding import PassageEmbeddings, TokenCodes, TokenEmbedding
+from devmem.models import PassageEmbeddings, TokenCodes, TokenEmbedding
 from devmem.stores import Vector
 
 

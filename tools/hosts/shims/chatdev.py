@@ -12,7 +12,7 @@ from runtime.node.agent.memory import mem0_memory, simple_memory
 
 from devmem.adapters.chatdev import install
 from devmem.adapters.chatdev.stores import DevmemMemory, Installation
-from devmem.registry import registry
+from devmem.plugins import registry
 from devmem.stores import ModelIdentity, StoreSetup, Vector, load_item
 
 # The tests put a client of their own in the place of what this function returns.

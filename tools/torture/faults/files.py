@@ -13,8 +13,8 @@ from random import Random
 from typing import Final
 
 from devmem import DevmemError, load_workflow
-from devmem.runtime import make_store
 from devmem.stores import MemoryQuery
+from devmem.workflow import make_store
 from tools.torture.children import Child
 from tools.torture.results import Plan, Result
 from tools.torture.stores import EMBEDDER

@@ -22,8 +22,8 @@ from typing import Any, Final
 import devmem
 import devmem_stores
 from devmem import Workflow, load_workflow
-from devmem.runtime import make_store
 from devmem.stores import CollectionMemory, MemoryQuery
+from devmem.workflow import make_store
 from tools.torture.children import Child
 from tools.torture.judge import check_items
 from tools.torture.results import Plan, Result

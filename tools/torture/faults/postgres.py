@@ -13,9 +13,9 @@ from typing import Final
 
 import psycopg
 
-from devmem.collections.postgres.location import Location
 from devmem.errors import CollectionBusyError
 from devmem.model.results import Hit
+from devmem.storage.postgres.location import Location
 from devmem.stores import CollectionMemory, MemoryQuery
 from tools.postgres_server import PostgresServer
 from tools.torture.children import Child

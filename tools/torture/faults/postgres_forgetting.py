@@ -18,8 +18,8 @@ import psycopg
 
 import devmem
 from devmem import load_workflow, open_stores
-from devmem.collections.postgres.location import Location
-from devmem.collections.postgres.schema import PARTITIONED
+from devmem.storage.postgres.location import Location
+from devmem.storage.postgres.schema import PARTITIONED
 from tools.forgetting_team import fill_team, left_in_files, make_team, write_team
 from tools.postgres_server import USER, PostgresServer
 from tools.torture.children import EXIT_FAILED, Child

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
-from devmem.collections.postgres.collection import PostgresCollection
+from devmem.storage.postgres.collection import PostgresCollection
 from tools.postgres_server import USER, PostgresServer
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.faults.statements import dying, traced_postgres

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem.recording import Interaction, Recorder, RecordingOptions, journal_folder, record_tool, waiting_records
-from devmem.text.backoff import Backoff
+from devmem.text.retry import Backoff
 from devmem_stores.conversation import ConversationMemory
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.results import Plan, Result

@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from devmem import Filter, MemoryItem, Scope
-from devmem.collections import SearchQuery, Unique
+from devmem.storage import SearchQuery, Unique
 from devmem.stores import CollectionMemory, MemoryQuery
 from tools.torture.results import Plan, Result
 from tools.torture.stores import EMBEDDER, opened, prepare

@@ -12,10 +12,10 @@ from threading import Event, Thread
 from typing import Final
 
 from devmem import load_workflow
-from devmem.embedding import open_embedder
 from devmem.errors import EmbeddingMismatchError
-from devmem.runtime import make_store
+from devmem.models import open_embedder
 from devmem.stores import CollectionMemory, MemoryQuery
+from devmem.workflow import make_store
 from tools.torture.judge import check_items
 from tools.torture.results import Plan, Result
 from tools.torture.stores import payload

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import psycopg
 
-from devmem.collections import Durability
-from devmem.collections.sqlite import database
+from devmem.storage import Durability
+from devmem.storage.sqlite import database
 
 Trace: TypeAlias = Callable[[Callable[[str], None]], AbstractContextManager[None]]
 """Has a function called before every statement of a kind of database."""

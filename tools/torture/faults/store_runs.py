@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from devmem import MemoryBase, MemoryItem, Workflow, load_workflow, open_stores
-from devmem.runtime import commit_run, revert_run
-from devmem.stores.decisions import finish_decided
-from devmem.stores.runs import StoreRun
-from devmem.stores.versioned import versions_of
+from devmem.stores.abilities import versions_of
+from devmem.stores.runs import StoreRun, finish_decided
+from devmem.workflow import commit_run, revert_run
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.faults.statements import dying, traced
 from tools.torture.results import Plan, Result

@@ -6,8 +6,8 @@ from random import Random
 from typing import Final
 
 from devmem import Hit, MemoryItem
-from devmem.recall import strip_recalled
-from devmem.recall.render import Shown, render
+from devmem.search import strip_recalled
+from devmem.search.rendering import Shown, render
 from tools.torture.results import Plan, Result
 
 _PIECES: Final = (

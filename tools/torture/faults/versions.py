@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from devmem.collections import Collection, SearchQuery, SqliteCollection
-from devmem.collections.postgres.collection import PostgresCollection
-from devmem.collections.sqlite.examination import examine
 from devmem.model.items import MemoryItem
 from devmem.model.versions import RunState
+from devmem.storage import Collection, SearchQuery, SqliteCollection
+from devmem.storage.postgres.collection import PostgresCollection
+from devmem.storage.sqlite.examination import examine
 from devmem.testing import HashEmbedder
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.faults.statements import dying, traced

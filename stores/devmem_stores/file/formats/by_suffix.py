@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 from devmem.stores import decode_text, describe_guess
-from devmem_stores.file.sections import Section
+from devmem_stores.file.chunks import Section
 
 _TEXTS: Final = {
     "markdown": ".md .markdown .mdx",

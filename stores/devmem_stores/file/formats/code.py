@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from devmem_stores.file.sections import Section, lines_of, section_of
+from devmem_stores.file.chunks import Section, lines_of, section_of
 
 _MODIFIERS: Final = (
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|pub(?:\([^)]*\))?|unsafe|extern"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from devmem.stores import UnreadableError
+from devmem_stores.file.chunks import Section
 from devmem_stores.file.formats.records import record_section
-from devmem_stores.file.sections import Section
 
 _SNIFFED: Final = 16 * 1024
 _LONGEST_FIELD: Final = 16 * 1024 * 1024

@@ -10,7 +10,7 @@ from typing import Final
 
 from devmem import MissingExtraError
 from devmem.stores import UnreadableError
-from devmem_stores.file.sections import Section
+from devmem_stores.file.chunks import Section
 
 try:
     from docx import Document

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from devmem import MissingExtraError
-from devmem_stores.file.sections import Section
+from devmem_stores.file.chunks import Section
 
 try:
     from bs4 import BeautifulSoup, Tag

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from devmem_stores.file.chunks import Section, lines_of
 from devmem_stores.file.formats.records import flat, record_section
-from devmem_stores.file.sections import Section, lines_of
 
 
 def sections(text: str) -> Iterator[Section]:

@@ -11,7 +11,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from devmem_stores.file.sections import Section, lines_of
+from devmem_stores.file.chunks import Section, lines_of
 
 _FENCES: Final = ("fence", "code_block")
 _FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*$", re.MULTILINE | re.DOTALL)

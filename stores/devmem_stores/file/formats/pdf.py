@@ -7,7 +7,7 @@ import logging
 
 from devmem import MissingExtraError
 from devmem.stores import UnreadableError
-from devmem_stores.file.sections import Section
+from devmem_stores.file.chunks import Section
 
 try:
     from pypdf import PdfReader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmem_stores.file.sections import Section, lines_of, section_of
+from devmem_stores.file.chunks import Section, lines_of, section_of
 
 
 def sections(text: str) -> list[Section]:

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from devmem_stores.file.chunks import Section, lines_of, section_of
 from devmem_stores.file.formats import code
-from devmem_stores.file.sections import Section, lines_of, section_of
 
 _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

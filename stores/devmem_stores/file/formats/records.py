@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from devmem_stores.file.sections import Section
+from devmem_stores.file.chunks import Section
 
 
 def record_section(fields: Iterable[tuple[str, str]], first: int, last: int) -> Section | None:

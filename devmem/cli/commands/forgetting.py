@@ -1,0 +1,318 @@
+"""`devmem forget`: forget items for good, down to the bytes of the files, and print a receipt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.inputs import Ids, check_all_there
+from devmem.cli.options import Selection, report_hidden, selecting
+from devmem.cli.targets import (
+    AsJson,
+    MemoryPlace,
+    OptionalStore,
+    Place,
+    Session,
+    check_session,
+    find_place,
+    load,
+    location_of,
+    make,
+    opened_to_change,
+    shown_store,
+)
+from devmem.cli.terminal import Terminal, item_date, items_text
+from devmem.config.workflow import Workflow
+from devmem.memory.opening import is_workflow
+from devmem.model.items import MemoryItem
+from devmem.recording.log import TokenTrimming
+from devmem.storage.erasure import Erasing, Unreached
+from devmem.storage.opening import drop_location, file_of
+from devmem.stores.forgetting import ForgetPlan, plan_forgetting, preview
+from devmem.stores.forgetting import forget as forget_planned
+from devmem.stores.memory import MemoryBase
+from devmem.text.analysis import shorten
+from devmem.text.display import one_line
+from devmem.transfer.importing.records import parse_time
+from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
+from devmem.workflow.erase_plan import ForgettingPlan
+from devmem.workflow.forgetting import WorkflowForgetting
+from devmem.workflow.stores import DEFAULT_SESSION
+
+_SHOWN: Final = 5
+"""Maximum number of items that are listed before the question."""
+_SNIPPET: Final = 70
+"""Characters of a listed item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetOptions:
+    """Options of a forgetting."""
+
+    session: str | None
+    """The only session; None means all of a workflow, and the usual one of a single store."""
+    vacuum: bool
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+
+def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: Erasing, options: ForgetOptions) -> None:
+    """Forget items in every store of a workflow, after asking, and print the receipt."""
+    if options.session is not None:
+        check_session(workflow, options.session)
+    with WorkflowForgetting(workflow, session=options.session) as forgetting:
+        plan = forgetting.plan(erasing, settle=not options.dry_run)
+        _check_all_there(plan, erasing)
+        items, derived = plan.items, {name for each in plan.targets for name in each.derived}
+        if (items or plan.writes) and not options.dry_run and not options.yes:
+            confirm_forgetting(terminal, items, derived, of=str(workflow.file or "the workflow"))
+        receipt = forgetting.preview(plan) if options.dry_run else forgetting.carry_out(plan, vacuum=options.vacuum)
+    if options.as_json:
+        terminal.json(workflow_receipt_json(receipt, dry_run=options.dry_run))
+    else:
+        if options.dry_run:
+            list_forgotten(terminal, items, derived)
+        for line in workflow_receipt_lines(receipt, dry_run=options.dry_run):
+            terminal.print(line)
+    end_partly(receipt.left)
+
+
+def end_partly(unreached: Iterable[Unreached]) -> None:
+    """End the command with `EXIT_PARTLY` where something went wrong in a place."""
+    if any(left.failed for left in unreached):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _check_all_there(plan: ForgettingPlan, erasing: Erasing) -> None:
+    """Raise `CommandError` when a named item is in no store."""
+    there = {name for each in plan.targets for name in each.items}
+    if missing := [name for name in erasing.ids or () if name not in there]:
+        raise CommandError(f"no store has an item {', '.join(map(repr, missing))}.")
+
+
+def confirm_forgetting(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str], *, of: str) -> None:
+    """Ask for confirmation; raises `CommandError` when nobody can answer, and ends the command unless it is yes."""
+    count = items_text(len(items))
+    if not can_ask():
+        raise CommandError(f"{count} of {of} would be forgotten, and nobody can be asked here: add --yes.")
+    list_forgotten(terminal, items, derived)
+    typer.confirm(f"Forget {count} of {of}?", abort=True, err=True)
+
+
+def can_ask() -> bool:
+    """Whether somebody is there to be asked."""
+    return sys.stdin.isatty()
+
+
+def list_forgotten(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str]) -> None:
+    """Print some of the items that are to be forgotten."""
+    for item in items[-_SHOWN:]:
+        owner = f"  user {item.scope.user}" if item.scope.user else ""
+        how = "  (derived)" if item.id in derived else ""
+        text = shorten(one_line(item.content_summary), _SNIPPET)
+        terminal.print(f"{item_date(item)}  {item.id}{how}{owner}  {text}")
+    if len(items) > _SHOWN:
+        terminal.print(f"and {len(items) - _SHOWN:,} more")
+
+
+Matching: TypeAlias = Annotated[
+    str | None, typer.Option("--matching", metavar="TEXT", help="Only items with this text in them, in any case.")
+]
+Source: TypeAlias = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
+]
+Run: TypeAlias = Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")]
+Vacuum: TypeAlias = Annotated[
+    bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
+]
+OneSession: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--session", metavar="NAME", help="Only this session's `auto` files; of a workflow, else those of all."
+    ),
+]
+DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@selecting(by_user=True)
+def forget(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    ids: Ids = None,
+    matching: Matching = None,
+    source: Source = None,
+    run: Run = None,
+    vacuum: Vacuum = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    session: OneSession = None,
+    as_json: AsJson = False,
+    *,
+    selection: Selection,
+) -> None:
+    """Forget items for good, and print a receipt.
+
+    An item is forgotten if it matches every option, and with it its earlier versions and what was derived from it; of a
+    workflow without a STORE in every store and session, with copies and with writes that wait for a store.
+    Items of users are left out unless `--user`, `--all-users` or `--id` names them. The command lists some of the items
+    and asks first. Afterwards it looks for their words and ids in the files, and prints which files hold nothing of
+    them any more, and what was not reached, such as exports that were made before.
+
+    Examples:
+        devmem forget team.yaml --user ann
+        devmem forget team.yaml notes --user ann --before 2025-01-01 --dry-run
+        devmem forget notes.db --matching "blue folder" --vacuum
+        devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
+    """
+    terminal: Terminal = ctx.obj
+    erasing = _erasing(ids, selection, text=matching, source=source, run=run)
+    options = ForgetOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
+    if store is None and is_workflow(memory):
+        forget_in_workflow(terminal, load(terminal, Path(memory)), erasing, options)
+    else:
+        _forget_in_store(terminal, find_place(terminal, memory, store), erasing, options)
+
+
+def _forget_in_store(terminal: Terminal, place: Place, erasing: Erasing, options: ForgetOptions) -> None:
+    """Forget items of one store, after asking, and print the receipt."""
+    with opened_to_change(terminal, place.workflow, place.store, options.session or DEFAULT_SESSION) as opened:
+        plan = plan_forgetting(opened, erasing)
+        check_all_there(opened.name, erasing.ids or (), plan.selected)
+        if erasing.text is None and erasing.run is None:
+            report_hidden(terminal, opened, erasing.where)
+        if plan.items and not options.dry_run and not options.yes:
+            confirm_forgetting(terminal, plan.items, {item.id for item in plan.derived}, of=place.store)
+        receipt = preview(opened, plan) if options.dry_run else forget_planned(opened, plan, vacuum=options.vacuum)
+        total = opened.count_memories()
+    if options.as_json:
+        terminal.json(receipt_json(receipt, total, dry_run=options.dry_run))
+    else:
+        lines = receipt_lines(receipt, total, dry_run=options.dry_run)
+        _print(terminal, plan if options.dry_run else None, lines)
+    end_partly(receipt.unreached)
+
+
+def _print(terminal: Terminal, listed: ForgetPlan | None, lines: Iterable[str]) -> None:
+    if listed is not None:
+        list_forgotten(terminal, listed.items, {item.id for item in listed.derived})
+    for line in lines:
+        terminal.print(line)
+
+
+def _erasing(
+    ids: Sequence[str] | None, selection: Selection, *, text: str | None, source: str | None, run: str | None
+) -> Erasing:
+    """Return the items to forget; raises `CommandError` when nothing is selected."""
+    given = {"--matching": text, "--source": source, "--run": run}
+    for option, value in given.items():
+        if value is not None and not value.strip():
+            raise CommandError(f"{option} is empty. Is a variable not set?")
+    where = selection.where
+    named = any(value is not None for value in given.values())
+    if not ids and not named and where.everything() and not selection.all_users:
+        raise CommandError(
+            "nothing says what to forget: give --id, --user, --agent, --conversation, --where, --after, --before, "
+            "--matching, --source or --run; --all-users alone forgets everything."
+        )
+    if source is not None and where.source_name is not None:
+        raise CommandError("give either --source or --where source=NAME, not both.")
+    where = where if ids else selection.visible  # an id is exact: it needs no user beside it
+    if source is not None:
+        where = replace(where, source_name=source)
+    return Erasing(ids=tuple(dict.fromkeys(ids)) if ids else None, where=where, text=text, run=run)
+
+
+def trim(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    keep: Annotated[int | None, typer.Option(min=0, metavar="N", help="Keep the N items stored last.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="DATE", help="Delete what was stored before this date.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Keep the newest items within N estimated tokens.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the oldest items.
+
+    Items of every user count alike. `--max-tokens` is for stores of the type `conversation`: where the newest record
+    alone has more tokens, its text is shortened.
+
+    Examples:
+        devmem trim notes.db --keep 1000
+        devmem trim team.yaml global --before 2025-01-01 --max-tokens 100000 --yes
+    """
+    terminal: Terminal = ctx.obj
+    stored_before = _time(before)
+    if keep is None and stored_before is None and max_tokens is None:
+        raise CommandError("nothing says what to delete: give --keep, --before or --max-tokens.")
+    place = find_place(terminal, memory, store)
+    with opened_to_change(terminal, place.workflow, place.store, session) as opened:
+        if max_tokens is not None and not isinstance(opened, TokenTrimming):
+            raise CommandError(f"memory store {place.store!r} counts no tokens; one of type `conversation` does.")
+        if not yes:
+            _ask(opened)
+        deleted = opened.trim(keep=keep, stored_before=stored_before) if (keep, stored_before) != (None, None) else 0
+        if max_tokens is not None and isinstance(opened, TokenTrimming):
+            deleted += opened.trim_to_tokens(max_tokens)
+        total = opened.count_memories()
+    if as_json:
+        terminal.json({"store": place.store, "deleted": deleted, "items": total})
+    else:
+        terminal.print(f"{place.store}: {items_text(deleted)} deleted; {items_text(total)} now")
+
+
+def _time(raw: str | None) -> float | None:
+    try:
+        return None if raw is None else parse_time(raw)
+    except ValueError as error:
+        raise CommandError(f"--before: {error}") from error
+
+
+def _ask(store: MemoryBase) -> None:
+    """Ask for confirmation; raises `CommandError` when nobody can answer, and ends the command unless it is yes."""
+    if not sys.stdin.isatty():
+        raise CommandError(f"items of {store.name} would be deleted, and nobody can be asked here: add --yes.")
+    typer.confirm(f"Trim {store.name}, which has {items_text(store.count_memories())}?", abort=True, err=True)
+
+
+def drop(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Drop a store of a database as a whole.
+
+    Its items, attachments and states go in one transaction; other stores stay. A store that was created with
+    `partition=on` is dropped at once, however large it is. A store in a file is dropped by deleting its files.
+
+    Examples:
+        devmem drop "postgresql://localhost/team?store=notes&tenant=acme"
+        devmem drop team.yaml notes --yes
+    """
+    terminal: Terminal = ctx.obj
+    place = find_place(terminal, memory, store)
+    location = location_of(make(place.workflow, place.store, session))
+    if location is None or file_of(location) is not None:
+        raise CommandError(f"memory store {place.store!r} is in no database; delete its files, or use `devmem forget`.")
+    shown = shown_store(location, place.store)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise CommandError(f"{shown} would be dropped, and nobody can be asked here: add --yes.")
+        typer.confirm(f"Drop {shown} with everything in it?", abort=True, err=True)
+    if not drop_location(location, place.store):
+        raise CommandError(f"{shown}: there is no such store.")
+    terminal.print(f"{shown}: dropped")

@@ -1,0 +1,366 @@
+"""`devmem add`: remember a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from datetime import timedelta
+from types import EllipsisType
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from devmem.cli.failures import CommandError, usage_errors
+from devmem.cli.inputs import STDIN, ListOrder, Offset, check_all_there, read_stdin, well_formed
+from devmem.cli.options import (
+    NEVER,
+    Expires,
+    Fields,
+    Metadata,
+    Selection,
+    Time,
+    Ttl,
+    checked_fields,
+    checked_name,
+    expiry_of,
+    metadata_of,
+    selecting,
+)
+from devmem.cli.targets import (
+    AsJson,
+    AsOf,
+    MemoryPlace,
+    OptionalStore,
+    Session,
+    check_lasting,
+    find_place,
+    make,
+    opened,
+    opened_existing,
+    opened_if_written,
+    opened_to_change,
+    seconds_of_option,
+    split_words,
+)
+from devmem.cli.terminal import Terminal, date_text, item_date, items_text
+from devmem.memory.memory import AddOptions, Memory
+from devmem.model.fields import has_text
+from devmem.model.items import MemoryItem, Scope
+from devmem.model.versions import Change, ItemDifference, ItemVersion
+from devmem.search.query import Order
+from devmem.stores.abilities import versions_of
+from devmem.views.documents import difference_json, item_json, version_json
+from devmem.workflow.stores import DEFAULT_SESSION
+
+
+def add(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Annotated[
+        list[str], typer.Argument(metavar="[STORE] TEXT", help="Text to remember; `-` reads standard input.")
+    ],
+    lines: Annotated[bool, typer.Option("--lines", help="Remember each line as an item of its own.")] = False,
+    item_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Id of the item; an item that has it is replaced.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="User that the item belongs to.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="ID", help="Agent that the item belongs to.")] = None,
+    conversation: Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the item is in.")] = None,
+    metadata: Metadata = None,
+    field: Fields = None,
+    time: Time = None,
+    expires: Expires = None,
+    ttl: Ttl = None,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """Remember a text.
+
+    A file that does not exist yet is created. The item belongs to nobody in particular unless `--user` names a user.
+
+    Examples:
+        devmem add notes.db "Ann moved the launch to June 2nd."
+        devmem add team.yaml notes "The venue is the old mill." --user ann --metadata room=5
+        devmem add notes.db "The door code is 4711." --ttl 12h
+        devmem add notes.db "We met at noon." --metadata title=Launch --field title
+    """
+    terminal: Terminal = ctx.obj
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TEXT")
+    texts = _texts(place.words[0], lines=lines)
+    scope = _scope(user=user, agent=agent, conversation=conversation)
+    check_lasting(make(place.workflow, place.store, session), "an item")
+    with opened(terminal, place.workflow, place.store, session, save=True) as store, usage_errors():
+        options: AddOptions = {**_about(metadata, field), "time": time, "expires_at": expiry_of(expires, ttl)}
+        ids = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, item_id, options)
+        total = store.count_memories()
+    if as_json:
+        terminal.json({"store": place.store, "ids": ids, "items": total})
+        return
+    stored = f"stored {ids[0]}" if len(ids) == 1 else f"{items_text(len(ids))} stored"
+    terminal.print(f"{place.store}: {stored}; {items_text(total)} now")
+
+
+def _texts(word: str, *, lines: bool) -> list[str]:
+    text = read_stdin() if word == STDIN else well_formed(word)
+    return [line.strip() for line in text.splitlines() if line.strip()] if lines else [text]
+
+
+def _scope(**parts: str | None) -> dict[str, str]:
+    return {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
+
+
+def _about(metadata: Sequence[str] | None, fields: Sequence[str] | None) -> AddOptions:
+    return {"metadata": metadata_of(metadata), "fields": checked_fields(fields)}
+
+
+def _remember(memory: Memory, texts: Sequence[str], item_id: str | None, options: AddOptions) -> list[str]:
+    """Add the texts and return the ids of their items."""
+    if item_id is None:
+        return memory.add(texts, **options)
+    if len(texts) != 1:
+        raise CommandError("`--id` names the item of one text.")
+    return [memory.add(texts[0], id=item_id, **options)]
+
+
+_OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl or --field"
+W = TypeVar("W", bound=str | timedelta)
+
+
+def edit(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[STORE] ID [TEXT]", help="Id of the item, and its new text; `-` reads standard input."),
+    ],
+    metadata: Metadata = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="Metadata to remove; may be repeated.")
+    ] = None,
+    time: Time = None,
+    expires: Expires = None,
+    ttl: Ttl = None,
+    field: Fields = None,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """Change an item and keep its id.
+
+    What is not given stays as it is. `none` removes a time, an expiry or the fields.
+
+    Examples:
+        devmem edit notes.db 5f2c "Ann moved the launch to June 3rd."
+        devmem edit team.yaml notes 5f2c --metadata room=6 --remove mood --expires-at none
+        devmem edit notes.db 5f2c --metadata title="The launch" --field title
+    """
+    terminal: Terminal = ctx.obj
+    place = split_words(terminal, memory, words, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
+    item_id, text = place.words[0], place.words[1] if len(place.words) == 2 else None
+    if text is not None:
+        text = read_stdin() if text == STDIN else well_formed(text)
+    changes = {**metadata_of(metadata), **dict.fromkeys(remove or ())}
+    expiry, fields = expiry_of(expires, ttl), checked_fields(field)
+    if not changes and all(one is None for one in (text, time, expiry, fields)):
+        raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS}.")
+    with opened_to_change(terminal, place.workflow, place.store, session) as store, usage_errors():
+        when, until, searched = _when(time), _when(expiry), ... if fields is None else fields
+        record = Memory(store).update(
+            item_id, text, metadata=changes or None, time=when, expires_at=until, fields=searched
+        )
+    if as_json:
+        terminal.json(item_json(record.item))
+    else:
+        terminal.print(f"{place.store}: changed {record.id}")
+
+
+def _when(given: W | None) -> W | EllipsisType | None:
+    """Return the argument of `Memory.update`: unchanged when nothing is given, none when the word says so."""
+    if given is None:
+        return ...
+    return None if isinstance(given, str) and given.lower() == NEVER else given
+
+
+_COLUMNS = ("date", "id", "source", "text")
+_DETAILS = (
+    "date",
+    "stored",
+    "expires",
+    "id",
+    "hash",
+    "waiting",
+    "trust",
+    "kind",
+    "source",
+    "made from",
+    "scope",
+    "input",
+    "output",
+    "attachments",
+    "metadata",
+    "text",
+)
+_NUMBERS = ("trust", "input", "output", "attachments")
+
+
+@selecting()
+def show(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help="Show this item whole; may be repeated.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 10,
+    order: ListOrder = Order.STORED,
+    offset: Offset = 0,
+    as_of: AsOf = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show all metadata of each item, not only its text.")
+    ] = False,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+    *,
+    selection: Selection,
+) -> None:
+    """Show the newest items, or whole items by id.
+
+    Examples:
+        devmem show notes.db
+        devmem show notes.db --where "metadata.priority>=3" --order event --offset 10
+        devmem show notes.db --as-of 2026-06-02T14:30
+        devmem show configs/demo/team.yaml notes --session demo --limit 3
+    """
+    terminal: Terminal = ctx.obj
+    place = find_place(terminal, memory, store, reading=True)
+    has_model = False
+    items: list[MemoryItem] = []
+    with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as opened:
+        if opened is not None:
+            items = opened.get(ids) if ids else opened.recent(limit, selection.where, order=order, offset=offset)
+            has_model = opened.info().embedding is not None
+    if details and not as_json:
+        terminal.table(_DETAILS, [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)
+    else:
+        _print(terminal, items, whole=bool(ids), as_json=as_json)
+    check_all_there(place.store, ids or (), items)
+
+
+def _print(terminal: Terminal, items: Sequence[MemoryItem], *, whole: bool, as_json: bool) -> None:
+    if as_json:
+        terminal.json([item_json(item) for item in items])
+    elif whole:
+        for item in items:
+            terminal.json(item_json(item), indent=2)
+    else:
+        terminal.table(_COLUMNS, [_row(item) for item in items])
+
+
+def _row(item: MemoryItem) -> Sequence[str]:
+    return item_date(item), item.id, item.provenance.name, item.content_summary
+
+
+def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
+    """Return the cells of `_DETAILS`; an item without an embedding waits for it if its store has a model."""
+    snapshots = (item.input_snapshot, item.output_snapshot)
+    attached = sum(len(snapshot.attachment_overview()) for snapshot in snapshots if snapshot)
+    bound = ((part.name, getattr(item.scope, part.name)) for part in fields(Scope))
+    return (
+        item_date(item),
+        date_text(item.created_at),
+        date_text(item.expires_at),
+        item.id,
+        item.content_hash[:12],
+        "yes" if has_model and item.embedding is None and has_text(item) else "",
+        f"{item.trust:g}",
+        item.provenance.kind.value,
+        item.provenance.name,
+        ", ".join(item.provenance.parents),
+        ", ".join(f"{name}={value}" for name, value in bound if value is not None),
+        *(str(len(snapshot.text)) if snapshot else "" for snapshot in snapshots),
+        str(attached) if attached else "",
+        ", ".join(item.metadata),
+        item.content_summary,
+    )
+
+
+_HISTORY_COLUMNS = ("recorded", "change", "run", "by", "text")
+
+
+def history(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] ID", help="Id of the item.")],
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Show the versions of an item.
+
+    Each has what changed it, when, and in which run. Versions are kept as long as the store's `history` says: 30 days
+    without it. What was forgotten has none.
+
+    Examples:
+        devmem history notes.db 5f2c
+        devmem history team.yaml notes 5f2c --json
+    """
+    terminal: Terminal = ctx.obj
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] ID", reading=True)
+    with opened_existing(terminal, place.workflow, place.store, session) as store:
+        versions = versions_of(store).history(place.words[0])
+    if not versions:
+        raise CommandError(f"memory store {place.store!r} has no version of an item {place.words[0]!r}.")
+    if as_json:
+        terminal.json([version_json(version) for version in versions])
+    else:
+        terminal.table(_HISTORY_COLUMNS, list(_rows(versions)))
+
+
+def _rows(versions: Sequence[ItemVersion]) -> Iterator[Sequence[str]]:
+    """Yield a row for each version, and one for the deletion that ended the last of them, if any did."""
+    for version in versions:
+        yield _history_row(version.began, version.item.content_summary)
+    if (ended := versions[-1].ended) is not None:
+        yield _history_row(ended, "")
+
+
+def _history_row(change: Change, text: str) -> Sequence[str]:
+    return date_text(change.at), change.operation.value, change.run or "", change.actor or "", text
+
+
+_DIFF_COLUMNS = ("change", "id", "before", "after")
+
+
+def diff(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="The earlier time.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; without it, now.")] = None,
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run changed, or is about to.")] = None,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Show what changed between two times, or in a run.
+
+    Examples:
+        devmem diff notes.db --from 2026-06-01 --to 2026-06-02T14:30
+        devmem diff team.yaml notes --run 5f2c
+    """
+    terminal: Terminal = ctx.obj
+    if (since is None) == (run is None) or (run is not None and until is not None):
+        raise CommandError("give either --from, with --to where it is not now, or --run.")
+    place = find_place(terminal, memory, store, reading=True)
+    with opened_existing(terminal, place.workflow, place.store, session) as source:
+        if run is not None:
+            found = versions_of(source).diff(run)
+        else:
+            after = None if until is None else seconds_of_option("--to", until)
+            found = versions_of(source).diff(seconds_of_option("--from", since or ""), after)
+    if as_json:
+        terminal.json([difference_json(each) for each in found])
+    else:
+        terminal.table(_DIFF_COLUMNS, [_diff_row(each) for each in found])
+
+
+def _diff_row(found: ItemDifference) -> Sequence[str]:
+    texts = ("" if item is None else item.content_summary for item in (found.before, found.after))
+    return found.operation.value, found.item_id, *texts

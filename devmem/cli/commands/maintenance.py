@@ -1,0 +1,357 @@
+"""`devmem doctor`: examine what a workflow's stores keep, or one file, and save or rebuild what is damaged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from devmem.cli import terminal as describe
+from devmem.cli.commands.records import log_of
+from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.options import checked_fields, with_fields
+from devmem.cli.targets import (
+    AsJson,
+    MemoryPlace,
+    OptionalStore,
+    Place,
+    Session,
+    WorkflowFile,
+    check_session,
+    find_place,
+    load,
+    make,
+    opened,
+    opened_to_change,
+    require_file,
+    why_empty,
+)
+from devmem.cli.terminal import Terminal, items_text
+from devmem.config.workflow import CopyRule, Workflow
+from devmem.errors import CollectionError
+from devmem.model.message import AttachmentRef
+from devmem.model.results import FileReport
+from devmem.recording.log import CopySource
+from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
+from devmem.storage.sqlite import backup as backups
+from devmem.storage.sqlite.backup import back_up
+from devmem.storage.sqlite.collection import record_backup
+from devmem.storage.sqlite.examination import Examination, examine, readable_items, repair, report_of
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.config import CollectionConfig
+from devmem.text.files import replace_file
+from devmem.transfer.exporting import Snapshot, json_parts
+from devmem.workflow.examination import examine_file, examine_workflow, journals_beside
+from devmem.workflow.recording import rebuild_view as rebuild
+from devmem.workflow.stores import DEFAULT_SESSION
+
+_WORKFLOWS: Final = (".yaml", ".yml")
+
+
+def doctor(
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Workflow (YAML), file of a store, outbox, or folder of journals.")
+    ],
+    session: Session = DEFAULT_SESSION,
+    salvage: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write every readable item into this file, to import again.")
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Rebuild what can be rebuilt.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Examine what stores keep on disk.
+
+    Of a workflow, every file of every store is examined: collections, manifests, states of conversations, outboxes,
+    journals of records, and writes that no store took. A file is examined by its kind. Of a SQLite collection, rows,
+    vectors and attachments are compared with their checksums. An error is damage, a warning is work that waits.
+
+    The exit code is 1 when something is damaged. Nothing is changed unless `--fix` is given, and a file whose
+    structure is damaged never is; `--salvage` and `--fix` are for the SQLite file of a collection.
+
+    Examples:
+        devmem doctor team.yaml
+        devmem doctor notes.db
+        devmem doctor notes.db --salvage saved.json
+        devmem doctor notes.db --fix
+    """
+    terminal: Terminal = ctx.obj
+    _check_arguments(file, salvage)
+    if file.suffix in _WORKFLOWS:
+        others = list(_of_workflow(terminal, file, session))
+    elif (report := examine_file(file)) is not None:
+        others = [("", report)]
+    else:
+        _examine_collection(terminal, file, salvage, fix=fix, as_json=as_json)
+        return
+    if fix or salvage is not None:
+        raise CommandError(f"--fix and --salvage are for the SQLite file of a collection, which {file} is not.")
+    if as_json:
+        terminal.json([{"store": name or None, **_json_of(report)} for name, report in others])
+    else:
+        _show_reports(terminal, others)
+    if not all(report.is_sound for _, report in others):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _check_arguments(file: Path, salvage: Path | None) -> None:
+    require_file(file, "examine it with its server's own tools")
+    if salvage is not None and salvage.exists():
+        raise CommandError(f"{salvage} is there already and was not changed; name another file.")
+
+
+def _of_workflow(terminal: Terminal, file: Path, session: str) -> Iterator[tuple[str, FileReport]]:
+    workflow = load(terminal, file)
+    check_session(workflow, session)
+    return examine_workflow(workflow, session)
+
+
+def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *, fix: bool, as_json: bool) -> None:
+    found = examine(file)
+    repaired = repair(found) if fix else []
+    if salvage is not None:
+        saved = _salvage(terminal, found, salvage)
+        terminal.report("note", f"{items_text(saved)} written to {salvage}; `devmem import` reads them")
+    journals = journals_beside(file)
+    if as_json:
+        beside = {} if journals is None else {"journals": _json_of(journals)}
+        terminal.json(_as_json(found) | beside | ({"repaired": repaired} if fix else {}))
+    else:
+        _show_reports(terminal, [("", report_of(found)), *([("", journals)] if journals is not None else [])])
+        for line in repaired:
+            terminal.print(line)
+    is_sound = (examine(file) if repaired else found).is_sound
+    if not is_sound or (journals is not None and not journals.is_sound):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _show_reports(terminal: Terminal, reports: Sequence[tuple[str, FileReport]]) -> None:
+    for name, report in reports:
+        counts = ", ".join(f"{count:,} {fact}" for fact, count in report.facts.items() if isinstance(count, int))
+        owner = f"{name}: " if name else ""
+        terminal.print(f"{owner}{report.path}: {report.kind}{f': {counts}' if counts else ''}")
+        others = [f"{fact} {value}" for fact, value in report.facts.items() if isinstance(value, str)]
+        if others:
+            terminal.print(", ".join(others), style="dim")
+        for finding in report.findings:
+            terminal.report(finding.level.value, finding.message)
+    if not any(report.findings for _, report in reports):
+        terminal.print("nothing is wrong", style="green")
+
+
+def _json_of(report: FileReport) -> dict[str, object]:
+    return {
+        "file": report.path,
+        "kind": report.kind,
+        "sound": report.is_sound,
+        **report.facts,
+        "findings": [{"level": finding.level.value, "message": finding.message} for finding in report.findings],
+    }
+
+
+def _salvage(terminal: Terminal, found: Examination, out: Path) -> int:
+    """Write the readable items as an export; return their number."""
+    files = AttachmentFiles(found.path.with_name(found.path.name + ".files"))
+
+    def lost(ref: AttachmentRef, error: OSError) -> None:
+        terminal.report("error", f"the attachment {ref.name or ref.attachment_id!r} cannot be read: {error}")
+
+    items = [with_inline_attachments(files.resolve(item), lost) for item in readable_items(found.path, {})]
+    store_type = str(found.facts.get("store_type") or "")
+    snapshot = Snapshot(store=found.path.stem, store_type=store_type, exported_at=time.time(), items=items)
+    replace_file(out, (part.encode("utf-8") for part in json_parts(snapshot)))
+    return len(items)
+
+
+def _as_json(found: Examination) -> dict[str, object]:
+    return {
+        "file": str(found.path),
+        "kind": "collection",
+        "sound": found.is_sound,
+        "store_type": found.facts.get("store_type"),
+        "model": found.facts.get("model"),
+        **found.counts,
+        "damage": found.damage,
+        "unreadable": {str(row): reason for row, reason in found.unreadable.items()},
+        "bad_vectors": len(found.bad_vectors),
+        "properties_differ": found.unsealed,
+        "bad_passages": len(found.bad_passages),
+        "bad_columns": len(found.bad_columns),
+        "bad_versions": len(found.bad_versions),
+        "attachments": [finding.message for finding in found.attachments],
+        "without_terms": len(found.without_terms),
+        "orphans": found.orphans,
+        "leftovers": [str(path) for path in found.leftovers],
+    }
+
+
+def reindex(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    session: Session = DEFAULT_SESSION,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Field of the metadata to search from now on, of a file. Repeatable."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also embed what this model embedded before.")] = False,
+) -> None:
+    """Embed every item again with another model, or search items by other fields.
+
+    It takes the model that the workflow names now, and is needed after that was changed, because vectors of different
+    models cannot be compared; likewise the fields under `index`. Until an item has its new embedding it is found by its
+    words. An interrupted run continues when it is run again.
+
+    Examples:
+        devmem reindex configs/demo/team.yaml notes --session demo
+        devmem reindex notes.db --field title
+    """
+    terminal: Terminal = ctx.obj
+    place = find_place(terminal, memory, store)
+    kept = make(_with_fields(place, checked_fields(field)), place.store, session)
+    config = kept.setup.config
+    if not isinstance(kept, CollectionMemory) or not isinstance(config, CollectionConfig) or not _has_work(config):
+        raise CommandError(f"memory store {place.store!r} has no `embedding:`, so there is nothing to embed.")
+    if (reason := why_empty(kept)) is not None:
+        raise CommandError(f"{reason}; there is nothing to embed.")
+    total = _count(kept)
+    try:
+        with terminal.progress(f"embedding {place.store}", total) as bar:
+            done = kept.reindex(lambda so_far: bar.update(bar.task_ids[0], completed=so_far), force=force)
+        info = kept.info()
+    finally:
+        kept.close()
+    made = f"{done:,} of {items_text(info.items)} embedded by {info.embedding}"
+    terminal.print(f"{place.store}: {made if config.embedding else f'{items_text(info.items)}, without embeddings'}")
+    if info.waiting:
+        terminal.report("error", f"{info.waiting:,} items still wait: the provider stopped answering. Run it again.")
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _with_fields(place: Place, fields: tuple[str, ...] | None) -> Workflow:
+    if fields is None:
+        return place.workflow
+    if place.workflow.file is not None:
+        raise CommandError(f"--field is for a file; put `index: {{fields: [...]}}` into {place.workflow.file}.")
+    return with_fields(place.workflow, place.store, fields)
+
+
+def _has_work(config: CollectionConfig) -> bool:
+    return config.embedding is not None or config.index.fields is not None
+
+
+def _count(memory: CollectionMemory) -> int:
+    """Count the items without asking for the model that made their embeddings."""
+    with closing(memory.open_collection(claim=False)) as collection:
+        return collection.info().items
+
+
+def compress(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """Summarize what is older.
+
+    A store of the type `brain` summarizes all but the latest messages of each conversation, one of the type
+    `conversation` the older records of each agent's view. Other stores have nothing to summarize.
+
+    Examples:
+        devmem compress team.yaml global
+    """
+    terminal: Terminal = ctx.obj
+    place = find_place(terminal, memory, store)
+    with opened_to_change(terminal, place.workflow, place.store, session) as opened:
+        done = opened.compress()
+        total = opened.count_memories()
+    if as_json:
+        terminal.json({"store": place.store, "summarized": done, "items": total})
+    else:
+        terminal.print(f"{place.store}: {done:,} summarized")
+
+
+def backup(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; it must not exist.")],
+) -> None:
+    """Copy the file of a store while it is in use.
+
+    The copy is consistent and checked, whoever writes meanwhile. It is a store's file itself: every command reads it.
+    FILE records that it was made, so that `devmem forget` names it.
+
+    Examples:
+        devmem backup notes.db notes-2026-06-02.db
+    """
+    terminal: Terminal = ctx.obj
+    require_file(file, "back it up with its server (`pg_dump`), or write one store into a file with `devmem copy`")
+    items = back_up(file, out)
+    try:
+        record_backup(file, out, items=items, made_at=time.time())
+    except CollectionError as error:
+        terminal.report("warning", f"`devmem forget` will not name this backup: {error}")
+    terminal.print(f"{out}: {items_text(items)}")
+
+
+def restore(
+    ctx: typer.Context,
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="File that `devmem backup` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of the store.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the items of an existing file.")] = False,
+) -> None:
+    """Put a backup in place.
+
+    A copy by hand can be damaged by the log (`-wal`) of the old file; this removes it, or replaces the items of an
+    existing file in one transaction. A damaged backup is refused, and a damaged file is left as it is.
+
+    Examples:
+        devmem restore notes-2026-06-02.db notes.db
+    """
+    terminal: Terminal = ctx.obj
+    require_file(file, "fill a store from a file with `devmem copy`")
+    items = backups.restore(backup, file, force=force)
+    terminal.print(f"{file}: {describe.items_text(items)}")
+
+
+def rebuild_view(
+    ctx: typer.Context,
+    file: WorkflowFile,
+    into: Annotated[str | None, typer.Option(metavar="STORE", help="Only the copies in this store.")] = None,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """Restore agents' stores from the global memory.
+
+    The rules under `conversation.copies` say what belongs into which store. What is there already stays as it is; what
+    is missing is added.
+
+    Examples:
+        devmem rebuild-view team.yaml --into writer_notes
+    """
+    terminal: Terminal = ctx.obj
+    workflow = load(terminal, file)
+    block = workflow.conversation
+    rules = [rule for rule in block.copies if into in (None, rule.into)] if block is not None else []
+    if block is None or not rules:
+        named = f" into {into!r}" if into is not None else ""
+        raise CommandError(f"{file} has no rule under `conversation.copies` that copies{named}.")
+    done: list[tuple[CopyRule, int, int]] = []
+    with ExitStack() as stack:
+        source = stack.enter_context(opened(terminal, workflow, block.store, session))
+        log_of(source, block.store)
+        if not isinstance(source, CopySource):
+            raise CommandError(f"the records of memory store {block.store!r} cannot be copied.")
+        for rule in rules:
+            target = stack.enter_context(opened(terminal, workflow, rule.into, session, save=True))
+            done.append((rule, *rebuild(source, rule, target)))
+    if as_json:
+        terminal.json([{"store": rule.into, "records": count, "added": added} for rule, count, added in done])
+        return
+    for rule, count, added in done:
+        terminal.print(f"{rule.into}: {count:,} records of {', '.join(rule.agents) or 'all agents'}, {added:,} added")

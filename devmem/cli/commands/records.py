@@ -1,0 +1,187 @@
+"""`devmem flow`: draw the messages between agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from devmem.cli.failures import CommandError
+from devmem.cli.inputs import Ids, Newest, Output, check_anything_there, check_output, deliver, pick
+from devmem.cli.options import Selection, selecting
+from devmem.cli.targets import (
+    AsJson,
+    MemoryPlace,
+    OptionalStore,
+    Session,
+    find_place,
+    opened,
+    opened_existing,
+    split_words,
+)
+from devmem.cli.terminal import Terminal
+from devmem.model.interactions import Interaction
+from devmem.recording.log import InteractionLog
+from devmem.stores.memory import MemoryBase
+from devmem.text.files import replace_file
+from devmem.views.diagrams import (
+    SHOWN,
+    Transfer,
+    call_tree,
+    dot_graph,
+    edges_of,
+    mermaid_flowchart,
+    mermaid_sequence,
+    png_picture,
+    timeline_lines,
+    transfers_of,
+    tree_lines,
+)
+from devmem.workflow.stores import DEFAULT_SESSION
+
+
+class FlowFormat(StrEnum):
+    """Formats of a drawing."""
+
+    MERMAID = "mermaid"
+    """A Mermaid flowchart: who sends to whom, how often, caused by what."""
+    SEQUENCE = "sequence"
+    """A Mermaid sequence diagram: every message in order."""
+    DOT = "dot"
+    """A Graphviz graph."""
+    PNG = "png"
+    """A picture of the graph."""
+
+
+_BY_SUFFIX: Final = {".dot": FlowFormat.DOT, ".gv": FlowFormat.DOT, ".png": FlowFormat.PNG}
+
+
+@selecting()
+def flow(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    flow_format: Annotated[
+        FlowFormat | None, typer.Option("--format", help="Format; without it, the suffix of FILE decides.")
+    ] = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    ids: Ids = None,
+    newest: Newest = None,
+    session: Session = DEFAULT_SESSION,
+    *,
+    selection: Selection,
+) -> None:
+    """Draw who sent what to whom.
+
+    The senders, receivers and causes are taken from the items of a store. A picture (`png`) is drawn by Graphviz or
+    by matplotlib; the other formats need neither.
+
+    Examples:
+        devmem flow configs/two_agents.yaml board --format sequence
+    """
+    terminal: Terminal = ctx.obj
+    chosen = flow_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
+    if chosen is FlowFormat.PNG and output is None and not as_json:
+        raise CommandError("`--format png` needs a file: add --output FILE.png.")
+    place = find_place(terminal, memory, store, reading=True)
+    check_anything_there(place.workflow, place.store, session)
+    check_output(place.workflow, place.store, session, output)
+    with opened(terminal, place.workflow, place.store, session) as source:
+        transfers = transfers_of(pick(source, ids, newest, selection.where))
+    if as_json:
+        terminal.json([asdict(one) for one in transfers])
+    elif not transfers:
+        raise CommandError(f"no matching item of memory store {place.store!r} records a message; nothing was drawn.")
+    elif chosen is FlowFormat.PNG and output is not None:
+        replace_file(output, [png_picture(edges_of(transfers))])
+        terminal.report("note", f"written to {output}")
+    else:
+        deliver(terminal, _drawn(transfers, chosen), output)
+
+
+def _drawn(transfers: list[Transfer], chosen: FlowFormat) -> Iterable[str]:
+    if chosen is FlowFormat.SEQUENCE:
+        return mermaid_sequence(transfers)
+    edges = edges_of(transfers)
+    return dot_graph(edges) if chosen is FlowFormat.DOT else mermaid_flowchart(edges)
+
+
+Full: TypeAlias = Annotated[bool, typer.Option("--full", help="Show the whole of long contents.")]
+
+
+def log_of(memory: MemoryBase, name: str) -> InteractionLog:
+    """Return the store as a log of interactions.
+
+    Raises:
+        CommandError: it is of a type that keeps none.
+    """
+    if not isinstance(memory, InteractionLog):
+        raise CommandError(f"memory store {name!r} keeps no interactions; a store of type `conversation` does.")
+    return memory
+
+
+def print_records(
+    terminal: Terminal, records: Sequence[Interaction], lines: Iterable[str], what: str, *, as_json: bool
+) -> None:
+    """Print records as lines, or as JSON.
+
+    Raises:
+        CommandError: there is none.
+    """
+    if as_json:
+        terminal.json([record.to_json() for record in records])
+        return
+    if not records:
+        raise CommandError(f"nothing is recorded of {what}.")
+    for line in lines:
+        terminal.print(line)
+
+
+def log(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] CONVERSATION", help="Id of the conversation.")],
+    full: Full = False,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Show a conversation as a timeline.
+
+    Each line has the time, the sender and the receiver, and the text of a record.
+
+    Examples:
+        devmem log team.yaml global c1
+    """
+    terminal: Terminal = ctx.obj
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] CONVERSATION", reading=True)
+    with opened_existing(terminal, place.workflow, place.store, session) as store:
+        records = log_of(store, place.store).log(place.words[0])
+    lines = timeline_lines(records, length=None if full else SHOWN)
+    print_records(terminal, records, lines, f"conversation {place.words[0]!r}", as_json=as_json)
+
+
+def trace(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] TRACE", help="Id of the trace.")],
+    full: Full = False,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Show the calls of a trace as a tree.
+
+    Each call is followed by the calls that were made from within it, and by its answer (`=`) or its error (`!`).
+
+    Examples:
+        devmem trace team.yaml global t1
+    """
+    terminal: Terminal = ctx.obj
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TRACE", reading=True)
+    with opened_existing(terminal, place.workflow, place.store, session) as store:
+        records = log_of(store, place.store).trace(place.words[0])
+    lines = tree_lines(call_tree(records), length=None if full else SHOWN)
+    print_records(terminal, records, lines, f"trace {place.words[0]!r}", as_json=as_json)

@@ -1,0 +1,295 @@
+"""`devmem run`: run a workflow, once for each input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from devmem.cli.commands.searching import show_hits
+from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown
+from devmem.cli.inputs import Inputs, find_inputs
+from devmem.cli.options import AllUsers, EmbeddingChoice, chat_models, checked_name, report_left_out, with_embedding
+from devmem.cli.targets import AsJson, Session, WorkflowFile, check_session, load, load_with_progress
+from devmem.cli.terminal import Terminal, outcome_text
+from devmem.config.workflow import Workflow
+from devmem.errors import DevmemError
+from devmem.model.items import Scope
+from devmem.model.message import MessageBlock
+from devmem.models.chat import Usage
+from devmem.views.documents import recalled_hits, run_json
+from devmem.workflow.graph import NodeResult, RunResult
+from devmem.workflow.runner import WorkflowRunner, attached_stores
+from devmem.workflow.stores import DEFAULT_SESSION, attached_file, open_stores, session_folder
+
+Writes = Counter[tuple[str, str, str]]
+"""Numbers of writes by store, status and reason."""
+
+
+class RunPrinter:
+    """Prints runs as they end, and reports on stderr what was stored, skipped, left out or failed."""
+
+    def __init__(
+        self, terminal: Terminal, *, with_memory: bool, as_json: bool, each: bool, streamed: StreamPrinter | None = None
+    ) -> None:
+        """Choose what is printed.
+
+        Args:
+            terminal: where to print.
+            with_memory: whether to show what each node recalled and wrote.
+            as_json: whether to print one JSON object for each run.
+            each: whether each run has its own line about what was stored, instead of one for all of them.
+            streamed: has printed the answers while they came; None where nothing has.
+        """
+        self._terminal = terminal
+        self._with_memory = with_memory
+        self._as_json = as_json
+        self._each, self._streamed = each, streamed
+        self._writes: Writes = Counter()
+        self.done = 0
+        """Runs that were printed."""
+        self.failed = 0
+        """Runs in which a store could not do its part."""
+
+    def show(self, text: str, result: RunResult) -> None:
+        """Print one run."""
+        if self._as_json:
+            self._terminal.json(run_json(text, result))
+        elif self._streamed is not None:
+            self._streamed.finish()
+        elif self._with_memory:
+            _show_whole(self._terminal, text, result)
+        else:
+            self._terminal.print(result.output)
+        self._writes += writes_of(result)
+        if self._each:
+            self._report_writes()
+            self._report_trace(result)
+            self._report_usage(result)
+        for store, count in result.hidden.items():
+            report_left_out(self._terminal, count, store=store)
+        failures = [failure for node in result.nodes for failure in node.failures]
+        for failure in failures:
+            self._terminal.report("error", str(failure))
+        self.failed += bool(failures)
+        self.done += 1
+
+    def _report_trace(self, result: RunResult) -> None:
+        if result.trace is not None and not self._as_json:
+            self._terminal.report("note", f"recorded as trace {result.trace}")
+
+    def _report_usage(self, result: RunResult) -> None:
+        usage = result.usage
+        if usage != Usage() and not self._as_json:
+            text = f"tokens: {usage.input_tokens:,} in, {usage.output_tokens:,} out"
+            self._terminal.report("note", text, repeat=True)
+        for node in result.nodes:
+            for call in node.tool_calls:
+                self._terminal.report(
+                    "warning", f"{node.node!r} wants to call the tool {call.name!r}: devmem calls none"
+                )
+
+    def finish(self) -> None:
+        """Report what all runs stored, unless each of them did."""
+        if self.done and not self._each:
+            self._report_writes()
+
+    def _report_writes(self) -> None:
+        if not self._as_json:
+            self._terminal.report("note", f"memory: {writes_text(self._writes)}", repeat=True)
+        self._writes = Counter()
+
+
+class StreamPrinter:
+    """Prints what the models of a run say while it comes; each node begins on a line of its own."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal, self._node, self._ended = terminal, "", True
+
+    def __call__(self, node: str, text: str) -> None:
+        """Print a piece."""
+        if node != self._node:
+            self.finish()
+            self._terminal.print(f"[{node}]", style="cyan")
+            self._node = node
+        if text:
+            self._terminal.print_piece(text)
+            self._ended = text.endswith("\n")
+
+    def finish(self) -> None:
+        """End the last line."""
+        if not self._ended:
+            self._terminal.print()
+        self._node, self._ended = "", True
+
+
+def writes_of(result: RunResult) -> Writes:
+    """Return the numbers of a run's writes; the reason is that of writes that were skipped or queued."""
+    return Counter(
+        (write.store, write.outcome.status.value, write.outcome.reason)
+        for node in result.nodes
+        for written in node.written.values()
+        for write in written.writes
+    )
+
+
+def writes_text(writes: Mapping[tuple[str, str, str], int]) -> str:
+    """Return what became of writes in one line: `1 stored in notes; 1 skipped by board (nothing to store)`."""
+    told = [
+        f"{count:,} {status} {'by' if status == 'skipped' else 'in'} {store}" + (f" ({reason})" if reason else "")
+        for (store, status, reason), count in writes.items()
+    ]
+    return "; ".join(told) or "nothing was written"
+
+
+def _show_whole(terminal: Terminal, text: str, result: RunResult) -> None:
+    """Print the input, and of each node what it recalled, wrote and answered."""
+    terminal.print(f"> {text}", style="bold")
+    for node in result.nodes:
+        if len(result.nodes) > 1:
+            terminal.print(f"\n[{node.node}]", style="cyan")
+        _show_memory(terminal, node)
+        terminal.print(node.text)
+    terminal.print()
+
+
+def _show_memory(terminal: Terminal, node: NodeResult) -> None:
+    hits = [hit for hit, _ in recalled_hits(node)]
+    if hits:
+        show_hits(terminal, hits, explain=True, with_store=True)
+    elif node.recalled:
+        terminal.print("nothing was recalled", style="dim")
+    for stage, result in node.written.items():
+        for write in result.writes:
+            terminal.print(f"{write.store}: {outcome_text(write.outcome)} at {stage.value}", style="dim")
+
+
+_Input: TypeAlias = Annotated[
+    str | None, typer.Option("--input", "-i", metavar="TEXT", help="Input of the workflow; `-` reads standard input.")
+]
+_InputFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help='One input a line, plain or as `{"text": ...}`; `-` reads standard input.'),
+]
+_Attach: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="File that goes with every input, such as an image; may be repeated."),
+]
+_Chat: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="PROVIDER", help="Chat provider for every node; `extractive` needs no key.")
+]
+_Embedding: TypeAlias = Annotated[
+    EmbeddingChoice | None, typer.Option("--embedding", help="Embedding for every store; neither needs a key.")
+]
+_Node: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Run this node alone.")]
+_ShowMemory: TypeAlias = Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")]
+_Stream: TypeAlias = Annotated[bool, typer.Option("--stream", help="Print what the models say while it comes.")]
+_User: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="ID", help="User whose items are recalled, beside nobody's, and stored.")
+]
+
+
+def run(
+    ctx: typer.Context,
+    file: WorkflowFile,
+    text: _Input = None,
+    input_file: _InputFile = None,
+    node: _Node = None,
+    attach: _Attach = None,
+    session: Session = DEFAULT_SESSION,
+    chat: _Chat = None,
+    embedding: _Embedding = None,
+    user: _User = None,
+    all_users: AllUsers = False,
+    show_memory: _ShowMemory = False,
+    stream: _Stream = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a workflow's agents with their memories.
+
+    The workflow runs once for each input; a run recalls what the one before it stored. Without an input, on a
+    terminal, it asks for one line after another. `--json` prints an object a run.
+
+    Examples:
+        devmem run team.yaml --input "When is the launch?" --show-memory
+        devmem run devall.yaml --chat extractive --embedding none --input "Hello."
+    """
+    terminal: Terminal = ctx.obj
+    workflow = _checked(load(terminal, file), node=node, session=session, embedding=embedding)
+    _check_user(user, all_users=all_users)
+    inputs = find_inputs(terminal, text, input_file)
+    streamed = _streamed(terminal, stream=stream, others=show_memory or as_json)
+    printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few, streamed=streamed)
+    with ExitStack() as stack:
+        names, load_store = attached_stores(workflow, node), partial(load_with_progress, terminal)
+        stores = open_stores(workflow, names, session=session, load=load_store)
+        opened, scope = stack.enter_context(stores), Scope(user=user, session=session)
+        folder, models = session_folder(workflow, session), chat_models(workflow, chat)
+        runner = WorkflowRunner(
+            workflow, opened, chat_models=models, scope=scope, all_users=all_users, rescue_dir=folder, on_text=streamed
+        )
+        stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
+        _run_all(terminal, runner, inputs, node=node, attachments=_attached(attach or ()), printer=printer)
+    if printer.failed:
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _checked(workflow: Workflow, *, node: str | None, session: str, embedding: EmbeddingChoice | None) -> Workflow:
+    """Return the workflow as it is to be run.
+
+    Raises:
+        CommandError: it lacks the node, or the session's name cannot be used.
+    """
+    check_session(workflow, session)
+    nodes = [each.id for each in workflow.nodes]
+    if node is not None and node not in nodes:
+        raise unknown("node", node, nodes, file=str(workflow.file))
+    return workflow if embedding is None else with_embedding(workflow, embedding)
+
+
+def _streamed(terminal: Terminal, *, stream: bool, others: bool) -> StreamPrinter | None:
+    if stream and others:
+        raise CommandError("--stream prints answers while they come; it goes with neither --json nor --show-memory.")
+    return StreamPrinter(terminal) if stream else None
+
+
+def _check_user(user: str | None, *, all_users: bool) -> None:
+    if user is not None:
+        checked_name("--user", user)
+        if all_users:
+            raise CommandError("give either --user or --all-users, not both.")
+
+
+def _attached(paths: Sequence[Path]) -> list[MessageBlock]:
+    try:
+        return [attached_file(path) for path in paths]
+    except OSError as error:
+        raise CommandError(f"{error.filename}: cannot be attached: {error.strerror or error}") from error
+
+
+def _run_all(
+    terminal: Terminal,
+    runner: WorkflowRunner,
+    inputs: Inputs,
+    *,
+    node: str | None,
+    attachments: Sequence[MessageBlock],
+    printer: RunPrinter,
+) -> None:
+    """Run every input; what earlier inputs stored is kept when one fails."""
+    with terminal.progress("running", inputs.total, shown=not inputs.few) as bar:
+        for text in inputs.texts:
+            try:
+                result = runner.run(text, node=node, attachments=attachments)
+            except DevmemError:
+                if printer.done:
+                    terminal.report("note", f"{printer.done} input(s) were answered before the one that failed.")
+                raise
+            printer.show(text, result)
+            bar.advance(bar.task_ids[0])
+    printer.finish()

@@ -1,0 +1,261 @@
+"""`devmem search`: search a memory, and explain the ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+import typer
+
+from devmem.cli.failures import CommandError
+from devmem.cli.inputs import well_formed
+from devmem.cli.options import Selection, report_hidden, selecting
+from devmem.cli.targets import (
+    AsJson,
+    AsOf,
+    MemoryPlace,
+    OptionalStore,
+    Session,
+    find_place,
+    opened_if_written,
+    split_words,
+)
+from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
+from devmem.model.caller import Caller
+from devmem.model.results import CutCandidate, Hit, HitGroup, SearchReport
+from devmem.recording.log import PromptContext
+from devmem.search.merging import with_related
+from devmem.search.query import Filter
+from devmem.stores.memory import MemoryBase, MemoryQuery
+from devmem.views.documents import GROUP_KEYS, SIGNALS, groups_json, hits_json, report_json, waiting_ids
+from devmem.workflow.stores import DEFAULT_SESSION
+
+_INDENT = "   "
+
+
+def show_hits(
+    terminal: Terminal,
+    hits: Sequence[Hit],
+    *,
+    explain: bool = False,
+    with_store: bool = False,
+    waiting: Collection[str] | None = None,
+) -> None:
+    """Print hits, best first: a heading, then the text below it.
+
+    Args:
+        terminal: where to print.
+        hits: what a search returned.
+        explain: whether to add every signal, and the contributions to the score on a line of their own.
+        with_store: whether the heading names the store that found the hit.
+        waiting: ids of the items whose embedding is still to be made; None takes those among the hits.
+    """
+    unembedded = waiting_ids(hits) if waiting is None else waiting
+    for at, hit in enumerate(hits, start=1):
+        store = f"{hit.store}  " if with_store else ""
+        terminal.print(f"{at}. {hit.score:.3f}  {store}{item_date(hit.item)}  {hit.item.id}", style="bold")
+        if explain:
+            for line in _explained(hit, waiting=hit.item.id in unembedded):
+                terminal.print(_INDENT + line, style="dim")
+        for line in hit.item.content_summary.splitlines():
+            terminal.print(_INDENT + line)
+        if hit.passage is not None:
+            terminal.print(f"{_INDENT}… {' '.join(hit.found().split())}", style="dim")
+
+
+def _explained(hit: Hit, *, waiting: bool) -> Iterator[str]:
+    signals = [f"{name} {number(value)}" for name in SIGNALS[1:] if (value := getattr(hit, name)) is not None]
+    if waiting:
+        signals.append("waiting for its embedding")
+    if signals:
+        yield ", ".join(signals)
+    if why := contributions(hit.parts):
+        yield f"why: {why}"
+
+
+def show_report(terminal: Terminal, report: SearchReport) -> None:
+    """Print the hits with every signal, the candidates that were cut and why, and the work of the search."""
+    show_hits(terminal, report.hits, explain=True)
+    if report.cut:
+        terminal.print("left out:", style="bold")
+    for candidate in report.cut:
+        terminal.print(_INDENT + _cut_text(candidate))
+    terminal.print("; ".join(_summary(report)), style="dim")
+    if report.failure:
+        terminal.report("warning", report.failure)
+
+
+def _cut_text(candidate: CutCandidate) -> str:
+    like = f" ({candidate.like})" if candidate.like else ""
+    signals = {"score": candidate.score, "similarity": candidate.similarity}
+    told = ", ".join(f"{name} {number(value)}" for name, value in signals.items() if value is not None)
+    return f"{candidate.item_id}: {candidate.reason.value}{like}" + (f"; {told}" if told else "")
+
+
+def _summary(report: SearchReport) -> Iterator[str]:
+    yield "1 candidate" if report.candidates == 1 else f"{report.candidates:,} candidates"
+    yield f"{report.reranked:,} reranked"
+    if report.filtered:
+        yield f"{report.filtered:,} items left out by the filter"
+    if report.query_cut:
+        yield f"{report.query_cut:,} characters at the end of the query were not searched for"
+    if report.period is not None:
+        yield f"the query names {period_text(*report.period)}"
+    for name, ms in report.stage_ms.items():
+        yield f"{name} {ms:.1f} ms"
+
+
+def show_groups(terminal: Terminal, groups: Sequence[HitGroup], *, explain: bool) -> None:
+    """Print conversations, best first, each with its best items."""
+    waiting = waiting_ids(hit for group in groups for hit in group.hits)
+    for group in groups:
+        name = " / ".join(part for key in GROUP_KEYS if (part := getattr(group, key))) or "of no conversation"
+        terminal.print(f"[{name}]  {group.score:.3f}", style="cyan")
+        if explain:
+            terminal.print(f"why: {contributions(group.parts) or 'the score of its best item'}", style="dim")
+        show_hits(terminal, group.hits, explain=explain, waiting=waiting)
+
+
+_TopK: TypeAlias = Annotated[
+    int,
+    typer.Option("--top-k", "-k", metavar="N", min=1, max=10_000, help="Maximum number of items, or of conversations."),
+]
+_Threshold: TypeAlias = Annotated[
+    float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Least similarity (cosine).")
+]
+_Relevance: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--min-relevance", metavar="X", help="Least score; 0.5 leaves out most of what is unrelated."),
+]
+_Explain: TypeAlias = Annotated[
+    bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
+]
+
+
+@selecting(by_user=True)
+def search(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] QUERY", help="Words or a question.")],
+    top_k: _TopK = 5,
+    threshold: _Threshold = -1.0,
+    relevance: _Relevance = None,
+    explain: _Explain = False,
+    grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+    as_of: AsOf = None,
+    *,
+    selection: Selection,
+) -> None:
+    """Search a memory.
+
+    `--explain` shows each hit's similarity (cosine), lexical score (BM25), recency and rerank score, the contributions
+    to its score, and the candidates that were left out and why.
+
+    `--by-conversation` ranks conversations and lists the best items of each.
+
+    Without `--user`, only items that belong to nobody are searched; `--all-users` searches every item.
+
+    Examples:
+        devmem search notes.db "When is the launch?"
+        devmem search team.yaml notes "launch" --user ann --explain
+        devmem search notes.db "launch" --where "metadata.priority>=3" --where 'metadata.room=[1, 2]'
+        devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
+    """
+    terminal: Terminal = ctx.obj
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY", reading=True)
+    query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
+    with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as store:
+        if grouped:
+            _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
+        else:
+            _show(terminal, _search(store, query, explain=explain), explain=explain, as_json=as_json)
+        if store is not None:
+            report_hidden(terminal, store, selection.visible)
+
+
+def _query(text: str, top_k: int, threshold: float, relevance: float | None, where: Filter) -> MemoryQuery:
+    return MemoryQuery(
+        text=well_formed(text),
+        top_k=top_k,
+        similarity_threshold=threshold,
+        min_relevance=relevance,
+        where=where,
+        caller=Caller.of(where.scope),
+    )
+
+
+def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> SearchReport:
+    if store is None:
+        return SearchReport()
+    report = store.explain(query) if explain else SearchReport(hits=tuple(store.search(query)))
+    return replace(report, hits=with_related(report.hits))
+
+
+def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
+    if as_json:
+        terminal.json(report_json(report) if explain else hits_json(report.hits))
+        return
+    if not report.hits:
+        terminal.report("note", "nothing was found")
+    if explain:
+        show_report(terminal, report)
+    else:
+        show_hits(terminal, report.hits)
+
+
+def _show_groups(terminal: Terminal, groups: list[HitGroup], *, explain: bool, as_json: bool) -> None:
+    if as_json:
+        terminal.json(groups_json(groups, parts=explain))
+        return
+    if not groups:
+        terminal.report("note", "nothing was found")
+    show_groups(terminal, groups, explain=explain)
+
+
+class _Language(StrEnum):
+    EN = "en"
+    ZH = "zh"
+
+
+@selecting(by_user=True)
+def context(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Estimated tokens of the text.")] = 2000,
+    language: Annotated[_Language | None, typer.Option(help="Of the sentences; the store's otherwise.")] = None,
+    session: Session = DEFAULT_SESSION,
+    *,
+    selection: Selection,
+) -> None:
+    """Print what an agent may know of a conversation, for a prompt.
+
+    Each record of a store of the type `conversation` is a sentence, the oldest first; `--agent` reads it, sees its own
+    exchanges and is "you". The newest records stay within the tokens.
+
+    Examples:
+        devmem context team.yaml global --agent writer --conversation monday --max-tokens 500 --language zh
+    """
+    terminal: Terminal = ctx.obj
+    place = find_place(terminal, memory, store, reading=True)
+    where = selection.visible
+    with opened_if_written(terminal, place.workflow, place.store, session) as found:
+        if found is None:
+            return
+        if not isinstance(found, PromptContext):
+            raise CommandError(f"memory store {place.store!r} words no conversation; one of type `conversation` does.")
+        text = found.context(
+            agent=where.scope.agent,
+            where=replace(where, scope=replace(where.scope, agent=None)),
+            max_tokens=max_tokens,
+            language=language.value if language else None,
+        )
+        report_hidden(terminal, found, where)
+    if not text:
+        terminal.report("note", "nothing is recorded")
+    else:
+        terminal.print(text)

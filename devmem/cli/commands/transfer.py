@@ -1,0 +1,446 @@
+"""`devmem import`: fill a store from data files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+
+from devmem.cli.app import CONTEXT, help_of
+from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_anything_there, check_output, deliver, pick
+from devmem.cli.options import Fields, Selection, checked_fields, selecting
+from devmem.cli.targets import (
+    ANY_NUMBER,
+    AsJson,
+    AsOf,
+    MemoryPlace,
+    OptionalStore,
+    Place,
+    Session,
+    WorkflowFile,
+    announce,
+    check_lasting,
+    find_place,
+    load,
+    location_of,
+    make,
+    opened,
+    opened_existing,
+    split_words,
+)
+from devmem.cli.terminal import Terminal, items_text
+from devmem.config.workflow import Workflow
+from devmem.errors import DataFileError, DevmemError
+from devmem.memory.opening import declared_like
+from devmem.model.items import MemoryItem
+from devmem.redaction import location_without_credentials
+from devmem.search.query import Filter, Order
+from devmem.stores.abilities import record_export
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.memory import MemoryBase
+from devmem.transfer.copy import CopyReport, copy_items
+from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
+from devmem.transfer.filling import Filler
+from devmem.transfer.importing.files import FileFormat
+from devmem.transfer.importing.formats import DataFile, open_data
+from devmem.transfer.importing.records import Record
+from devmem.transfer.importing.tables import KEYS
+from devmem.workflow.stores import DEFAULT_SESSION
+
+Data: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="[STORE] DATA...", help="Data files, plain or gzipped; - is standard input.")
+]
+Column: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
+]
+
+_STDIN_NAME: Final = "standard input"
+_ONCE: Final = "items that are stored already are not stored twice."
+
+
+def import_data(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Data,
+    data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
+    column: Column = None,
+    field: Fields = None,
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; without it, it is detected.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Fill a store from data files.
+
+    A file holds JSON lines with `text` and optionally `id`, `speaker`, `time`, `metadata`, `user` and so on; or an
+    export of devmem, ChatGPT, Claude or Slack, a session of Claude Code or Codex, chat messages, a memory of mem0,
+    DevAll or MetaGPT, a table, text, or one of the other formats below. What is stored already is not stored twice.
+
+    Examples:
+        devmem import notes.db notes.json
+        devmem import notes.db conversations.json session.jsonl
+        devmem import notes.db table.csv --column text=Body --column time=Sent --field Subject
+        cat notes.txt | devmem import notes.db - --format text
+        devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
+    """
+    terminal: Terminal = ctx.obj
+    place = split_words(terminal, memory, words, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
+    columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
+    store = make(place.workflow, place.store, session)
+    with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
+        opening = partial(open_data, format=data_format, columns=columns, encoding=encoding)
+        files = [_source(word, Path(folder), opening) for word in place.words]
+        if dry_run:
+            _check(terminal, files)
+            return
+        check_lasting(store, "an import")
+        with opened(terminal, place.workflow, place.store, session, save=True) as target:
+            filler = Filler(target, fields=fields)
+            for name, open_file in files:
+                _fill(terminal, filler, name, open_file)
+            total = target.count_memories()
+    terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {items_text(total)} now")
+    for note in filler.notes():
+        terminal.report("warning", note)
+
+
+def _check(terminal: Terminal, files: Sequence[tuple[str, Callable[[], DataFile]]]) -> None:
+    """Read all records and store none."""
+    for name, open_file in files:
+        found = open_file()
+        usable = _take(terminal, found, lambda _: None)
+        terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable")
+
+
+def _columns(options: Sequence[str]) -> dict[str, str]:
+    """Return the names of columns by their keys; raises `CommandError` for what is no such pair."""
+    columns = {}
+    for option in options:
+        key, equals, name = option.partition("=")
+        if key not in KEYS or not equals or not name:
+            raise CommandError(f"--column {option!r}: write KEY=NAME, with one of the keys {', '.join(KEYS)}.")
+        columns[key] = name
+    return columns
+
+
+def _encoding(name: str | None) -> str | None:
+    """Return the name of an encoding; raises `CommandError` where there is none of it."""
+    if name is not None:
+        try:
+            "".encode(name)
+        except LookupError as error:
+            raise CommandError(f"--encoding {name!r}: there is no such encoding of texts.") from error
+    return name
+
+
+def _source(word: str, folder: Path, opening: Callable[..., DataFile]) -> tuple[str, Callable[[], DataFile]]:
+    """Return the name of a file, and what opens it."""
+    if word == STDIN:
+        return _STDIN_NAME, partial(opening, _spooled(folder), name=_STDIN_NAME)
+    return str(Path(word)), partial(opening, Path(word))
+
+
+def _spooled(folder: Path) -> Path:
+    """Return a file that holds what standard input had; formats are detected by reading it more than once."""
+    path = folder / "stdin"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def _fill(terminal: Terminal, filler: Filler, name: str, open_file: Callable[[], DataFile]) -> None:
+    before = Counter(filler.counts)
+    try:
+        try:
+            found = open_file()
+            filler.take_fields(found.fields)
+            _take(terminal, found, filler.put)
+        except DataFileError:
+            # The records before the bad one are good.
+            filler.flush()
+            raise
+        filler.flush()
+    except KeyboardInterrupt:
+        stored = _counted(filler.counts - before)
+        note = f"{name}: {stored} before the interruption. Run the same command again to go on: {_ONCE}"
+        terminal.report("note", note)
+        raise
+    except DevmemError as error:
+        done = filler.counts - before
+        if not done:
+            raise
+        raise CommandError(
+            f"{name}: the import stopped after {_counted(done)}: {str(error).rstrip('.')}. Run the same command again "
+            f"when that is corrected: {_ONCE}"
+        ) from error
+    terminal.print(f"{name}: {_counted(filler.counts - before)}")
+
+
+def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> int:
+    """Pass on all records of a file; return their number."""
+    taken = 0
+    with terminal.progress(found.path.name, found.total) as bar:
+        for record in found.records:
+            put(record)
+            bar.advance(bar.task_ids[0])
+            taken += 1
+    return taken
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing"
+
+
+class SnapshotFormat(StrEnum):
+    """Formats of an export."""
+
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+_BY_SUFFIX: Final = {".md": SnapshotFormat.MARKDOWN, ".markdown": SnapshotFormat.MARKDOWN}
+
+
+@selecting()
+def export(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    snapshot_format: Annotated[
+        SnapshotFormat | None,
+        typer.Option("--format", help="`json` to import, `markdown` to read; without it, the suffix of FILE decides."),
+    ] = None,
+    output: Output = None,
+    ids: Ids = None,
+    newest: Newest = None,
+    order: ListOrder = Order.STORED,
+    session: Session = DEFAULT_SESSION,
+    as_of: AsOf = None,
+    *,
+    selection: Selection,
+) -> None:
+    """Write a store's items as JSON or Markdown.
+
+    `devmem import` reads the JSON back without loss. Attachments that the store keeps in files are included.
+    Embeddings are not: the store that imports the items makes its own. The store records the export, so that
+    `devmem forget` names it where it may hold what is forgotten.
+
+    Examples:
+        devmem export notes.db --output notes.json
+        devmem export configs/demo/team.yaml notes --session demo --output notes.json
+    """
+    terminal: Terminal = ctx.obj
+    place = find_place(terminal, memory, store, reading=True)
+    check_anything_there(place.workflow, place.store, session)
+    check_output(place.workflow, place.store, session, output)
+    lost: list[str] = []
+    with opened(terminal, place.workflow, place.store, session, as_of=as_of) as source:
+        now = nullcontext(source) if as_of is None else opened(terminal, place.workflow, place.store, session)
+        count = _count(source, ids, newest, selection.where)
+        record = partial(_record, terminal, now, output, items=count, where=selection.where, ids=ids or ())
+        items = _recorded(pick(source, ids, newest, selection.where, order), record)
+        parts = markdown_parts if _format(snapshot_format, output) is SnapshotFormat.MARKDOWN else json_parts
+        deliver(terminal, parts(snapshot_of(source, items, lost.append)), output)
+    for told in lost:
+        terminal.report("error", told)
+    if lost:
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _recorded(items: Iterable[MemoryItem], record: Callable[[], None]) -> Iterator[MemoryItem]:
+    """Yield items, after a call of `record` before the first: an export that is cut off has left with some, too."""
+    is_recorded = False
+    for item in items:
+        if not is_recorded:
+            record()
+            is_recorded = True
+        yield item
+
+
+def _record(
+    terminal: Terminal,
+    kept: AbstractContextManager[MemoryBase],
+    output: Path | None,
+    *,
+    items: int,
+    where: Filter,
+    ids: Sequence[str],
+) -> None:
+    made = str(output.absolute()) if output is not None else ""
+    with kept as store:
+        if reason := record_export(store, made, items=items, where=where, ids=ids):
+            terminal.report("note", reason)
+
+
+def _count(source: MemoryBase, ids: Sequence[str] | None, newest: int | None, where: Filter) -> int:
+    if ids:
+        return len(set(ids))
+    count = source.count_memories(where)
+    return count if newest is None else min(count, newest)
+
+
+def _format(given: SnapshotFormat | None, output: Path | None) -> SnapshotFormat:
+    return given or _BY_SUFFIX.get(output.suffix.lower() if output else "", SnapshotFormat.JSON)
+
+
+Places: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(metavar="[FILE] FROM TO", help="Two memories, or a workflow and two of its stores."),
+]
+Source: TypeAlias = Annotated[str, typer.Argument(metavar="FROM", help="Store to copy from.")]
+Target: TypeAlias = Annotated[str, typer.Argument(metavar="TO", help="Store to copy into.")]
+
+_SHOWN: Final = 5
+_TWO_MEMORIES: Final = 2
+_IN_ONE_WORKFLOW: Final = 3
+
+
+def copy(
+    ctx: typer.Context,
+    places: Places,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """Copy every item of one store into another.
+
+    A memory is a file (notes.db), a URL (postgresql://...) or a store of a workflow (team.yaml#notes); one that is not
+    there yet becomes a store of the same type. Each item is read back and compared, and what the other store could not
+    keep is reported. An interrupted copy continues when it is run again.
+
+    Examples:
+        devmem copy notes.db "postgresql://localhost/team?store=notes"
+        devmem copy "postgresql://localhost/team?store=notes" backup.db
+        devmem copy configs/mem0.yaml hosted archive
+    """
+    terminal: Terminal = ctx.obj
+    if len(places) == _IN_ONE_WORKFLOW:
+        workflow = load(terminal, Path(places[0]))
+        source, target = (Place(workflow=workflow, store=name) for name in places[1:])
+        names = places[1], places[2]
+    elif len(places) == _TWO_MEMORIES:
+        source = find_place(terminal, places[0], reading=True)
+        declared, store = declared_like(places[1], source.workflow, source.store)
+        announce(terminal, declared)
+        target = Place(workflow=declared, store=store)
+        names = location_without_credentials(places[0]), location_without_credentials(places[1])
+    else:
+        raise CommandError("expected FROM TO, two memories, or FILE FROM TO, a workflow and two of its stores.")
+    _copy(terminal, source, target, names, session=session, as_json=as_json)
+
+
+def _copy(
+    terminal: Terminal, source: Place, target: Place, names: tuple[str, str], *, session: str, as_json: bool
+) -> None:
+    first, second = names
+    if first == second:
+        raise CommandError(f"memory store {first!r} cannot be copied into itself.")
+    with (
+        opened_existing(terminal, source.workflow, source.store, session) as origin,
+        opened(terminal, target.workflow, target.store, session, save=True) as place,
+    ):
+        check_lasting(place, "a copy")
+        _check_apart(origin, place)
+        with terminal.progress(f"{first} -> {second}", origin.count_memories()) as bar:
+            report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))
+        total = place.count_memories()
+    if as_json:
+        terminal.json(_as_json(report, total))
+    else:
+        _show(terminal, report, f"{first} -> {second}", f"{second} has {items_text(total)} now")
+    if not report.complete:
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _check_apart(origin: MemoryBase, place: MemoryBase) -> None:
+    """Raise `CommandError` where two names mean one place."""
+    stores = [store for store in (origin, place) if isinstance(store, CollectionMemory) and location_of(store)]
+    locations = [store.info().location for store in stores]
+    if len(locations) > len(set(locations)):
+        raise CommandError(f"{locations[0]} cannot be copied into itself.")
+
+
+def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> None:
+    counted = ", ".join(f"{count:,} {name}" for name, count in report.counts.items() if count) or "nothing to copy"
+    checked = f", the same by SHA-256 ({report.source_hash:064x})" if report.identical and report.counts else ""
+    terminal.print(f"{direction}: {counted}; {now}{checked}")
+    if report.states:
+        terminal.print(f"{report.states:,} states beside the items were taken over")
+    if report.vectors_left:
+        terminal.report("warning", report.vectors_left)
+    for part, count in sorted(report.lost.items()):
+        terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
+    if report.unseen:
+        listed = ", ".join(report.unseen[:_SHOWN])
+        terminal.report(
+            "error", f"{len(report.unseen):,} item(s) were taken but are not there yet ({listed}); run it again"
+        )
+    for item_id, reason in list(report.skipped.items())[:_SHOWN]:
+        terminal.report("error", f"{item_id} was not taken: {reason}")
+    if len(report.skipped) > _SHOWN:
+        terminal.report("error", f"and {len(report.skipped) - _SHOWN:,} more were not taken; `--json` names them all")
+
+
+def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
+    return {
+        "counts": {name: count for name, count in report.counts.items() if count},
+        "not_carried_over": dict(sorted(report.lost.items())),
+        "not_there_yet": report.unseen,
+        "not_taken": report.skipped,
+        "vectors_left": report.vectors_left,
+        "states": report.states,
+        "identical": report.identical,
+        "items": total,
+    }
+
+
+def commands_of(store_type: str) -> typer.Typer:
+    """Return the commands of one store type: `migrate`, a `copy` into or out of a store of this type."""
+
+    def migrate(
+        ctx: typer.Context,
+        file: WorkflowFile,
+        source: Source,
+        target: Target,
+        session: Session = DEFAULT_SESSION,
+        as_json: AsJson = False,
+    ) -> None:
+        terminal: Terminal = ctx.obj
+        workflow = load(terminal, file)
+        _check_type(workflow, store_type, source, target)
+        origin, place = (Place(workflow=workflow, store=name) for name in (source, target))
+        _copy(terminal, origin, place, (source, target), session=session, as_json=as_json)
+
+    migrate.__doc__ = f"""Copy every item out of a `{store_type}` store, or into one.
+
+    This is `devmem copy` with a check that one of the two stores is of this type.
+
+    Examples:
+        devmem {store_type} migrate team.yaml {store_type} archive
+    """
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=f"Commands for `{store_type}` stores.")
+
+    @group.callback()
+    def _group() -> None:
+        """Keep the group: typer would put its only command in its place."""
+
+    group.command("migrate", help=help_of(migrate), context_settings=CONTEXT)(migrate)
+    return group
+
+
+def _check_type(workflow: Workflow, store_type: str, *names: str) -> None:
+    types = {store.name: store.type for store in workflow.memory}
+    if all(name in types for name in names) and store_type not in [types[name] for name in names]:
+        found = " and ".join(f"{name!r} is `{types[name]}`" for name in names)
+        raise CommandError(f"neither store is of type `{store_type}`: {found}; `devmem copy` copies any store.")

@@ -1,0 +1,434 @@
+"""The memory that a command is about: a file, a workflow's store, or a workflow and the name of a store."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+from urllib.parse import urlencode
+
+import typer
+from pydantic import BaseModel, SecretStr
+
+from devmem.cli.failures import CommandError, unknown
+from devmem.cli.terminal import Terminal
+from devmem.config.workflow import Workflow
+from devmem.errors import DevmemError
+from devmem.memory.opening import declared_store, declared_to_read, is_workflow
+from devmem.redaction import location_without_credentials
+from devmem.storage.opening import file_of, inspect_location
+from devmem.stores.abilities import as_of as store_as_of
+from devmem.stores.config import PlaceConfig
+from devmem.stores.indexing import Indexing, IndexPlan, IndexReport, IndexStep
+from devmem.stores.memory import MemoryBase
+from devmem.transfer.importing.records import parse_time
+from devmem.workflow.stores import (
+    DEFAULT_SESSION,
+    load_workflow,
+    make_store,
+    open_stores,
+    session_folder,
+    session_names,
+)
+from devmem.workflow.transaction import stores_of_runs
+
+
+def index_with_progress(terminal: Terminal, name: str, store: Indexing, *, rebuild: bool = False) -> IndexReport:
+    """Index a store of files while a bar shows the progress, where a person watches."""
+    with terminal.progress(f"indexing {name}", None) as bar:
+
+        def show(step: IndexStep) -> None:
+            what = f"indexing {name}: {step.chunks:,} chunks, files"
+            bar.update(bar.task_ids[0], completed=step.files, total=step.total, description=what)
+
+        return store.index(show, rebuild=rebuild)
+
+
+def load_with_progress(terminal: Terminal, store: MemoryBase) -> None:
+    """Load a store; of one that is made from files, show the progress and print the changes."""
+    if isinstance(store, Indexing):
+        report = index_with_progress(terminal, store.name, store)
+        if not report.is_empty():
+            terminal.report("note", f"{store.name}: {report_text(report)}")
+    store.load()
+
+
+def plan_text(plan: IndexPlan) -> str:
+    """Return the numbers of new, changed, renamed, deleted and unchanged files."""
+    counts = {kind: len(getattr(plan, kind)) for kind in ("new", "changed", "renamed", "deleted")}
+    return ", ".join(
+        [*(f"{count:,} {kind}" for kind, count in counts.items() if count), f"{plan.unchanged:,} unchanged"]
+    )
+
+
+def report_text(report: IndexReport) -> str:
+    """Return what an indexing did, and the size of the index."""
+    return (
+        f"{plan_text(report)}; {report.files:,} files in {report.chunks:,} chunks, {report.embedded:,} embedded now, "
+        f"{report.seconds:.1f} s"
+    )
+
+
+_SECONDS: Final = re.compile(r"\d+(\.\d+)?")
+_SESSIONS_SHOWN: Final = 5
+WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
+WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
+StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Store of the workflow.")]
+Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
+AsOf: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TIME", help="The items as they were at a time, such as 2026-06-02T14:30 (UTC)."),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def load(terminal: Terminal, file: Path) -> Workflow:
+    """Read a workflow and print its warnings; raises `ConfigError` when it cannot be used."""
+    workflow = load_workflow(file)
+    announce(terminal, workflow)
+    return workflow
+
+
+def announce(terminal: Terminal, workflow: Workflow) -> None:
+    """Print a workflow's warnings, and keep its keys off the terminal."""
+    for secret in _secrets(workflow):
+        terminal.hide(secret)
+    for warning in workflow.warnings:
+        terminal.report("warning", str(warning))
+
+
+def _secrets(part: object) -> Iterator[str]:
+    if isinstance(part, SecretStr):
+        yield part.get_secret_value()
+    elif isinstance(part, BaseModel):
+        for name in type(part).model_fields:
+            yield from _secrets(getattr(part, name))
+    elif isinstance(part, (list, tuple)):
+        for each in part:
+            yield from _secrets(each)
+
+
+def check_session(workflow: Workflow, session: str) -> None:
+    """Raise `CommandError` when a session's name cannot be used."""
+    try:
+        session_folder(workflow, session)
+    except ValueError as error:
+        raise CommandError(f"--session: {error}") from error
+
+
+def make(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> MemoryBase:
+    """Return a store without opening its files; raises `DevmemError` when it is unknown or cannot be used."""
+    check_session(workflow, session)
+    names = [store.name for store in workflow.memory]
+    if name not in names:
+        raise unknown("store", name, names, file=str(workflow.file or "workflow"))
+    try:
+        return make_store(workflow, name, session=session)
+    except DevmemError:
+        raise
+    except Exception as error:
+        raise _unusable(name, error) from error
+
+
+def _unusable(name: str, error: Exception) -> CommandError:
+    """Return the error for an exception of a store type, which may be third-party code."""
+    return CommandError(f"memory store {name!r} cannot be opened: {type(error).__name__}: {error}")
+
+
+def open_files(terminal: Terminal, store: MemoryBase) -> None:
+    """Open a store's files, and index those of a store of files; raises `DevmemError` when that is impossible."""
+    try:
+        load_with_progress(terminal, store)
+    except DevmemError:
+        raise
+    except Exception as error:
+        raise _unusable(store.name, error) from error
+
+
+@contextmanager
+def opened(
+    terminal: Terminal,
+    workflow: Workflow,
+    name: str,
+    session: str = DEFAULT_SESSION,
+    *,
+    save: bool = False,
+    as_of: str | None = None,
+) -> Iterator[MemoryBase]:
+    """Open one store for a `with` block; `save` saves it at the end, as a command that only reads must not.
+
+    `as_of` is the time of `--as-of`, at which the store is shown.
+
+    Raises:
+        DevmemError: the store cannot be used.
+    """
+    store = make(workflow, name, session)
+    try:
+        open_files(terminal, store)
+        with _at_time(store, as_of) as shown:
+            yield shown
+        if save:
+            store.save()
+    finally:
+        store.close()
+
+
+@contextmanager
+def _at_time(store: MemoryBase, as_of: str | None) -> Iterator[MemoryBase]:
+    """Show a store as it was at the time of `--as-of`, or as it is, for a `with` block.
+
+    Raises:
+        CommandError: the time cannot be read.
+        NoVersionsError: the store keeps no versions.
+    """
+    if as_of is None:
+        yield store
+        return
+    earlier = store_as_of(store, seconds_of_option("--as-of", as_of))
+    try:
+        yield earlier
+    finally:
+        earlier.close()
+
+
+def seconds_of_option(option: str, time: str) -> float:
+    """Return a time in seconds since the epoch, as which it may also be given; raise `CommandError` for any other."""
+    try:
+        return float(time) if _SECONDS.fullmatch(time) else parse_time(time)
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}") from error
+
+
+@contextmanager
+def opened_existing(
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
+) -> Iterator[MemoryBase]:
+    """Open one store as `opened` does; raises `CommandError` when nothing was ever written to it."""
+    if (reason := why_empty(make(workflow, name, session))) is not None:
+        raise CommandError(f"{reason}.")
+    with opened(terminal, workflow, name, session) as store:
+        yield store
+
+
+@contextmanager
+def opened_to_change(
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
+) -> Iterator[MemoryBase]:
+    """Open one store as `opened` does, and save it; raises `CommandError` when nothing was ever written to it."""
+    if (reason := why_empty(make(workflow, name, session))) is not None:
+        raise CommandError(f"{reason}; there is nothing to change.")
+    with opened(terminal, workflow, name, session, save=True) as store:
+        yield store
+
+
+def check_lasting(store: MemoryBase, lost: str) -> None:
+    """Raise `CommandError` when a store keeps its items for this process only, so that `lost` would be lost."""
+    if isinstance(store.setup.config, PlaceConfig) and location_of(store) is None:
+        raise CommandError(
+            f"memory store {store.name!r} keeps its items for one process only, so {lost} would be lost; "
+            "give it a `memory_path` (a path, or `auto` for a file of the session)."
+        )
+
+
+def location_of(store: MemoryBase) -> str | None:
+    """Return the location of a store's items; None when they live in memory, or only the store knows it."""
+    config = store.setup.config
+    return store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
+
+
+@contextmanager
+def opened_if_written(
+    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION, *, as_of: str | None = None
+) -> Iterator[MemoryBase | None]:
+    """Open one store as `opened` does; None, after a warning with the reason, when nothing was ever written to it."""
+    if (reason := why_empty(make(workflow, name, session))) is not None:
+        terminal.report("warning", reason)
+        yield None
+        return
+    with opened(terminal, workflow, name, session, as_of=as_of) as store:
+        yield store
+
+
+def why_empty(store: MemoryBase) -> str | None:
+    """Return the reason why a store that is not open has no items; None when it may have some.
+
+    Nothing is made for it, neither a file nor the tables of a database.
+
+    Raises:
+        CollectionError: a database cannot be reached.
+    """
+    if not isinstance(store.setup.config, PlaceConfig):
+        return None
+    location = location_of(store)
+    if location is None:
+        return f"memory store {store.name!r} has no `memory_path`: it keeps items for one process only"
+    if (file := file_of(location)) is not None:
+        if Path(file).exists():
+            return None
+        return f"memory store {store.name!r} is empty: {file} does not exist yet{_sessions_there(store, file)}"
+    if inspect_location(location, store.name) is None:
+        return f"memory store {store.name!r} is empty: {shown_store(location, store.name)} does not exist yet"
+    return None
+
+
+def _sessions_there(store: MemoryBase, file: str) -> str:
+    """Return which sessions have files, in parentheses, where that of a store's file has none.
+
+    Of many, the likely ones are named.
+    """
+    folder = store.setup.session_dir
+    if folder is None or Path(file).parent != folder or folder.exists():
+        return ""
+    names = session_names(folder.parent)
+    if not names:
+        return ""
+    likely = difflib.get_close_matches(folder.name, names, n=_SESSIONS_SHOWN)
+    shown = sorted([*likely, *(name for name in names if name not in likely)][:_SESSIONS_SHOWN])
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    return f" (sessions with files: {', '.join(shown)}{more})"
+
+
+def shown_store(location: str, name: str) -> str:
+    """Return how to show a store of a database: the URL without its password, with the store's name."""
+    shown = location_without_credentials(location)
+    if re.search(r"[?&]store=", shown):
+        return shown
+    return f"{shown}{'&' if '?' in shown else '?'}{urlencode({'store': name})}"
+
+
+MemoryPlace: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="MEMORY", help="A file (notes.db), a workflow (team.yaml), or a store of one (team.yaml#notes)."
+    ),
+]
+OptionalStore: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="STORE", help="Store of the workflow; not needed where there is only one.")
+]
+
+ANY_NUMBER: Final = 1_000_000
+_DATABASE_URL: Final = re.compile(r"postgres(ql)?:/", re.IGNORECASE)
+"""How the URL of a database begins as a path, which has no double slashes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A store, declared by a workflow file or by the path of its own file."""
+
+    workflow: Workflow
+    store: str
+    words: tuple[str, ...] = ()
+    """The arguments after the store."""
+
+
+def find_place(terminal: Terminal, place: str, store: str | None = None, *, reading: bool = False) -> Place:
+    """Return the store that the arguments MEMORY and STORE name, after printing the workflow's warnings.
+
+    Args:
+        terminal: where warnings are printed.
+        place: the argument MEMORY.
+        store: the argument STORE.
+        reading: whether the store is only read, so that no model is recorded in one that has none.
+
+    Raises:
+        CommandError: there is no such store, or the workflow has several and none is named.
+        ConfigError: the workflow cannot be used.
+    """
+    words = [] if store is None else [store]
+    return split_words(terminal, place, words, least=0, most=0, usage="MEMORY [STORE]", reading=reading)
+
+
+def require_file(path: Path, advice: str) -> None:
+    """Raise `CommandError`, with the advice, where the argument FILE of a command is the URL of a database."""
+    if _DATABASE_URL.match(str(path)):
+        raise CommandError(f"{path} is the URL of a database, not a file: {advice}.")
+
+
+def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow | None:
+    """Return the workflow where MEMORY is one, has several stores, and `words` names none of them.
+
+    Args:
+        place: the argument MEMORY.
+        words: the arguments after it.
+        after: number of words that come after the name of a store.
+
+    Raises:
+        ConfigError: the workflow cannot be used.
+    """
+    if not is_workflow(place) or len(words) != after:
+        return None
+    workflow = load_workflow(Path(place))
+    names = [store.name for store in workflow.memory]
+    return workflow if len(names) > 1 and not (words and words[0] in names) else None
+
+
+def split_words(
+    terminal: Terminal, place: str, words: Sequence[str], *, least: int, most: int, usage: str, reading: bool = False
+) -> Place:
+    """Separate the name of a store from the words after it, as in `MEMORY [STORE] QUERY`.
+
+    After a workflow, the first word is the store's name if a store has that name, or if there is a word too many.
+
+    Args:
+        terminal: where warnings are printed.
+        place: the argument MEMORY.
+        words: the arguments after it.
+        least: minimum number of words after the store.
+        most: maximum number of words after the store.
+        usage: the arguments as the help has them, for an error.
+        reading: see `find_place`.
+
+    Raises:
+        CommandError: there is no such store, or the number of words is wrong.
+        ConfigError: the workflow cannot be used.
+    """
+    if is_workflow(place):
+        workflow = load(terminal, Path(place))
+        store, rest = _store_and_rest(workflow, words, most)
+    else:
+        workflow, store = declared_to_read(place) if reading else declared_store(place)
+        announce(terminal, workflow)
+        rest = tuple(words)
+    if not least <= len(rest) <= most:
+        problem = "missing" if len(rest) < least else "too many"
+        raise CommandError(f"{problem} arguments: expected {usage}, and {place} is the MEMORY.")
+    return Place(workflow=workflow, store=store, words=rest)
+
+
+def _store_and_rest(workflow: Workflow, words: Sequence[str], most: int) -> tuple[str, tuple[str, ...]]:
+    names = [store.name for store in workflow.memory]
+    file = str(workflow.file or "workflow")
+    if words and (words[0] in names or len(words) > most):
+        if words[0] not in names:
+            raise unknown("store", words[0], names, file=file)
+        return words[0], tuple(words[1:])
+    if len(names) == 1:
+        return names[0], tuple(words)
+    listed = f"it has {', '.join(names)}" if names else "it has none"
+    raise CommandError(f"{file}: name a store of this workflow; {listed}.")
+
+
+@contextmanager
+def opened_written(
+    terminal: Terminal, workflow: Workflow, session: str = DEFAULT_SESSION
+) -> Iterator[Mapping[str, MemoryBase]]:
+    """Open the stores that a workflow's agents wrote, for a `with` block, after printing the workflow's warnings.
+
+    Raises:
+        CommandError: nothing was ever written to any of them.
+        DevmemError: a store cannot be used.
+    """
+    announce(terminal, workflow)
+    reasons = {name: why_empty(make(workflow, name, session)) for name in stores_of_runs(workflow)}
+    written = [name for name, reason in reasons.items() if reason is None]
+    if not written:
+        told = "; ".join(reason for reason in reasons.values() if reason is not None)
+        raise CommandError(f"{told or 'no agent of the workflow writes a store'}.")
+    load = partial(load_with_progress, terminal)
+    with open_stores(workflow, written, session=session, load=load) as stores:
+        yield stores

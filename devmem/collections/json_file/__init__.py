@@ -1,1 +1,0 @@
-"""DevAll's JSON files as a collection."""

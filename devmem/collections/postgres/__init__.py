@@ -1,1 +1,0 @@
-"""The PostgreSQL collection: one database for many stores, processes and machines."""

@@ -1,1 +1,0 @@
-"""Searching where the indexes are in the database: postings in blocks, vectors beside the items."""

@@ -1,0 +1,188 @@
+"""The checks that a workflow goes through, by the identifiers that findings carry."""
+
+from __future__ import annotations
+
+import codecs
+import datetime as dt
+import difflib
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Self
+
+from devmem.errors import ConfigError, Finding
+
+
+class Rule(StrEnum):
+    """Identifier of a check, for filters and for reports that machines read; each has a line of description."""
+
+    description: str
+
+    def __new__(cls, identifier: str, description: str) -> Self:
+        """Make a member that is its identifier and knows its description."""
+        member = str.__new__(cls, identifier)
+        member._value_ = identifier
+        member.description = description
+        return member
+
+    INVALID_FILE = "invalid-file", "The file cannot be read, or is not a YAML mapping within the limits."
+    INVALID_VALUE = "invalid-value", "A key is missing, or its value has the wrong type or is out of bounds."
+    UNKNOWN_KEY = "unknown-key", "A key that nothing reads."
+    MISPLACED_KEY = "misplaced-key", "A key that is read elsewhere in the document."
+    UNKNOWN_NAME = "unknown-name", "A store, node, type or provider of this name does not exist."
+    DUPLICATE_NAME = "duplicate-name", "Two declarations have the same name."
+    UNSET_VARIABLE = "unset-variable", "A placeholder names a variable that nothing sets."
+    INVALID_PLACEHOLDER = "invalid-placeholder", "A placeholder whose value cannot be put in."
+    NO_EFFECT = "no-effect", "A setting that changes nothing as it stands."
+    NOT_SUPPORTED = "not-supported", "A part of the workflow that devmem does not carry out."
+    CYCLE = "cycle", "Edges that lead in a circle."
+    UNUSED_STORE = "unused-store", "A store that no agent attaches."
+    NEVER_READ = "never-read", "A store that is written and never read."
+    NEVER_WRITTEN = "never-written", "A store that is read and never written."
+    SHARED_FILE = "shared-file", "Two stores keep their items in one file."
+    MISSING_MODEL = "missing-model", "A provider that needs a model's name does not have one."
+    MISSING_EXTRA = "missing-extra", "A package that the workflow needs is not installed."
+    MISSING_FILE = "missing-file", "A file or folder that the workflow needs is not there."
+
+
+_SHOWN_CHARACTERS: Final = 60
+_SHOWN_CHOICES: Final = 20
+_COMPARED_CHOICES: Final = 200
+
+_CREDENTIALS: Final = re.compile(r"(://[^/@\s:]*:)[^/@\s]*@")
+_MASKED: Final = r"\1***@"
+
+
+def found(value: object, *, secret: bool = False) -> str:
+    """Describe the value found in a place; of a secret its kind only."""
+    kind = _kind(value)
+    if secret or not isinstance(value, (str, int, float, dt.date)):
+        return kind
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return f"{kind} {value}"
+    return f"{kind} {quoted(_CREDENTIALS.sub(_MASKED, value))}" if value else "empty text"
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return "the text"
+    if isinstance(value, bool):
+        return "a flag"
+    if isinstance(value, (int, float)):
+        return "the number"
+    if isinstance(value, dt.date):
+        return "the date"
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list"
+
+
+def quoted(text: str) -> str:
+    """Quote a text on one line, cut to a length that people read."""
+    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+    return repr(cut)
+
+
+def choices(possible: Iterable[str]) -> str:
+    """List what is possible, at most a screenful."""
+    names = list(possible)
+    shown = ", ".join(name[:_SHOWN_CHARACTERS] for name in names[:_SHOWN_CHOICES]) or "none"
+    return shown if len(names) <= _SHOWN_CHOICES else f"{shown} and {len(names) - _SHOWN_CHOICES} more"
+
+
+def closest(word: object, possible: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the name that `word` was probably meant to be, if there is one."""
+    if not isinstance(word, str) or len(word) > _SHOWN_CHARACTERS:
+        return None
+    by_case = {name.lower(): name for name in list(possible)[:_COMPARED_CHOICES]}
+    matches = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=cutoff)
+    return by_case[matches[0]] if matches else None
+
+
+def did_you_mean(word: object, possible: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?`, or nothing when no name is near."""
+    suggestion = closest(word, possible)
+    return f"; did you mean {suggestion!r}?" if suggestion else "."
+
+
+MAX_BYTES: Final = 1024 * 1024
+"""Largest workflow file, in bytes (or characters, when text is given)."""
+
+# What YAML calls printable; the parser would refuse the rest too, but without saying where.
+_UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BYTE_ORDER_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def read_text(path: Path, origin: str) -> str:
+    """Read a workflow file; UTF-8, or UTF-16 with a byte order mark.
+
+    Raises:
+        ConfigError: the file cannot be read, is too large, or is not text.
+    """
+    try:
+        data = read_up_to(path, MAX_BYTES + 1)
+    except OSError as error:
+        raise _refusal(origin, f"the file cannot be read: {error.strerror}") from error
+    if data is None:
+        raise _refusal(origin, _why_no_file(path))
+    if len(data) > MAX_BYTES:
+        raise _refusal(origin, _too_large("bytes"))
+    return _decoded(data, origin)
+
+
+def read_up_to(path: Path, count: int) -> bytes | None:
+    """Return a file's first `count` bytes; None when there is no such file, or when it is a folder, pipe or device."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return file.read(count)
+
+
+def checked_text(text: str, origin: str) -> str:
+    """Return the text without its byte order mark, or refuse it.
+
+    Raises:
+        ConfigError: it is too long or holds control characters.
+    """
+    if len(text) > MAX_BYTES:
+        raise _refusal(origin, _too_large("characters"))
+    text = text.removeprefix("\ufeff")
+    found = _UNPRINTABLE.search(text)
+    if found:
+        line = text.count("\n", 0, found.start()) + 1
+        raise _refusal(origin, f"the character U+{ord(found.group()):04X} may not stand in a workflow file", line)
+    return text
+
+
+def _decoded(data: bytes, origin: str) -> str:
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        what = f"byte {error.start} (0x{data[error.start]:02x}) is not {encoding.removesuffix('-sig').upper()}"
+        message = f"{what}; save the file as UTF-8"
+    raise _refusal(origin, message, line)
+
+
+def _why_no_file(path: Path) -> str:
+    if path.is_dir():
+        return "this is a folder, not a workflow file"
+    return "this is not a regular file" if path.exists() else "there is no such file"
+
+
+def _too_large(unit: str) -> str:
+    return f"the workflow is larger than {MAX_BYTES:,} {unit}"
+
+
+def _refusal(origin: str, message: str, line: int | None = None) -> ConfigError:
+    return ConfigError([Finding(message=message, rule=Rule.INVALID_FILE, file=origin, line=line)])

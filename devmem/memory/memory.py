@@ -1,0 +1,324 @@
+"""A memory as agent developers use it: strings in, records out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from types import EllipsisType, TracebackType
+from typing import Any, Final, Self, Unpack, overload
+
+from pydantic import JsonValue
+
+from devmem.errors import DevmemError, ItemNotFoundError, NotStoredError, ScopeError, VersionConflictError
+from devmem.memory.contents import (
+    Content,
+    check_one_text,
+    envelope_of,
+    field_paths,
+    items_of,
+    listed,
+    with_metadata,
+    with_text,
+)
+from devmem.memory.forgetting import ForgettingMemory
+from devmem.memory.records import MemoryRecord, When, expiry_of, record_of, seconds_of
+from devmem.memory.scope import Boundary, ScopeParts, checked_name
+from devmem.model.caller import acting_as
+from devmem.model.items import MemoryItem, Scope, version_hash, with_key
+from devmem.model.message import Message
+from devmem.model.results import WriteStatus
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.items import store_items
+from devmem.stores.memory import MemoryBase, async_twin
+
+_ATTEMPTS: Final = 50
+"""Number of times that a change is made again because somebody else was faster."""
+
+
+def update_item(
+    store: MemoryBase,
+    read: Callable[[], MemoryItem],
+    changed: Callable[[MemoryItem], MemoryItem],
+    expected: str | None,
+) -> MemoryItem:
+    """Change an item and return it; where somebody else changes it meanwhile, the change is made to what is there then.
+
+    Args:
+        store: keeps the item.
+        read: returns the item as it is now.
+        changed: returns the item with the change.
+        expected: `version_hash` of the only version that may be changed; None for any.
+
+    Raises:
+        VersionConflictError: another version than the expected one is stored.
+        NotStoredError: the store keeps the item as it was.
+        CollectionError: it cannot be written.
+    """
+    left = _ATTEMPTS
+    while True:
+        item = read()
+        found = version_hash(item)
+        if expected not in (None, found):
+            raise VersionConflictError(item.id, expected=expected, found=found)
+        # The vector that an item is read with is that of its first passage; the store takes over all that still fit.
+        new = _as_stored(store, replace(changed(item), embedding=None))
+        left -= 1
+        try:
+            _replace_item(store, new, found)
+        except VersionConflictError:
+            if expected is not None or not left:
+                raise
+        else:
+            return new
+
+
+def _as_stored(store: MemoryBase, item: MemoryItem) -> MemoryItem:
+    """Return an item with the fields that a store would add to it, so that its version is the one that is stored."""
+    return store.with_fields([item])[0] if isinstance(store, CollectionMemory) else item
+
+
+def _replace_item(store: MemoryBase, item: MemoryItem, expected: str) -> None:
+    # Other stores cannot compare what they replace.
+    if isinstance(store, CollectionMemory):
+        (outcome,) = store.add([item], expected={item.id: expected})
+    else:
+        (outcome,) = store.add([item])
+    as_it_was = outcome.status is WriteStatus.DUPLICATE and outcome.item_id == item.id
+    if not outcome and not as_it_was:
+        reason = outcome.reason or f"a store of type {store.setup.store_type!r} does not change this of an item"
+        raise NotStoredError([reason])
+
+
+def check_id(store: MemoryBase, item_id: str, scope: Scope) -> None:
+    """Make sure that an id of the caller's replaces nothing but what is in the same scope.
+
+    Raises:
+        ScopeError: the item of this id is in another scope.
+        ValueError: it is empty, or cannot be kept.
+    """
+    checked_name("id", item_id)
+    if any(item.scope != scope for item in store.get([item_id])):
+        raise ScopeError(f"the id {item_id!r} is taken in another scope")
+
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class AddOptions(ScopeParts, total=False):
+    """Arguments of `Memory.add`, which explains them."""
+
+    metadata: Mapping[str, JsonValue] | None
+    time: When | None
+    expires_at: When | timedelta | None
+    trust: float | None
+    fields: Sequence[str] | None
+
+
+class Memory(ForgettingMemory):
+    """A store of remembered texts and messages, or the part of one that a scope reaches.
+
+    Every method that names no `user` means what is bound to nobody; `user=devmem.ANY` means everybody's.
+    It is safe to use from several threads, and a file by several processes; what is added is durable when the call
+    returns. Each method that does I/O has an async twin: `aadd`, `asearch`, ...
+    """
+
+    def __init__(self, store: MemoryBase, *, boundary: Boundary | None = None) -> None:
+        """Wrap an opened store; `boundary` limits the handle to a part of it."""
+        super().__init__(store, boundary or Boundary())
+        self._closed = False
+
+    def scoped(self, **scope: Unpack[ScopeParts]) -> Memory:
+        """Return a handle on the part of the memory that belongs to a user, an agent, a session or a conversation.
+
+        Nothing that is done with it leaves this part: what is outside is neither found nor listed, nor changed, nor
+        forgotten. Its user is settled; without one the handle reaches what is bound to nobody.
+
+        Raises:
+            ValueError: no part of a scope is named; is a variable not set?
+            ScopeError: this handle does not reach so far.
+        """
+        if all(value is None for value in scope.values()):
+            raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY is everybody)")
+        return Memory(self.store, boundary=self._boundary.settled(scope))
+
+    def settled(self) -> Memory:
+        """Return a handle that never leaves what this one's calls without a scope mean: nobody's items at first.
+
+        For code that is handed ids by others, such as tools of a model: an id of another scope is not found.
+        """
+        return Memory(self.store, boundary=self._boundary.settled({}))
+
+    def new_scope(self) -> Scope:
+        """Return the scope of what is added without naming one, for code that writes into `store` itself."""
+        return self._boundary.narrowed({}).scope()
+
+    # A text is an iterable of texts too; the first overload that fits counts.
+    @overload
+    def add(  # type: ignore[overload-overlap]
+        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
+    ) -> str: ...
+
+    @overload
+    def add(
+        self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
+    ) -> list[str]: ...
+
+    def add(
+        self,
+        content: Content | Iterable[Content],
+        *,
+        id: str | None = None,  # noqa: A002 - what databases call it
+        key: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        time: When | None = None,
+        expires_at: When | timedelta | None = None,
+        trust: float | None = None,
+        fields: Sequence[str] | None = None,
+        **scope: Unpack[ScopeParts],
+    ) -> str | list[str]:
+        """Remember a text, a message, or several of them.
+
+        Args:
+            content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
+                A message that is added again to its scope is kept once; one without any content is left out.
+            id: id of a text's item, which replaces the item of this id in the same scope; None makes a new id.
+            key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
+                takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
+            metadata: what else is known; searches and `forget` can ask for its values.
+            time: when it happened; None is not known, or the message's own time.
+            expires_at: from when on it is forgotten, or how long from now.
+            trust: from 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4.
+            fields: paths of the metadata that are searched too, such as `title`; None takes those of the store.
+            scope: whom it belongs to: user, agent, session, conversation.
+
+        Returns:
+            The id of the text's item; for messages and lists the ids of all items made.
+
+        Raises:
+            ValueError: a text is blank, or another argument is not what it should be.
+            ScopeError: the scope, or what has the id, is out of reach.
+            NotStoredError: the store does not take it.
+        """
+        within, now = self._boundary.narrowed(scope).scope(), self._clock()
+        facts = envelope_of(within, now, metadata, time=time, expires_at=expires_at, trust=trust, fields=fields)
+        items = items_of(listed(content), facts, id)
+        if id is not None or key is not None:
+            check_one_text(content, id, key)
+            items = items if key is None else [with_key(items[0], key, within)]
+            check_id(self.store, items[0].id, facts.scope)
+        ids = store_items(self.store, items)
+        return ids[0] if isinstance(content, str) else ids
+
+    def update(
+        self,
+        id: str,  # noqa: A002 - what databases call it
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, JsonValue] | None = None,
+        time: When | EllipsisType | None = ...,
+        expires_at: When | timedelta | EllipsisType | None = ...,
+        fields: Sequence[str] | EllipsisType | None = ...,
+        expected: str | None = None,
+    ) -> MemoryRecord:
+        """Change a record and return it; what is not given stays as it is, also where others change it meanwhile.
+
+        Args:
+            id: of the record.
+            text: takes the place of the old text.
+            metadata: values to set; None takes a key out.
+            time: when it happened; None is not known.
+            expires_at: from when on it is forgotten, or how long from now; None is never.
+            fields: paths of the metadata that are searched too; None takes those of the store.
+            expected: `version` of the record that was read; a record that was changed since is left as it is.
+
+        Raises:
+            ItemNotFoundError: no item within reach has this id.
+            ValueError: the text is blank, or another argument is not what it should be.
+            VersionConflictError: the record is another version than the expected one.
+            NotStoredError: the store keeps the item as it was.
+        """
+
+        def read() -> MemoryItem:
+            if (item := self._item(id)) is None:
+                raise ItemNotFoundError(id)
+            return item
+
+        def changed(item: MemoryItem) -> MemoryItem:
+            new = item if text is None else with_text(item, text)
+            new = new if metadata is None else with_metadata(new, metadata)
+            if time is not ...:
+                new = replace(new, event_time=None if time is None else seconds_of(time))
+            if expires_at is not ...:
+                new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
+            return new if fields is ... else replace(new, indexed_fields=field_paths(fields))
+
+        with acting_as(self._boundary.parts.agent):
+            return record_of(update_item(self.store, read, changed, expected))
+
+    def _on(self, store: MemoryBase) -> Self:
+        return type(self)(store, boundary=self._boundary)
+
+    def close(self) -> None:
+        """Finish what waits and release the files; a scoped handle leaves the memory open.
+
+        What was added is durable already. Closing twice is allowed.
+        """
+        if not self._boundary.is_sealed and not self._closed:
+            self._closed = True
+            try:
+                self.store.save()
+            finally:
+                self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except DevmemError:
+            if error is None:
+                raise
+            # The error of the block says what went wrong first.
+            _LOG.exception("memory %r could not be closed", self.store.name)
+
+    def __repr__(self) -> str:
+        name = f"Memory {self.store.name!r}"
+        reach = f" of {self._boundary.describe()}" if self._boundary.is_sealed else ""
+        if self._closed:
+            return f"<{name}: closed>"
+        try:
+            count = len(self)
+        except DevmemError as error:
+            return f"<{name}{reach}: {type(error).__name__}>"
+        return f"<{name}{reach}: {self.store.setup.store_type}, {count:,} item{'' if count == 1 else 's'}>"
+
+    @overload
+    async def aadd(  # type: ignore[overload-overlap]
+        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
+    ) -> str: ...
+
+    @overload
+    async def aadd(
+        self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
+    ) -> list[str]: ...
+
+    async def aadd(self, content: Content | Iterable[Content], **options: Any) -> str | list[str]:
+        """Do what `add` does without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.add(content, **options))
+
+    aupdate = async_twin(update)
+    aclose = async_twin(close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)

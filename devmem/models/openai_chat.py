@@ -1,0 +1,412 @@
+"""Any chat service that speaks OpenAI's chat completions protocol."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias, cast
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    SecretStr,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+from devmem.errors import ChatModelError, MissingExtraError
+from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
+from devmem.models.chat import ChatReply, ChatRequest, ToolCall, Usage
+from devmem.redaction import without_credentials
+from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
+
+_LOG: Final = logging.getLogger(__name__)
+_MAX_BYTES: Final = 20_000_000
+"""Size of the largest attachment that is sent; a larger one is only named."""
+_SIGNATURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"ID3", "audio/mp3"),
+    (b"\xff\xfb", "audio/mp3"),
+)
+_RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+
+Part = dict[str, Any]
+
+
+def chat_message(message: Message, *, attachments: bool = True) -> dict[str, Any]:
+    """Return a message in the form of the chat completions API.
+
+    Every block is named in the text. Of what a user sent, images, sound and PDFs follow as parts, unless `attachments`
+    is False; the roles of models and tools take text alone.
+    """
+    plain = message.for_chat()
+    if not attachments or message.role is not Role.USER:
+        return plain
+    parts = [part for block in message.blocks if (part := content_part(block)) is not None]
+    return {**plain, "content": [{"type": "text", "text": plain["content"]}, *parts]} if parts else plain
+
+
+def content_part(block: MessageBlock) -> Part | None:
+    """Return an attachment as a content part; None for what the API has no part for, or cannot be read.
+
+    The content decides what it is, not its name: a stored item that names another file of this machine as its image
+    sends nothing.
+    """
+    ref = block.attachment
+    content = _content(ref) if ref is not None else None
+    if ref is None or content is None:
+        return None
+    kind = _kind(content)
+    encoded = base64.b64encode(content).decode("ascii")
+    if kind.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{encoded}"}}
+    if kind.startswith("audio/"):
+        return {"type": "input_audio", "input_audio": {"data": encoded, "format": kind.removeprefix("audio/")}}
+    if kind == "application/pdf":
+        name = ref.name or f"{ref.attachment_id}.pdf"
+        return {"type": "file", "file": {"filename": name, "file_data": f"data:{kind};base64,{encoded}"}}
+    return None
+
+
+def _content(ref: AttachmentRef) -> bytes | None:
+    if ref.data_uri is not None:
+        head, _, data = ref.data_uri.partition(",")
+        if not head.endswith(";base64") or len(data) > _MAX_BYTES * 4 // 3:
+            return None
+        try:
+            return base64.b64decode(data, validate=True)
+        except binascii.Error:
+            return None
+    if ref.local_path is None:
+        return None
+    try:
+        path = Path(ref.local_path)
+        return path.read_bytes() if path.is_file() and path.stat().st_size <= _MAX_BYTES else None
+    except OSError as error:
+        _LOG.warning("the attachment %r is sent by its name alone: %s", ref.name or ref.attachment_id, error)
+        return None
+
+
+def _kind(content: bytes) -> str:
+    """Return the MIME type that the first bytes show; empty when it is none that can be sent."""
+    if content.startswith(b"RIFF"):
+        return _RIFF.get(content[8:12], "")
+    return next((kind for signature, kind in _SIGNATURES if content.startswith(signature)), "")
+
+
+class _Lenient(BaseModel):
+    """Services leave out what they have nothing for, and write null."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _json_of(arguments: object) -> object:
+    """Return the arguments of a call as JSON, where a service sends them parsed."""
+    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict | list) else arguments
+
+
+class _Function(_Lenient):
+    name: str | None = None
+    arguments: Annotated[str | None, BeforeValidator(_json_of)] = None
+
+
+class _ToolCall(_Lenient):
+    id: str | None = None
+    index: int | None = None
+    function: _Function | None = None
+
+
+class _Message(_Lenient):
+    content: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+
+
+class _Usage(_Lenient):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+    def counted(self) -> Usage:
+        return Usage(input_tokens=self.prompt_tokens or 0, output_tokens=self.completion_tokens or 0)
+
+
+def _usage_or_none(usage: object, read: ValidatorFunctionWrapHandler) -> _Usage | None:
+    """Read what an answer cost; counts that are none cost nobody the answer."""
+    try:
+        return read(usage)  # type: ignore[no-any-return] # that of `_Usage`
+    except ValidationError:
+        _LOG.warning("a chat service counts tokens in a form that is not known; they are not reported")
+        return None
+
+
+_Cost = Annotated[_Usage | None, WrapValidator(_usage_or_none)]
+
+
+class _Choice(_Lenient):
+    message: _Message
+
+
+class _Answer(_Lenient):
+    choices: list[_Choice]
+    usage: _Cost = None
+
+
+class _Piece(_Lenient):
+    delta: _Message | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(_Lenient):
+    choices: list[_Piece] | None = None
+    usage: _Cost = None
+
+
+def parse_answer(body: bytes) -> ChatReply:
+    """Return the reply in the body of an answer; without choices its text is empty.
+
+    Raises:
+        pydantic.ValidationError: it is no answer to a chat request.
+        RecursionError: it is nested too deeply.
+    """
+    answer = _Answer.model_validate_json(body)
+    message = answer.choices[0].message if answer.choices else _Message()
+    return ChatReply(
+        text=message.content or "",
+        tool_calls=_calls(message.tool_calls or ()),
+        usage=answer.usage.counted() if answer.usage else None,
+    )
+
+
+class StreamedAnswer:
+    """Puts the pieces of one answer together."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._calls: dict[int, _ToolCall] = {}
+        self._usage: Usage | None = None
+        self.is_finished = False
+        """Whether the service said that the answer is complete."""
+
+    def add(self, chunk: dict[str, Any]) -> str:
+        """Take a piece, and return its text.
+
+        Raises:
+            pydantic.ValidationError: it is none.
+        """
+        piece = _Chunk.model_validate(chunk)
+        if piece.usage is not None:
+            self._usage = piece.usage.counted()
+        choice = piece.choices[0] if piece.choices else _Piece()
+        self.is_finished = self.is_finished or choice.finish_reason is not None
+        delta = choice.delta or _Message()
+        for call in delta.tool_calls or ():
+            self._add_call(call)
+        text = delta.content or ""
+        self._texts.append(text)
+        return text
+
+    def _add_call(self, piece: _ToolCall) -> None:
+        known = self._calls.setdefault(len(self._calls) if piece.index is None else piece.index, _ToolCall())
+        known.id = known.id or piece.id
+        known.function = known.function or _Function()
+        if piece.function is not None:
+            known.function.name = known.function.name or piece.function.name
+            known.function.arguments = (known.function.arguments or "") + (piece.function.arguments or "")
+
+    def reply(self) -> ChatReply:
+        """Return the whole answer."""
+        calls = [self._calls[index] for index in sorted(self._calls)]
+        return ChatReply(text="".join(self._texts), tool_calls=_calls(calls), usage=self._usage)
+
+
+def _calls(found: Iterable[_ToolCall]) -> tuple[ToolCall, ...]:
+    return tuple(
+        ToolCall(id=call.id or "", name=call.function.name, arguments=call.function.arguments or "")
+        for call in found
+        if call.function is not None and call.function.name
+    )
+
+
+TIMEOUT: Final = 120.0
+"""Seconds for one request."""
+MAX_RETRIES: Final = 4
+_REFUSES_PARTS: Final = (400, 404, 415, 422)
+"""Statuses with which services answer content that a model does not take, or an option that they do not know."""
+Messages: TypeAlias = list[dict[str, Any]]
+Params: TypeAlias = dict[str, Any]
+
+
+def _check_address(base_url: str | None) -> None:
+    """Raise `ChatModelError` for an address that no service can have."""
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {without_credentials(base_url)!r}")
+
+
+class OpenAIChat:
+    """A chat model behind an OpenAI-compatible service; retries with backoff are the client's own."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: SecretStr | None = None,
+        base_url: str | None = None,
+        timeout: float = TIMEOUT,
+        max_retries: int = MAX_RETRIES,
+    ) -> None:
+        """Connect to a service; nothing is sent yet.
+
+        Args:
+            model: the service's name of the model.
+            api_key: None takes the environment's OPENAI_API_KEY.
+            base_url: None takes the environment's OPENAI_BASE_URL, then OpenAI's own address.
+            timeout: seconds for one request; its retries may take half a minute more together.
+            max_retries: maximum number of times that a request is repeated after 429, 5xx and time-outs.
+
+        Raises:
+            MissingExtraError: the `openai` package is not installed.
+            ChatModelError: there is no key.
+        """
+        try:
+            import httpx
+            import openai
+        except ImportError as error:
+            raise MissingExtraError(feature="provider: openai", package="openai", extra="openai") from error
+        _check_address(base_url)
+        self._model, self._timeout = model, timeout
+        # A stream that breaks off raises httpx's errors.
+        self._errors, self._refusal = (openai.OpenAIError, httpx.HTTPError), openai.APIStatusError
+        self._takes_attachments = self._counts_streams = True
+        key = api_key.get_secret_value() if api_key else None
+        try:
+            self._client = openai.OpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries)
+        except openai.OpenAIError as error:
+            raise ChatModelError(
+                f"chat model {model!r} has no key: set `api_key`, or OPENAI_API_KEY in the environment "
+                "(agents and `llm:` blocks need neither with `provider: extractive`)."
+            ) from error
+        self._secret = self._client.api_key
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Ask the service; images, sound and PDFs of the messages go with them.
+
+        A service that refuses these is asked again with their names alone, once and for all.
+
+        Raises:
+            ChatModelError: it refused, did not answer, or answered with neither a text nor a call of a tool.
+        """
+        return self._usable(self._asking(request, self._ask))
+
+    def stream(self, request: ChatRequest, on_text: Callable[[str], None]) -> ChatReply:
+        """Ask the service as `complete` does, and hand out the pieces of its answer while they come.
+
+        Raises:
+            ChatModelError: it refused, did not answer, or the answer broke off or came to a halt; what had come was
+                handed out.
+        """
+        return self._usable(self._asking(request, partial(self._ask_for_pieces, on_text=on_text)))
+
+    def _asking(self, request: ChatRequest, ask: Callable[[Messages, Params], ChatReply]) -> ChatReply:
+        params = self._checked_params(request)
+        named = [chat_message(message, attachments=False) for message in request.messages]
+        whole = [chat_message(message) for message in request.messages] if self._takes_attachments else named
+        try:
+            try:
+                return ask(whole, params)
+            except self._refusal as error:
+                if whole == named or error.status_code not in _REFUSES_PARTS:
+                    raise
+                reply = ask(named, params)
+                self._takes_attachments = False
+                _LOG.warning(
+                    "chat model %r does not take images and other attachments; they are named to it", self._model
+                )
+                return reply
+        except DeadlineExceededError as error:
+            raise ChatModelError(self._worded(f"gave no answer: {error}, retries included")) from None
+        except self._errors as error:
+            # Without its cause: that one holds the service's own words, which may hold the key.
+            raise ChatModelError(self._worded(f"gave no answer: {error}")) from None
+        except (TypeError, ValueError) as error:
+            # A key of `params` that is no argument, or a text that cannot be sent.
+            raise ChatModelError(self._worded(f"cannot be asked this: {error}")) from None
+
+    def _checked_params(self, request: ChatRequest) -> Params:
+        params = cast("Params", dict(request.params))
+        if params.get("stream"):
+            raise ChatModelError(
+                f"chat model {self._model!r}: `params` sets `stream`; leave it out, and have the runner stream "
+                "(`devmem run --stream`, or `on_text` of `WorkflowRunner`)"
+            )
+        if given := sorted({"model", "messages"} & params.keys()):
+            raise ChatModelError(f"chat model {self._model!r}: `params` sets `{given[0]}`, which the node sets already")
+        return params
+
+    def _ask(self, messages: Messages, params: Params) -> ChatReply:
+        """Parse the body of the answer: the package returns whatever JSON came as if it were right."""
+        create = self._client.chat.completions.with_raw_response.create
+        ask = partial(create, model=self._model, messages=cast("Any", messages), **params)
+        body = within(self._timeout + RETRIES_SHARE, ask).http_response.content
+        try:
+            return parse_answer(body)
+        except (ValidationError, RecursionError):
+            shown = body[:200].decode("utf-8", "replace")
+            raise ChatModelError(self._worded(f"gave no answer to a chat request: {shown!r}")) from None
+
+    def _ask_for_pieces(self, messages: Messages, params: Params, on_text: Callable[[str], None]) -> ChatReply:
+        counted = {"stream_options": {"include_usage": True}} if self._counts_streams else {}
+        create: Any = partial(self._client.chat.completions.create, model=self._model, messages=cast("Any", messages))
+        seconds = self._timeout + RETRIES_SHARE
+        try:
+            stream = within(seconds, partial(create, stream=True, **{**counted, **params}))
+        except self._refusal as error:
+            if not counted or error.status_code not in _REFUSES_PARTS:
+                raise
+            stream = within(seconds, partial(create, stream=True, **params))
+            self._counts_streams = False
+        answer = StreamedAnswer()
+        with stream:
+            for text in self._texts(stream, answer):
+                on_text(text)
+        if not answer.is_finished:
+            raise ChatModelError(f"chat model {self._model!r} broke off in the middle of an answer")
+        return answer.reply()
+
+    def _texts(self, stream: Iterable[Any], answer: StreamedAnswer) -> Iterator[str]:
+        """Add the pieces of a stream to an answer, and yield their texts.
+
+        Each piece has a deadline, since a service may keep a stream alive with bytes that are none.
+        """
+        pieces = iter(stream)
+        while True:
+            try:
+                piece = within(self._timeout, partial(next, pieces, None))
+                if piece is None:
+                    return
+                text = answer.add(piece.to_dict(warnings=False))
+            except DeadlineExceededError as error:
+                raise ChatModelError(self._worded(f"came to a halt in its answer: no piece, {error}")) from None
+            except self._errors as error:
+                raise ChatModelError(self._worded(f"broke off in the middle of an answer: {error}")) from None
+            except (ValueError, AttributeError):
+                raise ChatModelError(self._worded("sent something that is no piece of an answer")) from None
+            if text:
+                yield text
+
+    def _usable(self, reply: ChatReply) -> ChatReply:
+        if not reply.text and not reply.tool_calls:
+            raise ChatModelError(f"chat model {self._model!r} answered without a text")
+        return reply
+
+    def _worded(self, what: str) -> str:
+        return f"chat model {self._model!r} {without_credentials(what.replace(self._secret, '***'))}"

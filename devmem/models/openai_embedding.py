@@ -1,0 +1,219 @@
+"""The `openai` provider: any service that answers `POST /embeddings` as OpenAI's does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from devmem.config.store import EmbeddingConfig
+from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtraError
+from devmem.model.items import Vector
+from devmem.models.embedder import ModelIdentity, unit_rows
+from devmem.redaction import without_credentials
+from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+
+class _Entry(BaseModel):
+    embedding: list[float] | str
+    """Numbers; or their bytes as float32 in base64, which some services send whatever they are asked for."""
+    index: int | None = None
+
+
+class _Answer(BaseModel):
+    data: list[_Entry]
+
+
+def read_answer(body: bytes, *, count: int, address: str) -> Vector:
+    """Return the vectors in the order of the texts, shape (count, dimension).
+
+    Entries come in any order and name their text by `index`; those without one come in order.
+
+    Raises:
+        EmbeddingError: the body is not an answer, not one vector a text, or vectors of unequal length.
+    """
+    try:
+        entries = _Answer.model_validate(json.loads(body)).data
+    except (ValidationError, ValueError, RecursionError) as error:
+        # RecursionError: arrays in arrays, deeper than Python reads.
+        raise EmbeddingError(f"{address}: not an answer to an embedding request: {_shown(body)}") from error
+    rows = {place if entry.index is None else entry.index: _row(entry, address) for place, entry in enumerate(entries)}
+    if len(entries) != count or rows.keys() != set(range(count)):
+        raise EmbeddingError(f"{address}: asked to embed {count} texts, got vectors for {sorted(rows)}")
+    widths = {len(row) for row in rows.values()}
+    if len(widths) != 1:
+        raise EmbeddingError(f"{address}: the vectors of one answer have different lengths: {sorted(widths)}")
+    return np.array([rows[number] for number in range(count)])
+
+
+def _row(entry: _Entry, address: str) -> Vector:
+    if isinstance(entry.embedding, list):
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, which the caller refuses
+            return np.array(entry.embedding, dtype=np.float32)
+    try:
+        return np.frombuffer(b64decode(entry.embedding, validate=True), dtype="<f4").astype(np.float32)
+    except ValueError as error:
+        raise EmbeddingError(f"{address}: a vector is a text, but not float32s in base64: {error}") from error
+
+
+def _shown(body: bytes) -> str:
+    return repr(body[:200].decode("utf-8", "replace"))
+
+
+_SLOW, _BUSY, _SERVERS_FAULT = 408, 429, 500
+
+
+@contextmanager
+def translated_errors(*, address: str, secret: str) -> Iterator[None]:
+    """Turn what the `openai` package raises inside the block into our errors.
+
+    Args:
+        address: Where the request went, for the message.
+        secret: The key; some services repeat it in their message, ours never does.
+    """
+    import openai
+
+    address = without_credentials(address)
+    try:
+        yield
+    except DeadlineExceededError as error:
+        said = f"{address}: {error}, retries included; raise `timeout` or try again"
+        raise EmbeddingUnavailableError(said) from error
+    except openai.APITimeoutError as error:
+        raise EmbeddingUnavailableError(f"{address}: no answer in time; raise `timeout` or try again") from error
+    except openai.APIConnectionError as error:
+        reason = without_credentials(str(error.__cause__ or error))
+        raise EmbeddingUnavailableError(f"{address}: no connection: {reason}") from error
+    except openai.APIStatusError as error:
+        kind = EmbeddingUnavailableError if _passes(error.status_code) else EmbeddingError
+        said = _message(error).replace(secret, "***")
+        # Without its cause: that one holds the service's own words, which may hold the key.
+        raise kind(f"{address}: status {error.status_code}: {said}") from None
+    except openai.OpenAIError as error:
+        raise EmbeddingError(f"{address}: {str(error).replace(secret, '***')}") from None
+
+
+def _passes(status: int) -> bool:
+    return status in (_SLOW, _BUSY) or status >= _SERVERS_FAULT
+
+
+def _message(error: object) -> str:
+    body = getattr(error, "body", None)
+    if isinstance(body, dict) and body.get("message"):
+        return str(body["message"])
+    return str(body or error)
+
+
+_MODEL = "text-embedding-3-small"
+_KEY_VARIABLE = "OPENAI_API_KEY"
+_PLACEHOLDER = re.compile(r"\$\{?\w*\}?")
+_CHARACTERS_AT_ONCE = 200_000
+"""Maximum number of characters in one request: OpenAI takes 300 000 tokens, and a Chinese character can be several."""
+
+
+class Provider:
+    """Asks the service through the `openai` package; its client is made at the first text."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        self._config, self._params = config, config.params
+        self._model = config.model or _MODEL
+        self._making = Lock()
+        self._client: OpenAI | None = None
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity by model and requested length; the same model at another address is the same."""
+        size = self._params.dimensions
+        name = f"openai:{self._model}" if size is None else f"openai:{self._model}:{size}"
+        return ModelIdentity(name=name, dimension=size)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts, shape (len(texts), dimension), in as many requests as `batch_size` makes of them.
+
+        Raises:
+            MissingExtraError: the package `openai` is not installed.
+            EmbeddingUnavailableError: no connection, no answer in time, 429 or 5xx, after all retries.
+            EmbeddingError: no key; the service refuses the request; its answer is not what it should be.
+        """
+        client = self._open()
+        parts = [self._ask(client, batch) for batch in self._batches(texts)]
+        widths = {part.shape[1] for part in parts} | {self._params.dimensions or parts[0].shape[1]}
+        if len(widths) > 1:
+            raise EmbeddingError(
+                f"{self._model!r} gave vectors of length {', '.join(str(part.shape[1]) for part in parts)}; "
+                f"`dimensions` asks for {self._params.dimensions or 'one length for all'}"
+            )
+        return unit_rows(np.concatenate(parts), source=repr(self._model))
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        batch: list[str] = []
+        size = 0
+        for text in texts:
+            if batch and (len(batch) == self._params.batch_size or size + len(text) > _CHARACTERS_AT_ONCE):
+                yield batch
+                batch, size = [], 0
+            batch.append(text)
+            size += len(text)
+        yield batch
+
+    def _ask(self, client: OpenAI, texts: list[str]) -> Vector:
+        size = self._params.dimensions
+        with translated_errors(address=str(client.base_url), secret=client.api_key):
+            # The package gives whatever JSON it got as if it were right; the raw answer can be checked.
+            ask = partial(
+                client.embeddings.with_raw_response.create,
+                model=self._model,
+                input=texts,
+                encoding_format="float",
+                extra_body=None if size is None else {"dimensions": size},
+            )
+            answer = within(self._params.timeout + RETRIES_SHARE, ask)
+        address = without_credentials(str(client.base_url))
+        return read_answer(answer.http_response.content, count=len(texts), address=address)
+
+    def _open(self) -> OpenAI:
+        with self._making:
+            if self._client is None:
+                self._client = self._make_client()
+            return self._client
+
+    def _make_client(self) -> OpenAI:
+        try:
+            from openai import OpenAI
+        except ImportError as error:
+            raise MissingExtraError(
+                feature="the embedding provider 'openai'", package="openai", extra="openai"
+            ) from error
+        address = self._config.base_url
+        if address is not None and not address.startswith(("http://", "https://")):
+            shown = without_credentials(address)
+            raise EmbeddingError(f"the embedding's `base_url` begins with http:// or https://, unlike {shown!r}")
+        return OpenAI(
+            api_key=self._key(),
+            base_url=address,
+            timeout=self._params.timeout,
+            max_retries=self._params.max_retries,
+        )
+
+    def _key(self) -> str:
+        given = self._config.api_key
+        key = given.get_secret_value() if given is not None else os.environ.get(_KEY_VARIABLE, "")
+        if not key or _PLACEHOLDER.fullmatch(key):
+            found = f"{key!r} was not replaced" if key else "none is given"
+            raise EmbeddingError(
+                f"the embedding provider 'openai' has no key: {found}. "
+                f"Set `api_key`, or the environment's {_KEY_VARIABLE}; a service without keys takes any word."
+            )
+        return key

@@ -1,0 +1,240 @@
+"""The `local` provider: any sentence-transformers model in a folder on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from devmem.config.store import EmbeddingConfig
+from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
+from devmem.model.items import Vector
+from devmem.models.embedder import (
+    SAMPLE_TEXTS,
+    CommonDirections,
+    ModelIdentity,
+    Span,
+    TokenEmbedding,
+    WordFinder,
+    unit_rows,
+)
+from devmem.models.model_files import Prompts, read_prompts, sampled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A token of a text itself."""
+
+    at: int
+    """Its place among the model's tokens."""
+    span: Span
+    is_unknown: bool
+    """Whether it stands for what the vocabulary does not have."""
+
+
+class _Model:
+    """The model of a folder, loaded when it is first needed."""
+
+    def __init__(self, config: EmbeddingConfig, folder: Path) -> None:
+        self.folder = folder
+        self._config = config
+        # One at a time: the tokenizers below refuse a second thread ("Already borrowed").
+        self._lock = Lock()
+        self._loaded: Any = None
+        self._common: CommonDirections | None = None
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        return read_prompts(self.folder, self._config.params)
+
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        digest = hashlib.sha256()
+        for path in _weights(self.folder):
+            for sample in sampled(path):
+                digest.update(sample)
+        digest.update(self.prompts.suffix.encode())
+        return ModelIdentity(name=f"local:{self._config.model or self.folder.name}@{digest.hexdigest()[:12]}")
+
+    def vectors(self, texts: Sequence[str]) -> Vector:
+        """Return what the model makes of the texts, shape (len(texts), dimension)."""
+        with self._lock:
+            return np.asarray(self._encode(texts, "sentence_embedding"))
+
+    def tokens(self, texts: Sequence[str], start: int) -> list[TokenEmbedding]:
+        """Return of each text its vector as the model makes it, and the tokens from a character on."""
+        with self._lock:
+            made = self._encode(texts, None)
+            if self._common is None:
+                sampled_tokens = self._encode(list(SAMPLE_TEXTS), "token_embeddings")
+                self._common = CommonDirections.of([_array(tokens)[1:-1] for tokens in sampled_tokens])
+            common = self._common
+            pieces = [self._pieces(text, start) for text in texts]
+        return [_embedding(text, one, kept, common) for text, one, kept in zip(texts, made, pieces, strict=True)]
+
+    def _pieces(self, text: str, start: int) -> list[_Piece]:
+        """Return a text's own tokens."""
+        try:
+            found: Mapping[str, Any] = self._loaded.tokenizer(
+                text,
+                truncation=True,
+                max_length=self._loaded.max_seq_length,
+                return_offsets_mapping=True,
+                return_special_tokens_mask=True,
+            )
+        except NotImplementedError as error:
+            raise EmbeddingError(
+                f"{self.folder}: its tokenizer does not tell where tokens stand in a text, so there is no late "
+                "interaction; do without by `retrieval: {reranker: {type: none}}`."
+            ) from error
+        unknown = self._loaded.tokenizer.unk_token_id
+        marks = zip(found["offset_mapping"], found["special_tokens_mask"], found["input_ids"], strict=True)
+        return [
+            _Piece(at=at, span=(span[0], span[1]), is_unknown=number == unknown)
+            for at, (span, special, number) in enumerate(marks)
+            if not special and span[1] > start
+        ]
+
+    def _encode(self, texts: Sequence[str], output: str | None) -> Any:  # noqa: ANN401 - as sentence-transformers has it
+        if self._loaded is None:
+            self._loaded = self._load()
+        size = self._config.params.batch_size
+        try:
+            # An empty prompt, since the texts have theirs already.
+            return self._loaded.encode(
+                list(texts), prompt="", batch_size=size, show_progress_bar=False, output_value=output
+            )
+        except Exception as error:
+            raise EmbeddingError(f"{self.folder}: the model failed: {error}") from error
+
+    def _load(self) -> Any:  # noqa: ANN401 - sentence-transformers publishes no types
+        _weights(self.folder)
+        try:
+            package = import_module("sentence_transformers")
+        except ImportError as error:
+            raise MissingExtraError(
+                feature="the embedding provider 'local'",
+                package="sentence-transformers",
+                extra="local",
+                advice="Before it, `pip install torch==2.13.0`, or pip may take a much larger build.",
+            ) from error
+        device = self._config.params.device
+        try:
+            with _without_progress_bars():
+                return package.SentenceTransformer(str(self.folder), device=device, local_files_only=True)
+        except Exception as error:
+            raise EmbeddingError(f"{self.folder}: cannot be loaded on {device!r}: {error}") from error
+
+
+class LocalEmbedder:
+    """Embeds with sentence-transformers, with a prefix before each text; the model is loaded at the first one."""
+
+    def __init__(self, model: _Model, *, for_queries: bool) -> None:
+        self._model, self._for_queries = model, for_queries
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity with a digest of samples of the weights, which tells two models of one name apart.
+
+        Raises:
+            ModelNotFoundError: the folder holds no weights.
+        """
+        return self._model.identity
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Embed the texts, shape (len(texts), dimension).
+
+        Raises:
+            MissingExtraError: sentence-transformers is not installed.
+            ModelNotFoundError: the folder holds no weights.
+            EmbeddingError: sentence-transformers cannot load or run the model.
+        """
+        return unit_rows(self._model.vectors(self._prefixed(texts)), source=self.identity.name)
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        """Embed the texts and their tokens in one pass; raises what `embed` raises."""
+        made = self._model.tokens(self._prefixed(texts), len(self._prefix))
+        vectors = unit_rows(np.stack([one.vector for one in made]), source=self.identity.name)
+        return [replace(one, vector=vector) for one, vector in zip(made, vectors, strict=True)]
+
+    @property
+    def _prefix(self) -> str:
+        return self._model.prompts.query if self._for_queries else self._model.prompts.passage
+
+    def _prefixed(self, texts: Sequence[str]) -> list[str]:
+        return [self._prefix + text for text in texts]
+
+
+class Provider(LocalEmbedder):
+    """Embeds passages with sentence-transformers."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        if config.params.model_path is None:
+            raise EmbeddingError(
+                "the embedding provider 'local' needs the folder of a sentence-transformers model: "
+                "`embedding: {provider: local, params: {model_path: FOLDER}}`. Nothing is downloaded."
+            )
+        model = _Model(config, config.params.model_path.expanduser())
+        super().__init__(model, for_queries=False)
+        self._queries = LocalEmbedder(model, for_queries=True)
+
+    def for_queries(self) -> LocalEmbedder:
+        """Return the embedder of questions."""
+        return self._queries
+
+
+def _embedding(
+    text: str,
+    made: Mapping[str, Any],
+    pieces: Sequence[_Piece],
+    common: CommonDirections,
+) -> TokenEmbedding:
+    """Return a text's vector as the model made it, with the vectors and words of some of its tokens."""
+    tokens = common.removed_from(_array(made["token_embeddings"])[[piece.at for piece in pieces]])
+    finder, spans = WordFinder(text), [piece.span for piece in pieces]
+    return TokenEmbedding(
+        vector=_array(made["sentence_embedding"]),
+        tokens=tokens / np.linalg.norm(tokens, axis=1, keepdims=True),
+        words=finder.words(spans),
+        known=finder.known_share(spans, [piece.is_unknown for piece in pieces]),
+    )
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Keep transformers from drawing on the error stream, which belongs to the program that uses devmem."""
+    # sentence-transformers has imported it, unless a version of it works without.
+    bars: Any = sys.modules.get("transformers.utils.logging")
+    if bars is None:
+        yield
+        return
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
+
+
+def _array(tensor: Any) -> Vector:  # noqa: ANN401 - torch publishes types that mypy cannot follow here
+    return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float32)
+
+
+def _weights(folder: Path) -> list[Path]:
+    found = sorted(folder.rglob("*.safetensors")) or sorted(folder.rglob("*.bin"))
+    if not found:
+        raise ModelNotFoundError(
+            f"{folder}: no sentence-transformers model there (no .safetensors and no .bin file). "
+            "`params.model_path` has to name the folder that `SentenceTransformer(...).save(FOLDER)` wrote."
+        )
+    return found

@@ -1,0 +1,59 @@
+"""Modules under their names of release 0.1, which are importable for one more release, with a warning."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Final
+
+MOVED: Final = {
+    "devmem.collections": "devmem.storage",
+    "devmem.embedding": "devmem.models",
+    "devmem.llm": "devmem.models",
+    "devmem.manager": "devmem.workflow",
+    "devmem.recall": "devmem.search",
+    "devmem.registry": "devmem.plugins",
+    "devmem.reranking": "devmem.models",
+    "devmem.runtime": "devmem.workflow",
+}
+"""Former names of public modules, each with the module that has their names now."""
+
+
+class _Moved(ModuleType):
+    """A module under its former name; its attributes are those of the module under the new one."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(import_module(MOVED[self.__name__]), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(import_module(MOVED[self.__name__]))
+
+
+class _MovedFinder(MetaPathFinder, Loader):
+    """Finds modules by their former names."""
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        """Return where a former name leads; None for every other name."""
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec, /) -> ModuleType:
+        """Return the stand-in, and warn whoever imports it."""
+        message = f"{spec.name} is now {MOVED[spec.name]}; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return _Moved(spec.name)
+
+    def exec_module(self, module: ModuleType, /) -> None:
+        """Do nothing: the stand-in has no code."""
+
+
+def install() -> None:
+    """Have the former names found by `import`, unless they are already."""
+    if not any(isinstance(finder, _MovedFinder) for finder in sys.meta_path):
+        sys.meta_path.append(_MovedFinder())

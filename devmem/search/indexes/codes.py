@@ -1,0 +1,253 @@
+"""A cache of token codes: each passage's are read from the database once and kept ready to be compared."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.model.items import Vector
+from devmem.models.embedder import TokenCodes
+from devmem.search.indexes.columns import locked, with_room
+from devmem.search.indexes.top_k import Positions
+from devmem.search.query import ranges
+from devmem.search.token_matching import QueryTokens, code_width, hamming_distances
+
+_MOST_BYTES: Final = 128 << 20
+_SMALL: Final = 8 << 20
+"""Bytes up to which the room of the cache grows with its contents."""
+_AHEAD: Final = 20_000
+"""Passages that are read at once when one of them is asked for, in the time that a quarter takes one by one."""
+
+Found = Iterable[tuple[int, bytes]]
+
+
+class TokenRows(Protocol):
+    """The database's token codes, by passage number."""
+
+    def count_after(self, passage: int, limit: int) -> tuple[int, int]:
+        """Return the number of passages with codes after one, at most `limit`, and the last of these."""
+        ...
+
+    def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
+        """Return the codes of every passage after one in ascending order, in batches."""
+        ...
+
+    def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
+        """Return the codes of passages; one without codes is left out."""
+        ...
+
+
+class TokenCache:
+    """The codes that were asked for or read ahead, up to 128 MB; then it starts again. Thread-safe.
+
+    A passage's number is never used again, and its codes stay the same until the model is replaced.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES, ahead: int = _AHEAD) -> None:
+        """Make an empty cache.
+
+        Args:
+            most_bytes: maximum number of bytes, unless more are asked for at once.
+            ahead: a database with at most this many passages is read as a whole when the first one is asked for.
+        """
+        self._lock = threading.Lock()
+        self._most_bytes, self._ahead = most_bytes, ahead
+        self._width = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._codes: TokenCodes = np.empty((0, 0), dtype=np.uint8)
+        self._used = 0
+        self._places: dict[int, int] = {}
+        # The first place holds nothing.
+        self._ends = np.zeros(1, dtype=np.int64)
+        self._read_to = 0
+
+    def gather(self, rows: TokenRows, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+        """Return the codes of some passages.
+
+        Args:
+            rows: the database's token codes.
+            passages: their numbers, in any order.
+            width: bytes of a token's code.
+
+        Returns:
+            the codes of all of them in order, padded with zeros to `code_width(width)` bytes, and the number of codes
+            of each: 0 for a passage that has none, or those of another model.
+        """
+        # What is kept is never written again: it can be copied without the lock.
+        places, codes, ends = locked(self._lock, lambda: self._find(rows, passages, width))
+        at = np.array(places, dtype=np.int64)
+        starts = ends[np.maximum(at - 1, 0)]
+        counts = ends[at] - starts
+        return codes.take(ranges(starts, counts), axis=0), counts
+
+    def _find(
+        self, rows: TokenRows, passages: Sequence[int], width: int
+    ) -> tuple[list[int], TokenCodes, NDArray[np.int64]]:
+        """Return the place of each passage, 0 for one without codes, all codes, and the end of those of each place."""
+        if width != self._width:
+            self._clear()
+            self._width = width
+        places = self._places_of(passages)
+        if not all(places):
+            self._read_missing(rows, passages, width)
+            places = self._places_of(passages)
+        return places, self._codes, self._ends
+
+    def _places_of(self, passages: Sequence[int]) -> list[int]:
+        known = self._places
+        return [known.get(passage, 0) for passage in passages]
+
+    def _read_missing(self, rows: TokenRows, passages: Sequence[int], width: int) -> None:
+        missing = [passage for passage in passages if passage not in self._places]
+        if self._ahead and missing and max(missing) > self._read_to:
+            self._read_ahead(rows, width)
+            missing = [passage for passage in missing if passage not in self._places]
+        found = rows.of(missing)
+        if found and self._bytes_with(found, width) > self._most_bytes:
+            # There is more than has room: reading ahead would evict what is asked for.
+            self._ahead = 0
+            self._clear()
+            found = rows.of(passages)
+        self._keep(found, width)
+
+    def _read_ahead(self, rows: TokenRows, width: int) -> None:
+        """Read everything, if it is not much."""
+        count, last = rows.count_after(self._read_to, self._ahead + 1)
+        if count > self._ahead:
+            self._ahead = 0
+        if not 0 < count <= self._ahead:
+            return
+        for found in rows.after(self._read_to):
+            new = [(passage, raw) for passage, raw in found if passage not in self._places]
+            if self._bytes_with(new, width) > self._most_bytes:
+                self._ahead = 0
+                return
+            self._keep(new, width)
+        self._read_to = last
+
+    def _bytes_with(self, found: Found, width: int) -> int:
+        """Return the size of the cache after adding some codes."""
+        tokens = self._used + sum(len(raw) for _, raw in found) // max(width, 1)
+        return tokens * code_width(width)
+
+    def _keep(self, found: Found, width: int) -> None:
+        right = [(passage, raw) for passage, raw in found if raw and len(raw) % width == 0]
+        if not right:
+            return
+        counts = [len(raw) // width for _, raw in right]
+        need = self._used + sum(counts)
+        if need > len(self._codes):
+            most = self._most_tokens(width)
+            # The system provides memory as it is written to: a large cache gets all of its room without being copied.
+            room = min(2 * need, most) if need * code_width(width) < _SMALL else most
+            grown = np.zeros((max(need, room), code_width(width)), dtype=np.uint8)
+            if self._used:
+                grown[: self._used] = self._codes[: self._used]
+            self._codes = grown
+        joined = np.frombuffer(b"".join(raw for _, raw in right), dtype=np.uint8).reshape(-1, width)
+        self._codes[self._used : need, :width] = joined
+        first = len(self._places) + 1
+        self._places |= {passage: place for place, (passage, _) in enumerate(right, first)}
+        self._ends = with_room(self._ends, first + len(right))
+        self._ends[first : first + len(right)] = self._used + np.cumsum(counts)
+        self._used = need
+
+    def _most_tokens(self, width: int) -> int:
+        return self._most_bytes // code_width(width)
+
+
+SignCodes = NDArray[np.uint8]
+"""Shape (n, `code_length(dimension)`)."""
+
+_LEAST_BITS: Final = 512
+"""FAISS compares codes of 64 bytes four times as fast as those of 48."""
+_REFINED: Final = 4
+"""Number of codes that are compared with the rounded query, for each that is wanted."""
+_SAMPLE: Final = 1 << 15
+"""Number of distances from which a bound for the lowest is estimated, where there are more."""
+_MARGIN: Final = 2
+"""Factor by which the estimate lets more through, so that enough are almost always found."""
+
+
+def code_length(dimension: int) -> int:
+    """Return the bytes of a vector's code."""
+    return max(_LEAST_BITS, 1 << (dimension - 1).bit_length()) // 8
+
+
+def sign_codes(vectors: Vector) -> SignCodes:
+    """Return the codes of some vectors, shape (n, dimension)."""
+    return np.packbits(vectors @ _rotation(vectors.shape[1]) > 0, axis=1)
+
+
+@lru_cache(maxsize=4)
+def _rotation(dimension: int) -> Vector:
+    """Return the matrix that rotates rows into a space of as many dimensions as codes have bits."""
+    bits = 8 * code_length(dimension)
+    rotated = np.eye(bits, dimension, dtype=np.float32)
+    for turn in range(2):
+        raw = hashlib.shake_256(b"devmem sign codes %d" % turn).digest(bits // 8)
+        signs = np.unpackbits(np.frombuffer(raw, dtype=np.uint8)).astype(np.float32) * 2 - 1
+        rotated = _hadamard(rotated * signs[:, np.newaxis])
+    return np.ascontiguousarray(rotated.T / np.float32(bits))
+
+
+def _hadamard(matrix: Vector) -> Vector:
+    """Return the Walsh-Hadamard transform of each column, whose length is a power of two."""
+    length, half = len(matrix), 1
+    while half < length:
+        pairs = matrix.reshape(length // (2 * half), 2, half, -1)
+        matrix = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(length, -1)
+        half *= 2
+    return matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeQuery:
+    """A query's vector, rotated as the codes are."""
+
+    code: SignCodes
+    tokens: QueryTokens
+
+    @classmethod
+    def of(cls, vector: Vector) -> CodeQuery:
+        """Return the query of a vector of unit length."""
+        rotated = vector[np.newaxis] @ _rotation(len(vector))
+        return cls(np.packbits(rotated > 0, axis=1), QueryTokens(vectors=rotated, weights=np.ones(1, np.float32)))
+
+    def nearest(self, codes: SignCodes, limit: int) -> Positions:
+        """Return the places of the `limit` codes that are probably the nearest, in any order."""
+        if len(codes) <= limit:
+            return np.arange(len(codes))
+        found = _lowest(hamming_distances(self.code, codes)[0], _REFINED * limit, 8 * codes.shape[1])
+        near = self.tokens.best_matches(codes[found], np.ones(len(found), dtype=np.int64))[0]
+        return found if len(found) <= limit else found[np.argpartition(-near, limit)[:limit]]
+
+
+def _lowest(distances: NDArray[np.int32], limit: int, largest: int) -> Positions:
+    """Return the places of the lowest distances, at least `limit` and all that are as low as the last of these."""
+    if len(distances) <= limit:
+        return np.arange(len(distances))
+    # Counting a million distances takes longer than computing a third of them: most are left out by a sample first.
+    step = len(distances) // _SAMPLE + 1
+    sample = distances[::step]
+    rank = _MARGIN * (limit // step + 1)
+    if step > 1 and rank < len(sample):
+        found = np.flatnonzero(distances <= np.partition(sample, rank)[rank])
+        if len(found) >= limit:
+            return found[_up_to_rank(distances[found], limit, largest)]
+    return np.flatnonzero(_up_to_rank(distances, limit, largest))
+
+
+def _up_to_rank(distances: NDArray[np.int32], rank: int, largest: int) -> NDArray[np.bool_]:
+    """Return for each distance whether it is at most the one of a rank."""
+    counts = np.cumsum(np.bincount(distances, minlength=largest + 1))
+    return np.asarray(distances <= np.searchsorted(counts, rank))

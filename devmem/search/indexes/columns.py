@@ -1,0 +1,224 @@
+"""The database's row number of each position of an index, and which positions are live."""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Final, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.search.indexes.top_k import Positions, places_in, rows_mask
+from devmem.text.files import encodable
+
+_LEAST_ROOM: Final = 1024
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def with_room(array: Array, need: int, most: int | None = None) -> Array:
+    """Return an array with room for `need` entries: itself, or a copy of at least twice its length.
+
+    A copy is no longer than `most`, which is at least `need`; None stands for any length.
+
+    Entries are rows of the first axis; the new ones are not initialized. Whoever holds the old array keeps it as it
+    was.
+    """
+    if need <= len(array):
+        return array
+    room = max(need, 2 * len(array), _LEAST_ROOM)
+    grown = np.empty((room if most is None else min(room, most), *array.shape[1:]), dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown  # type: ignore[return-value]
+
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class RowColumn:
+    """Row numbers in the order in which they were applied, which need not be ascending; none occurs twice.
+
+    A removed row keeps its position, which is masked. A `view` is a snapshot: appending writes only behind what it
+    reads, and removing replaces the mask.
+    """
+
+    def __init__(self, rows: Rows | None = None, dead: Positions | None = None) -> None:
+        """Start with rows, and with the positions among them that are removed."""
+        self._rows: Rows = np.empty(0, dtype=np.int64) if rows is None else rows
+        self.used = len(self._rows)
+        """Number of positions, removed ones included."""
+        self._live: Mask = np.ones(self.used, dtype=np.bool_)
+        self.dead = 0 if dead is None else len(dead)
+        """Number of removed positions."""
+        if dead is not None:
+            self._live[dead] = False
+        self._ascending = _ascends(self._rows)
+        self._order: Positions | None = None
+
+    def __len__(self) -> int:
+        return self.used - self.dead
+
+    @property
+    def rows(self) -> Rows:
+        """Row number of each position."""
+        return self._rows[: self.used]
+
+    @property
+    def live(self) -> Mask:
+        """Whether each position is not removed."""
+        return self._live[: self.used]
+
+    def view(self) -> Self:
+        """Return a snapshot that later changes do not affect."""
+        return copy.copy(self)
+
+    def append(self, rows: Rows) -> None:
+        """Append rows, in any order."""
+        need = self.used + len(rows)
+        self._rows, self._live = with_room(self._rows, need), with_room(self._live, need)
+        self._rows[self.used : need] = rows
+        self._live[self.used : need] = True
+        self._ascending = self._ascending and _ascends(self._rows[max(0, self.used - 1) : need])
+        self.used, self._order = need, None
+
+    def remove(self, rows: Rows) -> Positions:
+        """Mask rows and return their positions; rows that are not there are passed over."""
+        positions = self.positions(rows)
+        positions = np.unique(positions[positions >= 0])
+        if len(positions):
+            self._live = self._live.copy()
+            self._live[positions] = False
+            self.dead += len(positions)
+        return positions
+
+    def positions(self, rows: Rows) -> Positions:
+        """Return the position of each row; -1 for one that is not there."""
+        if not self.used:
+            return np.full(len(rows), -1, dtype=np.int64)
+        if self._ascending:
+            found = places_in(self.rows, rows)
+        else:
+            order = self._sorted()
+            at = places_in(self.rows[order], rows)
+            found = np.where(at >= 0, order[at], -1)
+        return np.where(self._live[found], found, -1) if self.dead else found
+
+    def mask(self, rows: Rows) -> Mask:
+        """Return for each position whether its row is live and among some rows, which are in any order."""
+        if self._ascending:
+            found = rows_mask(self.rows, rows)
+        else:
+            order = self._sorted()
+            found = np.empty(self.used, dtype=np.bool_)
+            found[order] = rows_mask(self.rows[order], rows)
+        return found & self.live if self.dead else found
+
+    def live_positions(self) -> Positions:
+        """Return the positions that are not removed."""
+        return np.flatnonzero(self.live)
+
+    def compacted(self) -> RowColumn:
+        """Return a column of the live rows, without the room of the removed ones."""
+        return RowColumn(self.rows[self.live])
+
+    def _sorted(self) -> Positions:
+        if self._order is None:
+            self._order = np.argsort(self.rows, kind="stable")
+        return self._order
+
+
+def _ascends(rows: Rows) -> bool:
+    return bool((rows[1:] > rows[:-1]).all())
+
+
+NO_STRING: Final = -1
+"""Code of None."""
+_UNKNOWN: Final = -2
+
+
+class StringTable:
+    """Distinct strings, numbered in the order in which they came. A code never changes its meaning."""
+
+    def __init__(self, strings: Iterable[str] = ()) -> None:
+        self._strings = list(strings)
+        self._codes = {string: code for code, string in enumerate(self._strings)}
+
+    def encode(self, string: str | None) -> int:
+        """Return the code of a string, which is added when it is new."""
+        if string is None:
+            return NO_STRING
+        code = self._codes.setdefault(string, len(self._strings))
+        if code == len(self._strings):
+            self._strings.append(string)
+        return code
+
+    def encode_all(self, strings: Iterable[str | None]) -> list[int]:
+        """Return the codes of some strings, which are added when they are new."""
+        known = self._codes
+        return [NO_STRING if each is None else known[each] if each in known else self.encode(each) for each in strings]
+
+    def find(self, string: str) -> int:
+        """Return the code of a string; a number that no column holds when it is not there.
+
+        Strings with lone surrogates are looked up in the form in which databases hold them.
+        """
+        return self._codes.get(encodable(string), _UNKNOWN)
+
+    def decode(self, codes: NDArray[np.int32]) -> list[str | None]:
+        """Return the string of each code."""
+        if not self._strings:
+            return [None] * len(codes)
+        return [None if code == NO_STRING else self._strings[code] for code in codes.tolist()]
+
+    def part(self) -> NDArray[np.uint8]:
+        """Return the strings as bytes, which `restore` takes."""
+        return np.frombuffer(json.dumps(self._strings).encode(), dtype=np.uint8)
+
+    @classmethod
+    def restore(cls, part: NDArray[Any]) -> Self:
+        """Return the table that `part` was made of; raises `ValueError` when it is not JSON."""
+        return cls(json.loads(part.tobytes()))
+
+
+T = TypeVar("T")
+
+
+def locked(lock: AbstractContextManager[object], operation: Callable[[], T]) -> T:
+    """Run an operation while holding a lock, which is released whatever is raised, and wherever.
+
+    Ctrl-C between the end of a `with` block of several lines and its `__exit__` would leave the lock held for ever; on
+    one line nothing comes between.
+    """
+    with lock: return operation()  # noqa: E701  # fmt: skip
+
+
+class LatestGeneration(Generic[T]):
+    """A cache for the latest generation of a database: another generation starts with a new one.
+
+    What tells generations apart is up to the caller. Thread-safe; a search goes on with the cache that it was given.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        """Start with an empty cache; `make` returns one."""
+        self._lock = threading.Lock()
+        self._make = make
+        self._generation: Hashable = None
+        self._cache = make()
+
+    def of(self, generation: Hashable) -> T:
+        """Return the cache of a generation: a new one where the last was of another."""
+        return locked(self._lock, lambda: self._of(generation))
+
+    def _of(self, generation: Hashable) -> T:
+        if generation != self._generation:
+            self._generation, self._cache = generation, self._make()
+        return self._cache
+
+    def clear(self) -> None:
+        """Forget everything."""
+        locked(self._lock, lambda: self._of(None))

@@ -1,0 +1,359 @@
+"""Doc values: columns of the items' fields by position, for filters and features.
+
+Also the order of each conversation: which item comes before and after another.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.search.indexes.columns import NO_STRING, Mask, RowColumn, Rows, StringTable, locked, with_room
+from devmem.search.indexes.top_k import Positions, places_in
+
+STRING_COLUMNS: Final = (
+    *("agent", "user", "session", "conversation", "trace", "run"),
+    *("source_kind", "source_name", "speaker"),
+)
+_NUMBERS: Final = {
+    "thread": "<i8",
+    "time": "<f8",
+    "expires_at": "<f8",
+    "trust": "<f8",
+    "length": "<i4",
+    "importance": "<f4",
+    "cues": "u1",
+}
+_LINKS: Final = ("previous", "next")
+_TYPES: Final = {**_NUMBERS, **dict.fromkeys((*_LINKS, *STRING_COLUMNS), "<i4")}
+_NONE: Final = -1
+_NEVER: Final = float("inf")
+
+
+class DocEntry(NamedTuple):
+    """The fields of one item that are kept in memory."""
+
+    row: int
+    agent: str | None = None
+    user: str | None = None
+    session: str | None = None
+    conversation: str | None = None
+    trace: str | None = None
+    run: str | None = None
+    source_kind: str = "node"
+    source_name: str = ""
+    speaker: str | None = None
+    cues: int = 0
+    length: int = 0
+    """Number of characters that are searched."""
+    time: float = 0.0
+    """Event time, or creation time where there is none; seconds since the epoch."""
+    importance: float | None = None
+    trust: float = 1.0
+    expires_at: float | None = None
+    """Seconds since the epoch; None for never."""
+
+
+@lru_cache(maxsize=1 << 14)
+def thread_of(conversation: str | None, session: str | None, agent: str | None, user: str | None) -> int:
+    """Return the number of a conversation as one agent and one user have it; 0 for an item of none."""
+    if conversation is None and session is None:
+        return 0
+    name = json.dumps([conversation, session, agent, user]).encode()
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little", signed=True) or 1
+
+
+class DocValues:
+    """Columns over items that are known by their row in the database. Not thread-safe but for its views.
+
+    Items are added in any order; within a conversation they are linked in the order of their rows. The room of removed
+    items is freed when they are as many as the others; positions change then, but not those of a view.
+    """
+
+    least_removed: ClassVar[int] = 1024
+    """Number of removed items below which their room is not freed."""
+
+    def __init__(self, *, linked: bool = True) -> None:
+        """Start empty; `linked` is whether the items of a conversation are put into an order."""
+        self._is_linked = linked
+        self._rows = RowColumn()
+        self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
+        self._strings = StringTable()
+        self._last: dict[int, int] = {}
+        self.has_conversations = False
+        """Whether any item is or was of a conversation."""
+        self.next_expiry = _NEVER
+        """No item expires before this time; seconds since the epoch."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def view(self) -> Self:
+        """Return a snapshot that later changes do not affect."""
+        view = copy.copy(self)
+        view._rows, view._columns = self._rows.view(), dict(self._columns)  # noqa: SLF001 - a copy of this one
+        return view
+
+    def add(self, entries: Sequence[DocEntry]) -> None:
+        """Append items, none of which was added before."""
+        if not entries:
+            return
+        start, need = self._rows.used, self._rows.used + len(entries)
+        given = dict(zip(DocEntry._fields, zip(*entries, strict=True), strict=True))
+        self._rows.append(np.array(given["row"], dtype=np.int64))
+        for name, column in self._columns.items():
+            self._columns[name] = with_room(column, need)
+        new = slice(start, need)
+        for name in ("time", "trust", "length", "cues"):
+            self._columns[name][new] = given[name]
+        for name in STRING_COLUMNS:
+            self._columns[name][new] = self._strings.encode_all(given[name])
+        self._columns["importance"][new] = [importance or 0.0 for importance in given["importance"]]
+        expiry = [_NEVER if time is None else time for time in given["expires_at"]]
+        self._columns["expires_at"][new] = expiry
+        self.next_expiry = min([self.next_expiry, *expiry])
+        threads = list(map(thread_of, *(given[name] for name in ("conversation", "session", "agent", "user"))))
+        self._columns["thread"][new] = threads
+        for link in _LINKS:
+            self._columns[link][new] = _NONE
+        for at, thread in enumerate(threads, start):
+            if thread and self._is_linked:
+                self._link(at, thread)
+        self.has_conversations = bool(self._last)
+
+    def _link(self, at: int, thread: int) -> None:
+        """Put an item into the order of its conversation."""
+        rows, previous = self._rows.rows, self._columns["previous"]
+        before, after = self._last.get(thread, _NONE), _NONE
+        while before != _NONE and rows[before] > rows[at]:
+            before, after = int(previous[before]), before
+        if after == _NONE:
+            self._last[thread] = at
+        else:
+            # A view takes a position that it does not have for the end of a conversation: replacing one needs a copy.
+            self._copy_links()
+            self._columns["previous"][after] = at
+        if before != _NONE:
+            self._columns["next"][before] = at
+        self._columns["previous"][at], self._columns["next"][at] = before, after
+
+    def _copy_links(self) -> None:
+        for link in _LINKS:
+            self._columns[link] = self._columns[link].copy()
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Remove items; what was around one in its conversation becomes neighbours."""
+        removed = self._rows.remove(np.fromiter(rows, dtype=np.int64))
+        if not len(removed):
+            return
+        self._copy_links()
+        previous, following = self._columns["previous"], self._columns["next"]
+        for at in removed.tolist():
+            before, after = int(previous[at]), int(following[at])
+            if before != _NONE:
+                following[before] = after
+            if after != _NONE:
+                previous[after] = before
+            elif thread := int(self._columns["thread"][at]):
+                self._last[thread] = before
+        if self._rows.dead > max(self.least_removed, self._rows.used // 2):
+            self._compact()
+
+    def expired(self, now: float) -> tuple[Rows, NDArray[np.float64]]:
+        """Return the rows of the items that expired until `now`, and when each did; seconds since the epoch."""
+        times = self.column("expires_at")
+        expired = self._rows.live & (times <= now)
+        return self._rows.rows[expired], times[expired]
+
+    def find_next_expiry(self) -> None:
+        """Look `next_expiry` up again, after the expired items were removed."""
+        self.next_expiry = float(np.min(self.column("expires_at")[self._rows.live], initial=_NEVER))
+
+    def positions(self, rows: Rows) -> Positions:
+        """Return the position of each row; -1 for one that is not there."""
+        return self._rows.positions(rows)
+
+    def rows(self, positions: Positions) -> Rows:
+        """Return the rows at some positions."""
+        return self._rows.rows[positions]
+
+    @property
+    def live(self) -> Mask:
+        """Whether each position holds an item that is not removed."""
+        return self._rows.live
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column, one value for each position: a field of `DocEntry`, or `thread`, 0 for no conversation."""
+        return self._columns[name][: self._rows.used]
+
+    def equal(self, name: str, value: str | None) -> Mask:
+        """Return for each position whether a string column has a value; None stands for no string."""
+        code = NO_STRING if value is None else self._strings.find(value)
+        return np.asarray(self.column(name) == code)
+
+    def matching(self, name: str, admits: Callable[[str | None], bool]) -> Mask:
+        """Return for each position whether the value of a string column is admitted; each value is looked at once."""
+        column = self.column(name)
+        codes = np.unique(column)
+        admitted = [admits(value) for value in self._strings.decode(codes)]
+        return np.isin(column, codes[np.array(admitted, dtype=np.bool_)])
+
+    def speakers(self, positions: Positions) -> list[str | None]:
+        """Return the speaker of each item at some positions."""
+        return self._strings.decode(self._columns["speaker"][positions])
+
+    def with_cues(self, cues: int, admitted: Mask | None = None) -> Positions:
+        """Return the positions of the items whose text has one of some cues (`Cue`).
+
+        Args:
+            cues: the wanted bits.
+            admitted: whether each position counts; None admits all that are not removed.
+        """
+        return np.flatnonzero(((self.column("cues") & cues) > 0) & (self.live if admitted is None else admitted))
+
+    def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:
+        """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.
+
+        Args:
+            positions: of visible items.
+            reach: number of items in each direction.
+            visible: whether each position counts; the others are passed over as if they were not there. None for all.
+
+        Returns:
+            2 * `reach` arrays of the shape of `positions`; -1 stands for none.
+        """
+        found = []
+        for link in _LINKS:
+            at = positions
+            for _ in range(reach):
+                at = self._step(link, at)
+                found.append(at)
+        if visible is None or all(visible[step[step >= 0]].all() for step in found):
+            return found
+        return self._visible_around(positions, reach, visible)
+
+    def _visible_around(self, positions: Positions, reach: int, visible: Mask) -> list[Positions]:
+        threads = self.column("thread")
+        wanted = np.unique(threads[positions])
+        members = np.flatnonzero(np.isin(threads, wanted[wanted != 0]) & visible & self._rows.live)
+        members = members[np.lexsort((self._rows.rows[members], threads[members]))]
+        by_position = np.argsort(members)
+        place = by_position[np.searchsorted(members, positions, sorter=by_position).clip(max=max(len(members) - 1, 0))]
+        found = []
+        for way in (-1, 1):
+            for distance in range(1, reach + 1):
+                other = place + way * distance
+                there = (other >= 0) & (other < len(members)) & (threads[positions] != 0)
+                step = np.where(there, members[np.where(there, other, 0)], _NONE)
+                found.append(np.where(threads[step] == threads[positions], step, _NONE))
+        return found
+
+    def _step(self, link: str, positions: Positions) -> Positions:
+        if not self._rows.used:
+            return positions
+        found = self._columns[link][positions]
+        return np.where((positions >= 0) & (found < self._rows.used), found, _NONE).astype(np.int64)
+
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """Return arrays by name, which `restore` takes."""
+        self._compact()
+        return {
+            "rows": self._rows.rows.astype("<i8"),
+            "strings": self._strings.part(),
+            **{name: self.column(name) for name in self._columns},
+        }
+
+    @classmethod
+    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the doc values that `parts` was made of.
+
+        Raises:
+            ValueError, KeyError: they are not such parts.
+        """
+        restored = cls()
+        restored._rows = RowColumn(np.array(parts["rows"], dtype=np.int64))
+        restored._columns = {name: np.array(parts[name], dtype=kind) for name, kind in _TYPES.items()}
+        if any(len(column) != restored._rows.used for column in restored._columns.values()):
+            raise ValueError("its columns are not of one length")
+        restored._strings = StringTable.restore(parts["strings"])
+        ends = np.flatnonzero((restored._columns["thread"] != 0) & (restored._columns["next"] == _NONE))
+        restored._last = dict(zip(restored._columns["thread"][ends].tolist(), ends.tolist(), strict=True))
+        restored.has_conversations = bool(restored._last)
+        restored.find_next_expiry()
+        return restored
+
+    def _compact(self) -> None:
+        """Free the room of removed items."""
+        if not self._rows.dead:
+            return
+        kept = self._rows.live
+        moved = np.cumsum(kept) - 1
+        self._columns = {name: self.column(name)[kept] for name in self._columns}
+        for link in _LINKS:
+            column = self._columns[link]
+            self._columns[link] = np.where(column >= 0, moved[column], _NONE).astype(column.dtype)
+        self._last = {thread: int(moved[at]) for thread, at in self._last.items() if at != _NONE}
+        self._rows = self._rows.compacted()
+
+
+_MOST_ROWS: Final = 4_000_000
+"""Maximum number of rows that are kept, of 8 bytes each, for all conditions together."""
+_CONDITION_CACHE_NONE: Final[Rows] = np.empty(0, dtype=np.int64)
+
+
+ConditionLookup: TypeAlias = Callable[[str, Rows, Callable[[Rows], Rows]], Rows]
+"""Returns those of some rows that match a condition, given its text, the rows (distinct, in any order), and a function
+that returns the matching ones of rows that were not compared before."""
+
+
+class ConditionCache:
+    """The rows that were compared with each condition, and those of them that match. Thread-safe.
+
+    A row's number is never used again, and an item that changes gets another row: what is known of a row stays true.
+    Conditions that were asked for last are kept.
+    """
+
+    def __init__(self, most_rows: int = _MOST_ROWS) -> None:
+        """Make an empty cache of at most `most_rows` row numbers."""
+        self._lock = threading.Lock()
+        self._most_rows = most_rows
+        self._known: OrderedDict[Hashable, tuple[Rows, Rows]] = OrderedDict()
+        """Compared and matching rows, both ascending, by condition."""
+
+    def at(self, generation: Hashable) -> ConditionLookup:
+        """Return what looks conditions up in one generation of the database."""
+        return lambda condition, among, ask: self._matching((generation, condition), among, ask)
+
+    def _matching(self, condition: Hashable, among: Rows, ask: Callable[[Rows], Rows]) -> Rows:
+        """Return those of some rows that match a condition; see `ConditionLookup`."""
+        compared, found = locked(
+            self._lock, lambda: self._known.get(condition, (_CONDITION_CACHE_NONE, _CONDITION_CACHE_NONE))
+        )
+        unknown = among[places_in(compared, among) < 0]
+        if len(unknown):
+            compared, found = _merged(compared, unknown), _merged(found, ask(unknown))
+        locked(self._lock, lambda: self._keep(condition, compared, found))
+        return among[places_in(found, among) >= 0]
+
+    def _keep(self, condition: Hashable, compared: Rows, found: Rows) -> None:
+        self._known[condition] = compared, found
+        self._known.move_to_end(condition)
+        while sum(len(one) + len(other) for one, other in self._known.values()) > self._most_rows:
+            self._known.popitem(last=False)
+
+
+def _merged(known: Rows, new: Rows) -> Rows:
+    """Return known rows, which ascend, and new ones in ascending order."""
+    new = np.sort(new)
+    joined = np.concatenate([known, new])
+    # What is new is mostly of the highest numbers.
+    return np.sort(joined, kind="stable") if len(known) and len(new) and new[0] < known[-1] else joined

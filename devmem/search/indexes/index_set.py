@@ -1,0 +1,310 @@
+"""The indexes of one collection together: kept up to date by a follower, read through snapshots."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.config.store import IndexConfig
+from devmem.model.items import Vector
+from devmem.search.indexes.columns import Rows
+from devmem.search.indexes.doc_values import DocEntry, DocValues
+from devmem.search.indexes.passages import PassageMap
+from devmem.search.indexes.postings import PostingsIndex
+from devmem.search.indexes.scoring import EncodedTerms
+from devmem.search.indexes.vectors import VectorIndex, VectorReader
+from devmem.text.files import replace_file
+
+Parts = dict[str, NDArray[Any]]
+"""Arrays by name."""
+
+_VERSION: Final = 4
+_MAGIC: Final = b"devmem index %d\n" % _VERSION
+_ANY_MAGIC: Final = re.compile(rb"devmem index \d+\n")
+_LOG: Final = logging.getLogger(__name__)
+_ALIGNED: Final = 64
+_LONGEST_HEAD: Final = 1 << 16
+_MAP_FROM: Final = 1 << 26
+"""Smaller files are read at once, which leaves nothing open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotState:
+    """The moment of the database that a snapshot shows."""
+
+    token: str
+    """Recorded in the database too when the snapshot was written: that of another database differs."""
+    watermarks: dict[str, int]
+    """How far the follower of the database had come, in terms of its own."""
+    expired_until: float
+    """Items that expired until then are missing; seconds since the epoch."""
+
+
+def save_snapshot(path: Path, parts: Parts, state: SnapshotState) -> bool:
+    """Write the snapshot and report whether that succeeded; a failure is logged."""
+    try:
+        replace_file(path, _written({name: np.ascontiguousarray(part) for name, part in parts.items()}, state))
+    except OSError as error:
+        _LOG.warning("%s: the index snapshot was not written (%s); the next start takes longer.", path, error)
+        return False
+    return True
+
+
+def load_snapshot(path: Path) -> tuple[Parts, SnapshotState] | None:
+    """Read the snapshot; None when there is none, it is of another version, or it is damaged, which is logged."""
+    try:
+        content = _content(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _LOG.warning("%s: the index snapshot cannot be read (%s); the index is rebuilt.", path, error)
+        return None
+    try:
+        return _parse(content)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        report_damage(path, error)
+        return None
+
+
+def report_damage(path: Path, error: Exception) -> None:
+    """Log why a snapshot is not used."""
+    _LOG.warning("%s: the index snapshot is damaged (%s); the index is rebuilt.", path, error)
+
+
+def _written(parts: Mapping[str, NDArray[Any]], state: SnapshotState) -> Iterator[bytes | memoryview]:
+    """Yield the file's content piece by piece, without copying the arrays."""
+    raw = {name: part.reshape(-1).view(np.uint8).data for name, part in parts.items()}
+    arrays = [
+        {"name": name, "type": part.dtype.str, "shape": part.shape, "crc": zlib.crc32(raw[name])}
+        for name, part in parts.items()
+    ]
+    head = json.dumps({**asdict(state), "arrays": arrays}).encode()
+    start = b"%s%08x %s\n" % (_MAGIC, zlib.crc32(head), head)
+    yield start + bytes(-len(start) % _ALIGNED)
+    for piece in raw.values():
+        yield piece
+        yield bytes(-len(piece) % _ALIGNED)
+
+
+def _content(path: Path) -> NDArray[np.uint8]:
+    if path.stat().st_size < _MAP_FROM:
+        return np.frombuffer(path.read_bytes(), dtype=np.uint8)
+    return np.memmap(path, dtype=np.uint8, mode="r")
+
+
+def _parse(content: NDArray[np.uint8]) -> tuple[Parts, SnapshotState] | None:
+    whole = content.data
+    start = bytes(whole[:_LONGEST_HEAD])
+    if not start.startswith(_MAGIC):
+        if _ANY_MAGIC.match(start):
+            return None
+        raise ValueError("it does not start like one")
+    end = start.index(b"\n", len(_MAGIC))
+    line = start[len(_MAGIC) : end]
+    if zlib.crc32(line[9:]) != int(line[:8], 16):
+        raise ValueError("the checksum of its head is wrong")
+    head = json.loads(line[9:])
+    parts: Parts = {}
+    at = end + 1 + -(end + 1) % _ALIGNED
+    for array in head["arrays"]:
+        kind = np.dtype(array["type"])
+        size = kind.itemsize * int(np.prod(array["shape"], dtype=np.int64))
+        if zlib.crc32(whole[at : at + size]) != array["crc"]:
+            raise ValueError(f"the checksum of {array['name']} is wrong")
+        parts[array["name"]] = content[at : at + size].view(kind).reshape(array["shape"])
+        at += size + -size % _ALIGNED
+    return parts, SnapshotState(**{key: head[key] for key in SnapshotState.__slots__})
+
+
+_UNIT_TOLERANCE: Final = 1e-2
+"""Deviation from 1 of the squared length of a vector that was rounded to 16 bits somewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReader:
+    """The indexes as they were at one moment; never changes, so any number of threads may search it."""
+
+    doc_values: DocValues
+    passage_map: PassageMap
+    postings: PostingsIndex
+    vectors: VectorReader | None
+    """None as long as no item has an embedding."""
+
+
+class IndexSet:
+    """Doc values, passage map, postings and vectors of one collection. Not thread-safe but for its readers.
+
+    A follower applies what was committed to the database. It may apply items in any order, and an item that becomes
+    visible after others with higher row numbers is simply added: each index keeps the order that it needs. Required is:
+
+    * a row number, and a passage number, is used once, also after a deletion;
+    * what has the higher row has the higher passages, and each item and each passage is added once;
+    * a passage is added in the same pass as its item, a vector with its passage or later;
+    * a removal comes after what it removes; rows that are not there are passed over.
+
+    Conversations are ordered by row. Where two items rank alike, candidates are taken in the order of their addition;
+    hits are ordered by row.
+    """
+
+    def __init__(self, config: IndexConfig | None = None) -> None:
+        """Start empty; `config` says how vectors are searched, None takes the defaults."""
+        self._config = config or IndexConfig()
+        self._doc_values = DocValues()
+        self._passage_map = PassageMap()
+        self._postings = PostingsIndex()
+        self._vectors: VectorIndex | None = None
+        self._reader: IndexReader | None = None
+        self.expired_until = -float("inf")
+        """Items that expired until then were removed; seconds since the epoch."""
+
+    @property
+    def size(self) -> int:
+        """Number of passages, or of vectors if that is higher."""
+        return max(len(self._postings), len(self._vectors) if self._vectors is not None else 0)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether an approximate index of vectors is in use."""
+        return self._vectors is not None and self._vectors.approximate
+
+    def reader(self) -> IndexReader:
+        """Return a snapshot to search; the same one as long as nothing changes."""
+        if self._reader is None or (self._vectors is not None and self._vectors.has_news()):
+            self._reader = IndexReader(
+                doc_values=self._doc_values.view(),
+                passage_map=self._passage_map.view(),
+                postings=self._postings.view(),
+                vectors=self._vectors.reader() if self._vectors is not None else None,
+            )
+        return self._reader
+
+    def add_items(self, entries: Sequence[DocEntry]) -> None:
+        """Add items."""
+        self._reader = None
+        self._doc_values.add(entries)
+
+    def add_passages(self, passages: Sequence[int], rows: Sequence[int], terms: Sequence[EncodedTerms]) -> None:
+        """Add passages, with the row of each one's item and its terms."""
+        self._reader = None
+        self._passage_map.add(passages, rows)
+        self._postings.add(passages, terms)
+
+    def add_vectors(self, passages: Rows, vectors: Vector) -> None:
+        """Add the vectors of some passages, shape (n, dimension), those of unit length.
+
+        One that is not finite or not of unit length is left out, as if its item were still waiting for its embedding,
+        and logged: it would rank first for every query, and FAISS aborts the process when it learns codes from it.
+        """
+        self._reader = None
+        with np.errstate(over="ignore", invalid="ignore"):
+            usable = np.abs(np.einsum("ij,ij->i", vectors, vectors) - 1) < _UNIT_TOLERANCE
+        if not usable.all():
+            _LOG.warning(
+                "%d embeddings are not finite or not of unit length: their items are found by their words alone, "
+                "until they are embedded again.",
+                int(np.count_nonzero(~usable)),
+            )
+            passages, vectors = passages[usable], vectors[usable]
+        if self._vectors is None:
+            self._vectors = VectorIndex(vectors.shape[1], self._config)
+        self._vectors.add(passages, vectors)
+
+    def passages_without_vector(self, rows: Rows) -> Rows:
+        """Return the passages of some rows that have no vector yet."""
+        passages, _ = self._passage_map.passages_of(rows)
+        return passages if self._vectors is None else passages[~self._vectors.contains(passages)]
+
+    def remove(self, rows: Rows) -> None:
+        """Remove items with their passages and vectors; rows that are not there are passed over."""
+        self._reader = None
+        passages, _ = self._passage_map.passages_of(rows)
+        self._doc_values.remove(rows)
+        self._postings.remove(passages)
+        if self._vectors is not None:
+            self._vectors.remove(passages)
+        self._passage_map.remove(rows)
+
+    def expire(self, now: float) -> None:
+        """Remove the items that expired until `now` (seconds since the epoch)."""
+        if now < self._doc_values.next_expiry:
+            return
+        rows, times = self._doc_values.expired(now)
+        if len(rows):
+            self.remove(rows)
+            self.expired_until = max(self.expired_until, float(times.max()))
+        self._doc_values.find_next_expiry()
+
+    def wait_for_build(self) -> None:
+        """Wait for the approximate index that is due or being built."""
+        self._reader = None
+        if self._vectors is not None:
+            self._vectors.wait_for_build()
+
+    def close(self) -> None:
+        """Cancel the work in the background."""
+        if self._vectors is not None:
+            self._vectors.close()
+
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """Return arrays by name, which `restore` takes."""
+        self._reader = None
+        sets: dict[str, Any] = {
+            "doc_values": self._doc_values,
+            "passage_map": self._passage_map,
+            "postings": self._postings,
+        }
+        if self._vectors is not None:
+            sets["vectors"] = self._vectors
+        return {f"{kind}/{name}": part for kind, index in sets.items() for name, part in index.parts().items()}
+
+    @classmethod
+    def restore(cls, parts: Mapping[str, NDArray[Any]], config: IndexConfig | None = None) -> Self:
+        """Return the indexes that `parts` was made of; large arrays stay in that memory, which may be a file's.
+
+        Raises:
+            ValueError, KeyError, RuntimeError: they are not such parts, or not what the configuration wants.
+        """
+
+        def of(kind: str) -> dict[str, NDArray[Any]]:
+            return {name.removeprefix(kind): part for name, part in parts.items() if name.startswith(kind)}
+
+        restored = cls(config)
+        restored._doc_values = DocValues.restore(of("doc_values/"))
+        restored._passage_map = PassageMap.restore(of("passage_map/"))
+        restored._postings = PostingsIndex.restore(of("postings/"))
+        if vectors := of("vectors/"):
+            restored._vectors = VectorIndex.restore(vectors, config)
+        return restored
+
+
+def load_indexes(
+    path: Path, config: IndexConfig | None, is_current: Callable[[SnapshotState], bool]
+) -> tuple[IndexSet, SnapshotState] | None:
+    """Return the indexes of a snapshot file; None when there is none that can be used.
+
+    Args:
+        path: of the file.
+        config: how vectors are searched; None takes the defaults.
+        is_current: whether the database can be followed from the moment of a snapshot.
+    """
+    found = load_snapshot(path)
+    if found is None or not is_current(found[1]):
+        return None
+    parts, state = found
+    try:
+        indexes = IndexSet.restore(parts, config)
+    except (ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:
+        # RuntimeError is what FAISS raises for bytes that are not an index.
+        report_damage(path, error)
+        return None
+    indexes.expired_until = state.expired_until
+    return indexes, state

@@ -1,0 +1,470 @@
+"""The full-text index: postings in memory, ranked with BM25.
+
+It is built from the hashes and counts of terms that the database keeps with each passage (`encode_terms`), so that
+opening a collection tokenizes nothing. BM25 as in Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25
+and Beyond" (2009), with the non-negative idf of Lucene.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.search.indexes.columns import Mask, RowColumn, Rows, with_room
+from devmem.search.indexes.scoring import (
+    K1,
+    Codes,
+    EncodedTerms,
+    Impacts,
+    TermList,
+    are_few,
+    best_of,
+    impact_table,
+    posting_codes,
+    scores_at,
+    term_hash,
+)
+from devmem.search.indexes.top_k import Positions, Scores, best_positions
+from devmem.text.analysis import query_terms, term_weight
+
+Lengths = NDArray[np.float32]
+
+
+class Texts:
+    """Texts by position, in the order in which they were added; a removed one keeps its position until compaction."""
+
+    def __init__(self, rows: Rows | None = None, lengths: Lengths | None = None) -> None:
+        """Start with texts, arrays of one length; None for none."""
+        self._rows = RowColumn(rows)
+        self._lengths: Lengths = np.empty(0, dtype=np.float32) if lengths is None else lengths
+        self._total_length = float(self._lengths.sum(dtype=np.float64))
+
+    @property
+    def used(self) -> int:
+        """Number of positions, removed ones included."""
+        return self._rows.used
+
+    @property
+    def dead(self) -> int:
+        """Number of removed positions."""
+        return self._rows.dead
+
+    @property
+    def rows(self) -> Rows:
+        """Row at each position."""
+        return self._rows.rows
+
+    @property
+    def lengths(self) -> Lengths:
+        """Length at each position, in terms."""
+        return self._lengths[: self.used]
+
+    @property
+    def live(self) -> Mask:
+        """Whether each position is not removed."""
+        return self._rows.live
+
+    @property
+    def mean_length(self) -> float:
+        """Mean length over all positions; 0 when there is none."""
+        return self._total_length / max(self.used, 1)
+
+    def view(self) -> Self:
+        """Return a snapshot that later changes do not affect."""
+        view = copy.copy(self)
+        view._rows = self._rows.view()  # noqa: SLF001 - a copy of this one
+        return view
+
+    def add(self, rows: Sequence[int], lengths: Lengths) -> None:
+        """Append texts."""
+        start, need = self.used, self.used + len(rows)
+        self._lengths = with_room(self._lengths, need)
+        self._lengths[start:need] = lengths
+        self._rows.append(np.array(rows, dtype=np.int64))
+        self._total_length += float(lengths.sum(dtype=np.float64))
+
+    def remove(self, rows: Rows) -> None:
+        """Mask rows; those that are not there are passed over."""
+        self._rows.remove(rows)
+
+    def positions(self, rows: Rows) -> Positions:
+        """Return the position of each row; -1 for one that is not there."""
+        return self._rows.positions(rows)
+
+    def mask(self, rows: Rows) -> Mask:
+        """Return for each position whether its row is live and among some rows."""
+        return self._rows.mask(rows)
+
+    def mean_length_of(self, mask: Mask) -> float:
+        """Return the mean length of the texts at some positions; 0 when there is none."""
+        return float(self.lengths[mask].sum(dtype=np.float64)) / max(int(np.count_nonzero(mask)), 1)
+
+    def initial_scores(self, allowed: Mask | None) -> Scores:
+        """Return scores to add to: 0, and -inf for what is removed or not allowed."""
+        if allowed is not None:
+            return np.where(allowed, np.float32(0), np.float32(-np.inf))
+        scores = np.zeros(self.used, dtype=np.float32)
+        if self.dead:
+            scores[~self.live] = -np.inf
+        return scores
+
+    def compacted(self) -> Texts:
+        """Return the same texts without the removed ones."""
+        return Texts(self.rows[self.live], self.lengths[self.live])
+
+
+TermLookup = Callable[[int, float], TermList]
+"""Returns the postings of a term, given by its hash, with a weight."""
+
+
+class WordQuery:
+    """The terms of a text and their postings; valid until the index changes."""
+
+    def __init__(self, text: str, lookup: TermLookup, texts: Texts, allowed: Mask | None) -> None:
+        """Look the terms up.
+
+        Args:
+            text: what is searched for.
+            lookup: finds the postings of a term.
+            texts: that are searched.
+            allowed: whether each of them may be found; None allows all that are not removed.
+        """
+        self._lookup, self._texts, self._allowed = lookup, texts, allowed
+        found = [lookup(term_hash(term), term_weight(term)) for term in query_terms(text)]
+        # Those of the rarest term first.
+        self._lists = sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
+        # The sums that `top` left behind, over the first `_added` terms.
+        self._sums: Scores | None = None
+        self._added = 0
+        live = texts.used - texts.dead
+        self.count = live if allowed is None else int(np.count_nonzero(allowed))
+        """Number of texts that may be found."""
+        self.ceiling = (K1 + 1) * float(sum(one.idf for one in self._lists))
+        """Score of a short text that repeats every term; 0 when none occurs."""
+
+    def frequency(self, term: str) -> int:
+        """Return the number of texts that a term occurs in; removed ones may count."""
+        return self._lookup(term_hash(term), 1.0).frequency
+
+    def top(self, limit: int) -> Rows:
+        """Return the rows with the highest scores above 0, best first, the one added later first among equals."""
+        lists, rows = self._lists, self._texts.rows
+        if not lists or limit < 1:
+            return np.empty(0, dtype=np.int64)
+        if self._allowed is not None and are_few(lists, self.count):
+            positions = np.flatnonzero(self._allowed)
+            return rows[positions[best_positions(scores_at(lists, positions), limit)]]
+        self._sums = self._texts.initial_scores(self._allowed)
+        best, self._added = best_of(lists, self._sums, limit)
+        return rows[best]
+
+    def scores_of(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the BM25 score of some rows; 0 for one that is not there."""
+        positions = self._texts.positions(rows)
+        there = positions >= 0
+        found = np.zeros(len(rows), dtype=np.float64)
+        found[there] = self._scores_at(positions[there])
+        return found
+
+    def _scores_at(self, positions: Positions) -> Scores:
+        if self._sums is None:
+            return scores_at(self._lists, positions)
+        # Terms are added in the same order here and there, so that the scores are the same to the last bit.
+        found = self._sums[positions]
+        for one in self._lists[self._added :]:
+            found += one.at(positions)
+        left_out = np.isneginf(found)
+        if left_out.any():
+            found[left_out] = scores_at(self._lists, positions[left_out])
+        return found
+
+
+Docs = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postings:
+    """The postings of one term in one segment."""
+
+    docs: Docs
+    """Positions, ascending, counted from `first` on."""
+    codes: Codes
+    peak: float
+    """Upper bound of the impacts."""
+    first: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of postings."""
+        return len(self.docs)
+
+    def add_to(self, scores: Scores, idf: np.float32, table: Impacts) -> None:
+        """Add the term's contribution to the score of each position that it occurs at; see `PostingList`."""
+        # `ufunc.at` reads and writes each row once; a row occurs once in a list.
+        np.add.at(scores[self.first :], self.docs, idf * table.take(self.codes))
+
+    def fill(self, found: Scores, positions: Positions, idf: np.float32, table: Impacts) -> None:
+        """Set the term's contribution to the score of those of the positions that it occurs at."""
+        wanted = positions - self.first
+        places = np.minimum(np.searchsorted(self.docs, wanted.astype(np.int32)), len(self.docs) - 1)
+        there = self.docs[places] == wanted
+        found[there] = idf * table.take(self.codes[places[there]])
+
+
+class Segment:
+    """The postings of a range of positions, sorted by term and then by position."""
+
+    def __init__(
+        self, terms: NDArray[np.uint64], starts: NDArray[np.int64], docs: Docs, codes: Codes, mean_length: float
+    ) -> None:
+        self._terms, self._starts, self.docs, self._codes = terms, starts, docs, codes
+        self._mean_length = mean_length
+        table = impact_table(mean_length)
+        self._peaks: Impacts = np.maximum.reduceat(table[codes], starts[:-1]) if len(terms) else np.empty(0, np.float32)
+
+    @classmethod
+    def of(cls, hashes: NDArray[np.uint64], docs: Docs, codes: Codes, mean_length: float) -> Segment:
+        """Sort postings, given in the order of their positions.
+
+        `mean_length` is the present mean of the texts' lengths, with which the upper bounds are made.
+        """
+        order = np.argsort(hashes, kind="stable")
+        terms, firsts = np.unique(hashes[order], return_index=True)
+        starts = np.append(firsts, len(hashes)).astype(np.int64)
+        return cls(terms, starts, docs[order], codes[order], mean_length)
+
+    def find(self, term: int, mean_length: float) -> Postings | None:
+        """Return the postings of a term at a mean length of texts; None when it does not occur."""
+        at = int(np.searchsorted(self._terms, np.uint64(term)))
+        if at == len(self._terms) or int(self._terms[at]) != term:
+            return None
+        part = slice(int(self._starts[at]), int(self._starts[at + 1]))
+        # An impact grows at most as much as the mean length.
+        growth = max(1.0, mean_length / max(self._mean_length, 1e-9))
+        return Postings(docs=self.docs[part], codes=self._codes[part], peak=float(self._peaks[at]) * growth)
+
+    def followed_by(self, later: Segment, mean_length: float) -> Segment:
+        """Return this segment joined with one of later positions."""
+        places = np.minimum(np.searchsorted(self._terms, later._terms), max(len(self._terms) - 1, 0))
+        known = self._terms[places] == later._terms if len(self._terms) else np.zeros(len(later._terms), np.bool_)
+        # A known term's postings go behind those that are here; a new one's to where the next term begins.
+        before = np.searchsorted(self._terms, later._terms, side="right")
+        points = np.repeat(self._starts[before], np.diff(later._starts))
+        docs = np.insert(self.docs, points, later.docs)
+        codes = np.insert(self._codes, points, later._codes)
+        terms = np.insert(self._terms, before[~known], later._terms[~known])
+        counts = np.insert(np.diff(self._starts), before[~known], 0)
+        counts[np.searchsorted(terms, later._terms)] += np.diff(later._starts)
+        return Segment(terms, _starts(counts), docs, codes, mean_length)
+
+    def without(self, live: NDArray[np.bool_], mean_length: float) -> Segment:
+        """Return the segment without the positions that are not live, the others renumbered."""
+        renumbered = np.cumsum(live, dtype=np.int32) - np.int32(1)
+        kept = live[self.docs]
+        before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+        counts = np.diff(before[self._starts])
+        terms = self._terms[counts > 0]
+        docs = renumbered[self.docs[kept]]
+        return Segment(terms, _starts(counts[counts > 0]), docs, self._codes[kept], mean_length)
+
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """Return arrays by name, which `restore` takes."""
+        return {
+            "terms": self._terms.astype("<u8"),
+            "starts": self._starts.astype("<i8"),
+            "docs": self.docs.astype("<i4"),
+            "codes": self._codes.astype("<u2"),
+        }
+
+    @classmethod
+    def restore(cls, parts: Mapping[str, NDArray[Any]], mean_length: float) -> Segment:
+        """Return the segment that `parts` was made of; the arrays are not copied.
+
+        Raises:
+            ValueError, KeyError: they are not such parts.
+        """
+        terms, starts, docs, codes = (parts[name] for name in ("terms", "starts", "docs", "codes"))
+        if len(starts) != len(terms) + 1 or len(docs) != len(codes) or starts[-1] != len(docs):
+            raise ValueError("its postings are not those of its terms")
+        return cls(terms, starts, docs, codes, mean_length)
+
+
+def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+_TAIL: Final = 1024
+"""Number of rows that are kept in dictionaries before they are sorted into a segment."""
+_LISTS_KEPT: Final = 256
+_MOST_DEAD: Final = 8
+"""Removed rows are dropped when they are more than one in this many."""
+
+Entries = tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint16]]
+Tail = dict[int, tuple[list[int], list[int]]]
+"""Positions and codes of each term's postings."""
+
+
+class PostingsIndex:
+    """Postings over rows that are known by their number in the database. Not thread-safe but for its views.
+
+    New rows go to a small tail, and from there into sorted segments, each at least twice as long as the next one.
+    Until removed rows are dropped they count in the terms' statistics.
+    """
+
+    def __init__(self) -> None:
+        self._texts = Texts()
+        self._segments: tuple[Segment, ...] = ()
+        self._tail: Tail = {}
+        self._entries: list[Entries] = []
+        self._in_segments = 0
+        self._table: tuple[float, Impacts] = (0.0, impact_table(0.0))
+        self._lists_kept: dict[int, TermList] = {}
+        """Until something changes."""
+
+    def __len__(self) -> int:
+        return self._texts.used - self._texts.dead
+
+    def view(self) -> Self:
+        """Return a snapshot that later changes do not affect.
+
+        It shares the tail, of which it reads no posting beyond its own last position.
+        """
+        view = copy.copy(self)
+        view._texts, view._lists_kept = self._texts.view(), {}  # noqa: SLF001 - a copy of this one
+        return view
+
+    def add(self, rows: Sequence[int], encoded: Sequence[EncodedTerms]) -> None:
+        """Append rows, in any order, none of which was added before."""
+        self._lists_kept.clear()
+        start = self._texts.used
+        lengths = np.array([entry.length for entry in encoded], dtype=np.float32)
+        self._texts.add(rows, lengths)
+        per_row = np.fromiter((len(entry.counts) for entry in encoded), dtype=np.int64, count=len(encoded))
+        hashes = np.frombuffer(b"".join(entry.hashes for entry in encoded), dtype="<u8").astype(np.uint64)
+        counts = np.frombuffer(b"".join(entry.counts for entry in encoded), dtype=np.uint8)
+        docs = np.repeat(np.arange(start, self._texts.used, dtype=np.int32), per_row)
+        codes = posting_codes(counts, np.repeat(lengths, per_row))
+        self._entries.append((hashes, docs, codes))
+        if self._texts.used - self._in_segments > _TAIL:
+            self._sort_tail()
+            return
+        for term, doc, code in zip(hashes.tolist(), docs.tolist(), codes.tolist(), strict=True):
+            tail_docs, tail_codes = self._tail.setdefault(term, ([], []))
+            tail_docs.append(doc)
+            tail_codes.append(code)
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Drop the rows; those that are not in the index are passed over."""
+        self._lists_kept.clear()
+        self._texts.remove(np.fromiter(rows, dtype=np.int64))
+        if self._texts.dead > max(_TAIL, self._texts.used // _MOST_DEAD):
+            self._compact()
+
+    def query(self, text: str, allowed: Rows | None = None) -> WordQuery:
+        """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes.
+
+        Args:
+            text: what is searched for.
+            allowed: the rows that may be found, in any order: statistics are those of an index of these alone, so that
+                scores tell nothing about the others. None allows all.
+        """
+        if allowed is None:
+            return WordQuery(text, self._list, self._texts, None)
+        mask = self._texts.mask(allowed)
+        count, mean = int(np.count_nonzero(mask)), self._texts.mean_length_of(mask)
+        table = impact_table(mean)
+
+        def lookup(term: int, weight: float) -> TermList:
+            parts = self._parts(term, mean, table)
+            frequency = sum(int(np.count_nonzero(mask[part.docs])) for part in parts)
+            return TermList(parts=parts, table=table, texts=count, frequency=frequency, weight=weight)
+
+        return WordQuery(text, lookup, self._texts, mask)
+
+    def _impacts(self) -> tuple[float, Impacts]:
+        mean = self._texts.mean_length
+        if self._table[0] != mean:
+            self._table = (mean, impact_table(mean))
+        return self._table
+
+    def _list(self, term: int, weight: float) -> TermList:
+        """Return the postings of a term; a search asks for the same ones several times."""
+        known = self._lists_kept.get(term)
+        if known is None or known.weight != weight:
+            mean, table = self._impacts()
+            parts = self._parts(term, mean, table)
+            frequency = sum(len(part.docs) for part in parts)
+            known = TermList(parts=parts, table=table, texts=self._texts.used, frequency=frequency, weight=weight)
+            if len(self._lists_kept) >= _LISTS_KEPT:
+                self._lists_kept.clear()
+            self._lists_kept[term] = known
+        return known
+
+    def _parts(self, term: int, mean: float, table: Impacts) -> list[Postings]:
+        """Return the postings of a term in each segment and in the tail."""
+        parts = [part for segment in self._segments if (part := segment.find(term, mean))]
+        tail = self._in_tail(term, table)
+        return [*parts, tail] if tail else parts
+
+    def _in_tail(self, term: int, table: Impacts) -> Postings | None:
+        docs, codes = self._tail.get(term, ((), ()))
+        count = bisect_left(docs, self._texts.used)
+        if not count:
+            return None
+        found = np.array(codes[:count], dtype=np.uint16)
+        return Postings(docs=np.array(docs[:count], dtype=np.int32), codes=found, peak=float(table[found].max()))
+
+    def _sort_tail(self) -> None:
+        """Make a segment of the tail, and join segments until each is at least twice as long as the next one."""
+        hashes, docs, codes = (np.concatenate(column) for column in zip(*self._entries, strict=True))
+        self._segments = (*self._segments, Segment.of(hashes, docs, codes, self._texts.mean_length))
+        self._tail, self._entries, self._in_segments = {}, [], self._texts.used
+        while len(self._segments) > 1 and len(self._segments[-2].docs) < 2 * len(self._segments[-1].docs):
+            self._join_last()
+
+    def _join_last(self) -> None:
+        *rest, before, last = self._segments
+        self._segments = (*rest, before.followed_by(last, self._texts.mean_length))
+
+    def _join_all(self) -> None:
+        self._lists_kept.clear()
+        if self._entries:
+            self._sort_tail()
+        while len(self._segments) > 1:
+            self._join_last()
+
+    def _compact(self) -> None:
+        """Drop the removed rows, from the statistics too."""
+        if not self._texts.dead:
+            return
+        self._join_all()
+        live, self._texts = self._texts.live, self._texts.compacted()
+        self._in_segments = self._texts.used
+        self._segments = tuple(segment.without(live, self._texts.mean_length) for segment in self._segments)
+
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """Return arrays by name, which `restore` takes."""
+        self._compact()
+        self._join_all()
+        rows, lengths = self._texts.rows.astype("<i8"), self._texts.lengths.astype("<f4")
+        return {"rows": rows, "lengths": lengths, **(self._segments[0].parts() if self._segments else {})}
+
+    @classmethod
+    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> PostingsIndex:
+        """Return the index that `parts` was made of; the postings stay in that memory, which may be a file's.
+
+        Raises:
+            ValueError, KeyError: they are not such parts.
+        """
+        index = cls()
+        index._texts = Texts(np.array(parts["rows"]), np.array(parts["lengths"]))
+        index._in_segments = index._texts.used
+        if "terms" in parts:
+            index._segments = (Segment.restore(parts, index._texts.mean_length),)
+        return index

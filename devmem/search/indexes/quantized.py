@@ -1,0 +1,335 @@
+"""The approximate index: vectors that are found by short codes, the best of which are compared exactly.
+
+The codes are those of product quantization with 4 bits (Jégou, Douze and Schmid, "Product Quantization for Nearest
+Neighbor Search", 2011; André, Kermarrec and Le Scouarnec, "Quicker ADC", 2019), scanned whole: the tables that they are
+looked up in stay in the processor's registers. The number of best codes that are compared with the vectors themselves
+is measured when the index is built.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.model.items import Vector
+from devmem.search.indexes.columns import with_room
+from devmem.search.indexes.top_k import Positions
+
+if TYPE_CHECKING:
+    import faiss
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep FAISS from starting threads for one query: waking them costs more than they save.
+
+    The setting is the calling thread's own (OpenMP's nthreads-var), so nobody else's searches change.
+    """
+    import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+Mask = NDArray[np.bool_]
+Found = tuple[Positions, Vector]
+"""Positions, and their similarity to the query, best first."""
+
+
+def scan(index: faiss.Index, query: Vector, limit: int, mask: Mask | None) -> Found:
+    """Compare the query (shape (dimension,)) with every vector of a flat index that the mask lets through."""
+    import faiss
+
+    params: Any = None
+    if mask is not None:
+        # FAISS's stubs do not know the keyword.
+        made: Any = faiss.SearchParameters
+        params = made(sel=_selector(mask))
+    with one_thread():
+        similarities, positions = index.search(query.reshape(1, -1), min(limit, index.ntotal), params=params)
+    there = positions[0] >= 0
+    return positions[0][there], similarities[0][there]
+
+
+def _selector(mask: Mask) -> Any:  # noqa: ANN401 - FAISS's stubs do not know that an array is taken
+    import faiss
+
+    selector: Any = faiss.IDSelectorBitmap
+    return selector(np.packbits(mask, bitorder="little"))
+
+
+class ExactVectors:
+    """Unit vectors as float32, which can be added to. Not thread-safe but for its views."""
+
+    def __init__(self, vectors: Vector) -> None:
+        """Start with vectors of shape (n, dimension), which are not copied."""
+        self._vectors = vectors
+        self._used = len(vectors)
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def dimension(self) -> int:
+        """Number of components of a vector."""
+        return int(self._vectors.shape[1])
+
+    def view(self) -> Self:
+        """Return a snapshot that later changes do not affect."""
+        return copy.copy(self)
+
+    def add(self, vectors: Vector) -> None:
+        """Append vectors of shape (n, dimension)."""
+        need = self._used + len(vectors)
+        self._vectors = with_room(self._vectors, need)
+        self._vectors[self._used : need] = vectors
+        self._used = need
+
+    @property
+    def gathered_up_to(self) -> int:
+        """Number of allowed vectors up to which they are copied and multiplied, not scanned (measured at 100,000)."""
+        return 2000
+
+    def gather(self, positions: Positions) -> Vector:
+        """Copy the vectors at some positions, shape (n, dimension)."""
+        return self._vectors[: self._used][positions]
+
+    def search(self, query: Vector, limit: int, mask: Mask | None) -> Found:
+        """Find the vectors most similar to the query, shape (dimension,), among those that the mask lets through."""
+        import faiss
+
+        # What `IndexFlatIP.search` calls: it takes memory that FAISS does not own, so adding moves nothing under a
+        # search that is running.
+        limit = min(limit, self._used)
+        similarities, positions = np.empty(limit, dtype=np.float32), np.empty(limit, dtype=np.int64)
+        query = np.ascontiguousarray(query, dtype=np.float32)
+        compare: Any = faiss.knn_inner_product
+        selector = None if mask is None else _selector(mask)
+        arrays = [faiss.swig_ptr(array) for array in (query, self._vectors, similarities, positions)]
+        with one_thread():
+            compare(*arrays[:2], self.dimension, 1, self._used, limit, *arrays[2:], selector)
+        there = positions >= 0
+        return positions[there], similarities[there]
+
+
+_SIGN_AND_NUMBER: Final = np.int32(np.uint32(0x8FFFE000).astype(np.int32))
+_REBIAS: Final = np.float32(2.0**112)
+"""The exponent of 0 is 15 in the one format and 127 in the other."""
+
+
+def widen(halves: NDArray[np.float16]) -> Vector:
+    """Return finite IEEE 754 half-precision numbers as float32, with the same values and shape."""
+    # The sign fills all bits above the number when the integer grows; a shift then brings every part to its place.
+    bits = halves.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= _SIGN_AND_NUMBER
+    widened: Vector = bits.view(np.float32)
+    widened *= _REBIAS
+    return widened
+
+
+_MOST_PARTS: Final = 256
+"""Maximum number of parts of at least two dimensions that a vector is cut into; each becomes 4 bits."""
+_CENTROIDS: Final = 16
+_TRAINED_ON: Final = 1024
+_ROUNDS: Final = 10
+"""Codes learned in 10 rounds from 1,024 vectors find as much as in 25 rounds from 8,192, in a tenth of the time."""
+_BLOCK: Final = 8192
+_PROBES: Final = 32
+_NEIGHBOURS: Final = 10
+_RECALL: Final = 0.99
+"""Share of the `_NEIGHBOURS` nearest ones that must be found when the index is built."""
+_CANDIDATES: Final = (100, 200, 400, 800, 1600, 3200)
+_CANDIDATES_EACH: Final = 4
+_SPARE: Final = 200
+"""Candidates compared for each vector that is asked for, and the maximum number beyond the vectors asked for: of many
+vectors the last ones need not be the very nearest."""
+_GATHERED: Final = 500
+"""Copying one vector costs as much as passing over this many."""
+_SCAN_BELOW: Final = 8
+"""When fewer than one in this many vectors are allowed, or more are candidates, the vectors themselves are scanned."""
+
+
+class QuantizationError(ValueError):
+    """The codes do not tell these vectors apart well enough."""
+
+
+class QuantizedVectors:
+    """Unit vectors as float16 with a code each; none can be added."""
+
+    def __init__(
+        self, dimension: int, full: faiss.IndexScalarQuantizer, codes: faiss.IndexPQFastScan, candidates: int
+    ) -> None:
+        self.dimension = dimension
+        import faiss
+
+        self._full, self._codes = full, codes
+        # Returns as many as are asked for, ordered by the vectors themselves.
+        self._compared = faiss.IndexRefine(codes, full)
+        self.candidates = candidates
+        """Number of best codes that are compared as vectors."""
+        self._memory: tuple[NDArray[Any], ...] = ()
+        """Memory that FAISS reads from without a copy."""
+
+    def __len__(self) -> int:
+        return int(self._full.ntotal)
+
+    @classmethod
+    def build(cls, count: int, gather: Callable[[Positions], Vector], check: Callable[[], None]) -> QuantizedVectors:
+        """Build the index of `count` vectors, which `gather` returns by position.
+
+        Args:
+            count: number of vectors.
+            gather: returns the vectors at positions, shape (positions, dimension).
+            check: called between the steps; an exception from it ends the work.
+
+        Raises:
+            QuantizationError: not enough of the nearest ones are found by their codes.
+        """
+        with one_thread():
+            sample = gather(_spread(count, _TRAINED_ON))
+            dimension = sample.shape[1]
+            full, codes = _empty(dimension)
+            codes.train(_padded(sample, codes.d))
+            check()
+            for start in range(0, count, _BLOCK):
+                positions = np.arange(start, min(count, start + _BLOCK), dtype=np.int64)
+                block = _padded(gather(positions), codes.d)
+                full.add(block)
+                codes.add(block)
+                check()
+            made = cls(dimension, full, codes, _CANDIDATES[0])
+            made.candidates = made._enough_candidates(sample, check)
+        return made
+
+    @property
+    def gathered_up_to(self) -> int:
+        """Number of allowed vectors up to which they are copied and multiplied, not scanned."""
+        return len(self) // _GATHERED
+
+    def gather(self, positions: Positions) -> Vector:
+        """Copy the vectors at some positions, shape (n, dimension)."""
+        return widen(self._halves[positions])[:, : self.dimension]
+
+    @cached_property
+    def _halves(self) -> NDArray[np.float16]:
+        """View of the vectors, which FAISS never moves."""
+        import faiss
+
+        kept: Any = self._full.codes
+        return np.asarray(faiss.rev_swig_ptr(kept.data(), kept.size())).view(np.float16).reshape(-1, self._full.d)
+
+    def search(self, query: Vector, limit: int, mask: Mask | None) -> Found:
+        """Find the vectors most similar to the query, shape (dimension,); exact where the codes would find too few."""
+        query = _padded(query.reshape(1, -1), self._codes.d)
+        live = len(self) if mask is None else int(np.count_nonzero(mask))
+        wanted = max(self.candidates, min(_CANDIDATES_EACH * limit, limit + _SPARE))
+        asked = wanted if mask is None else math.ceil(1.25 * wanted * len(self) / max(live, 1))
+        if not live or asked * _SCAN_BELOW > len(self) or live * _SCAN_BELOW < len(self):
+            return scan(self._full, query, limit, mask)
+        with one_thread():
+            (near,), (positions,) = self._compared.search(query, asked)
+        return self._admitted(query, (positions, near), limit, wanted, mask)
+
+    def _admitted(self, query: Vector, found: Found, limit: int, wanted: int, mask: Mask | None) -> Found:
+        """Keep what the mask lets through, and scan all vectors when that is too little."""
+        if mask is not None:
+            admitted = mask[found[0]]
+            if np.count_nonzero(admitted) < wanted:
+                return scan(self._full, query, limit, mask)
+            found = found[0][admitted], found[1][admitted]
+        return found[0][:limit], found[1][:limit]
+
+    def _enough_candidates(self, sample: Vector, check: Callable[[], None]) -> int:
+        """Measure with queries near some of the vectors how many candidates contain the nearest ones."""
+        chance = np.random.default_rng(len(self))
+        probes = sample[chance.permutation(len(sample))[:_PROBES]]
+        noise = chance.standard_normal(probes.shape, dtype=np.float32)
+        probes = _padded(probes + 0.5 * noise / np.linalg.norm(noise, axis=1, keepdims=True), self._codes.d)
+        nearest = []
+        for probe in probes:
+            nearest.append(scan(self._full, probe, _NEIGHBOURS, None)[0])
+            check()
+        for candidates in _CANDIDATES:
+            _, found = self._codes.search(probes, min(candidates, len(self)))
+            shares = [np.isin(true, near).mean() for true, near in zip(nearest, found, strict=True)]
+            if np.mean(shares) >= _RECALL:
+                return candidates
+        raise QuantizationError(
+            f"more than {1 - _RECALL:.0%} of the {_NEIGHBOURS} nearest vectors are not among the best codes"
+        )
+
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """Return arrays by name, which `restore` takes."""
+        import faiss
+
+        return {
+            "full": faiss.serialize_index(self._full),
+            "codes": faiss.serialize_index(self._codes),
+            "figures": np.array([self.dimension, self.candidates], dtype="<i8"),
+        }
+
+    @classmethod
+    def restore(cls, parts: Mapping[str, NDArray[Any]]) -> QuantizedVectors:
+        """Return the index that `parts` was made of; the vectors stay in that memory, which may be a file's.
+
+        Raises:
+            ValueError, KeyError, RuntimeError: they are not such parts.
+        """
+        import faiss
+
+        full, codes = _read(parts["full"]), _read(parts["codes"])
+        if (type(full), type(codes)) != (faiss.IndexScalarQuantizer, faiss.IndexPQFastScan):
+            raise ValueError("its index is of another kind")
+        if full.ntotal != codes.ntotal:
+            raise ValueError("its codes are not those of its vectors")
+        dimension, candidates = parts["figures"].tolist()
+        restored = cls(dimension, full, codes, candidates)
+        restored._memory = (parts["full"], parts["codes"])
+        return restored
+
+
+def _read(memory: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - FAISS has an own type for every kind
+    """Read an index that stays in the memory it is read from, as far as FAISS can."""
+    import faiss
+
+    reader: Any = faiss.ZeroCopyIOReader  # type: ignore[attr-defined] # FAISS's stubs do not know it.
+    return faiss.read_index(reader(faiss.swig_ptr(memory), memory.nbytes))
+
+
+def _empty(dimension: int) -> tuple[faiss.IndexScalarQuantizer, faiss.IndexPQFastScan]:
+    import faiss
+
+    product = faiss.METRIC_INNER_PRODUCT
+    each = max(2, math.ceil(dimension / _MOST_PARTS))
+    parts = math.ceil(dimension / each)
+    full = faiss.IndexScalarQuantizer(parts * each, faiss.ScalarQuantizer.QT_fp16, product)
+    codes = faiss.IndexPQFastScan(parts * each, parts, 4, product)
+    # FAISS would warn on stderr that there could be more training vectors.
+    codes.pq.cp.min_points_per_centroid = 1
+    codes.pq.cp.niter = _ROUNDS
+    return full, codes
+
+
+def _padded(vectors: Vector, dimension: int) -> Vector:
+    """Pad with zeros, which change no product, up to a multiple of the parts."""
+    missing = dimension - vectors.shape[1]
+    return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors, dtype=np.float32)
+
+
+def _spread(count: int, most: int) -> Positions:
+    """Return positions sampled evenly, ascending."""
+    if count <= most:
+        return np.arange(count, dtype=np.int64)
+    return np.sort(np.random.default_rng(count).choice(count, most, replace=False))

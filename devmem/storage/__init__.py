@@ -1,0 +1,126 @@
+"""Places that keep items durable and searchable: SQLite files, PostgreSQL, memory, and DevAll's JSON files."""
+
+from typing import TYPE_CHECKING
+
+from devmem.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from devmem.model.items import version_hash
+    from devmem.search.conditions import (
+        Condition,
+        Operator,
+        Scalar,
+        above,
+        at_least,
+        at_most,
+        below,
+        differs_from,
+        one_of,
+        starts_with,
+    )
+    from devmem.search.indexes.passages import passages_of
+    from devmem.search.query import Filter, Order, Ranking, SearchQuery, Weights, event_key
+    from devmem.storage.erasure import ErasableCollection, Erasing, Erasure, Unreached, descendants
+    from devmem.storage.json_file import JsonCollection
+    from devmem.storage.opening import (
+        CollectionOpener,
+        CollectionOptions,
+        DatabaseOpener,
+        StoreFacts,
+        check_location,
+        drop_location,
+        file_of,
+        inspect_location,
+        open_collection,
+    )
+    from devmem.storage.outbox import (
+        TABLE as OUTBOX_TABLE,
+    )
+    from devmem.storage.outbox import (
+        Delivery,
+        DeliveryPolicy,
+        Entry,
+        Outbox,
+        deliver,
+        examine_outbox,
+        outbox_bodies,
+    )
+    from devmem.storage.protocol import (
+        DEFAULT_HISTORY_DAYS,
+        Collection,
+        CollectionInfo,
+        Durability,
+        FieldedCollection,
+        PreparedItem,
+        StatefulCollection,
+        StateKey,
+        StateTable,
+        Unique,
+        VersionedCollection,
+        check_deletion,
+        states_of,
+    )
+    from devmem.storage.runs import read_transaction, write_transaction
+    from devmem.storage.sqlite.collection import SqliteCollection
+else:
+    __getattr__, __dir__ = _lazy_names(__name__)
+
+__all__ = [
+    "DEFAULT_HISTORY_DAYS",
+    "OUTBOX_TABLE",
+    "Collection",
+    "CollectionInfo",
+    "CollectionOpener",
+    "CollectionOptions",
+    "Condition",
+    "DatabaseOpener",
+    "Delivery",
+    "DeliveryPolicy",
+    "Durability",
+    "Entry",
+    "ErasableCollection",
+    "Erasing",
+    "Erasure",
+    "FieldedCollection",
+    "Filter",
+    "JsonCollection",
+    "Operator",
+    "Order",
+    "Outbox",
+    "PreparedItem",
+    "Ranking",
+    "Scalar",
+    "SearchQuery",
+    "SqliteCollection",
+    "StateKey",
+    "StateTable",
+    "StatefulCollection",
+    "StoreFacts",
+    "Unique",
+    "Unreached",
+    "VersionedCollection",
+    "Weights",
+    "above",
+    "at_least",
+    "at_most",
+    "below",
+    "check_deletion",
+    "check_location",
+    "deliver",
+    "descendants",
+    "differs_from",
+    "drop_location",
+    "event_key",
+    "examine_outbox",
+    "file_of",
+    "inspect_location",
+    "one_of",
+    "open_collection",
+    "outbox_bodies",
+    "passages_of",
+    "read_transaction",
+    "starts_with",
+    "states_of",
+    "version_hash",
+    "write_transaction",
+]

@@ -1,0 +1,207 @@
+"""Erasing items for good: what is selected, what is looked for in the files afterwards, and what was reached."""
+
+from __future__ import annotations
+
+import json
+import logging
+import mmap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol, runtime_checkable
+
+from devmem.model.items import MemoryItem
+from devmem.search.query import Filter
+from devmem.storage.protocol import Collection
+from devmem.text.files import remove_leftovers
+from devmem.text.patterns import lazy_pattern
+
+FOREVER: Final = float("-inf")
+"""A time at which nothing has expired: what has expired is forgotten too."""
+_WORD: Final = lazy_pattern(r"\w{6,}")
+_WORD_LENGTH: Final = 16
+"""Characters of a word that are looked for: a text without spaces is one word."""
+_WORDS_OF_ITEM: Final = 8
+_WORDS: Final = 128
+"""Maximum number of words that are looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasing:
+    """Items that are to be erased; what is given in several ways must hold together."""
+
+    ids: tuple[str, ...] | None = None
+    where: Filter = field(default_factory=Filter)
+    """Expired items match it too."""
+    text: str | None = None
+    """A part of the items' text, whatever its case."""
+    run: str | None = None
+    """Run in which they were written."""
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every item is selected."""
+        return self.ids is None and self.text is None and self.run is None and self.where.everything()
+
+    def contains_text(self, item: MemoryItem) -> bool:
+        """Whether an item has the text that is asked for."""
+        wanted = None if self.text is None else self.text.casefold()
+        return wanted is None or any(wanted in text.casefold() for text in texts_of(item))
+
+    def admits(self, item: MemoryItem) -> bool:
+        """Whether an item is selected, as far as the item itself shows."""
+        named = self.ids is None or item.id in self.ids
+        of_run = self.run is None or item.scope.run == self.run
+        return named and of_run and self.where.admits(item, FOREVER) and self.contains_text(item)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreached:
+    """A place that an erasure did not reach."""
+
+    place: str
+    reason: str
+    failed: bool = False
+    """Whether it is reached otherwise and something went wrong, as in a damaged file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """Result of an erasure in one place."""
+
+    items: int = 0
+    """Number of items that were there."""
+    reached: tuple[str, ...] = ()
+    """Files in which nothing is left of them; empty where they were in memory, or were not looked for."""
+    unreached: tuple[Unreached, ...] = ()
+
+
+@runtime_checkable
+class ErasableCollection(Collection, Protocol):
+    """A collection that erases items down to the bytes of its files."""
+
+    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+        """Return the selected items; for those of which only older versions match, one such version."""
+        ...
+
+    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that were derived from some items, or from such items, as their provenance says."""
+        ...
+
+    def begin_erasure(self, erasing: Erasing, derived: Sequence[str] = ()) -> list[str]:
+        """Record durably what is erased from now on, and return its ids; `planned_erasure` returns them until the end.
+
+        Args:
+            erasing: the items.
+            derived: ids of more items.
+        """
+        ...
+
+    def planned_erasure(self) -> list[str] | None:
+        """Return the ids of an erasure that has begun and not ended, as when a process was killed; None without one."""
+        ...
+
+    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> Erasure:
+        """Remove what is planned, with every version, from the database, its log and its index snapshot.
+
+        Args:
+            words: are looked for in the files; none are where they are not to be searched.
+            vacuum: rewrite the database even if nothing is found.
+        """
+        ...
+
+
+def texts_of(item: MemoryItem) -> Iterator[str]:
+    """Return the texts of an item."""
+    yield item.content_summary
+    yield from (snapshot.text for snapshot in (item.input_snapshot, item.output_snapshot) if snapshot)
+
+
+def descendants(items: Sequence[MemoryItem], ids: Sequence[str]) -> list[MemoryItem]:
+    """Return those of some items that were derived from the ids, or from such items; each id once."""
+    reached, found = set(ids), dict[str, MemoryItem]()
+    grew = True
+    while grew:
+        new = {
+            each.id: each
+            for each in items
+            if each.id not in reached and not reached.isdisjoint(each.provenance.parents)
+        }
+        found.update(new)
+        reached.update(new)
+        grew = bool(new)
+    return list(found.values())
+
+
+def words_of(items: Sequence[MemoryItem]) -> list[str]:
+    """Return words by which items are recognized in a file: their ids and the longest of their words."""
+    most = max(1, min(_WORDS_OF_ITEM, _WORDS // max(len(items), 1)))
+    found: dict[str, None] = {}
+    step = max(1, len(items) // _WORDS)
+    for item in items[::step]:
+        words = {word[:_WORD_LENGTH] for text in texts_of(item) for word in _WORD.findall(text)}
+        found.update(dict.fromkeys(sorted(words, key=lambda word: (-len(word), word))[:most]))
+        if _WORD.match(item.id):
+            found[item.id] = None
+    return list(found)
+
+
+def words_in(file: Path, words: Iterable[str]) -> set[str]:
+    """Return those of some words that are in the bytes of a file, as UTF-8 or as JSON escapes them.
+
+    There are none where there is no file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if not file.is_file() or not file.stat().st_size:
+        return set()
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return {word for word in words if any(content.find(form) >= 0 for form in _spelled(word))}
+
+
+def _spelled(word: str) -> set[bytes]:
+    """Return the bytes that a word is in a file: as it is, and with the escapes of JSON in ASCII."""
+    return {word.encode("utf-8", "surrogatepass"), json.dumps(word)[1:-1].encode("ascii")}
+
+
+def search_files(
+    files: Iterable[Path], words: Sequence[str], is_elsewhere: Callable[[str], bool]
+) -> tuple[list[str], list[Unreached]]:
+    """Look for words in files; return the files in which none is left, and those in which some are.
+
+    Args:
+        files: the files; those that do not exist are left out.
+        words: of what was erased.
+        is_elsewhere: whether a word is also in what remains, so that it says nothing.
+    """
+    clean: list[str] = []
+    left: list[Unreached] = []
+    for file in files:
+        if not file.exists():
+            continue
+        try:
+            found = sum(not is_elsewhere(word) for word in words_in(file, words))
+        except OSError as error:
+            left.append(Unreached(place=str(file), reason=f"it cannot be read: {error}", failed=True))
+            continue
+        if found:
+            left.append(Unreached(place=str(file), reason=f"{found} of {len(words)} words were found in it"))
+        else:
+            clean.append(str(file))
+    return clean, left
+
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def clean_up(*paths: Path) -> None:
+    """Remove the partial files of killed writers of some files, or in some folders; a failure is logged."""
+    for path in paths:
+        try:
+            removed = remove_leftovers(path)
+        except OSError as error:
+            _LOG.warning("%s: a partial file of a killed process was not removed: %s", path, error)
+        else:
+            if removed:
+                _LOG.info("%s: removed %d partial file(s) of a killed process.", path, removed)

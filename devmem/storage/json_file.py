@@ -1,0 +1,433 @@
+"""The JSON collection: DevAll's (ChatDev 2) memory file, a JSON list of items, read and written in its form.
+
+The whole file is written on every change, by atomic replacement under a lock file, so it suits small memories and
+exchange with DevAll; larger ones belong into SQLite. Searching works on a copy in memory that follows the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from devmem.config.store import IndexConfig
+from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionUnwritableError
+from devmem.model.fields import embedded_hash
+from devmem.model.items import MemoryItem, Vector
+from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
+from devmem.models.embedder import ModelIdentity, PassageEmbeddings
+from devmem.search.conditions import Scalar
+from devmem.search.indexes.columns import locked
+from devmem.search.query import Filter, Order, SearchQuery
+from devmem.storage.erasure import clean_up
+from devmem.storage.json_format import JsonEntry, read_entries
+from devmem.storage.opening import CollectionOptions, path_of
+from devmem.storage.protocol import Collection, CollectionInfo, PreparedItem, Unique, check_deletion
+from devmem.storage.sqlite.collection import SqliteCollection
+from devmem.storage.sqlite.database import SharedLock
+from devmem.text.files import OWNER_ONLY, replace_file
+
+_UNIT_ERROR: Final = 1e-5
+
+
+class StoredVectors:
+    """Embeddings as they stand in the file, by item; what was settled of one holds for as long as it stays the same."""
+
+    def __init__(self) -> None:
+        self._entries: Mapping[str, JsonEntry] = {}
+        """Entries with an embedding, by the item's id."""
+        self._foreign: Mapping[bytes, MemoryItem] = {}
+        """Items whose embedding is not known to be the model's, by the embedding's hash."""
+        self._settled: dict[bytes, bool] = {}
+        """Whether the collection's model made an embedding, by the embedding's hash."""
+
+    def usable(self, entries: Sequence[JsonEntry], model: ModelIdentity | None) -> list[PreparedItem]:
+        """Return the items, only with such embeddings as the model made, at unit length.
+
+        Without a model all of one length are taken: nothing is searched by them.
+        """
+        own = [entry if self._is_own(entry, model) else _without_embedding(entry) for entry in entries]
+        lengths = Counter(len(each.item.embedding) for each in own if each.item.embedding is not None)
+        wanted = model.dimension if model and model.dimension else next(iter(dict(lengths.most_common(1))), None)
+        return [_prepared(each, wanted) for each in own]
+
+    def remember(self, entries: Iterable[JsonEntry], model: ModelIdentity | None) -> None:
+        """Take over the entries that the file holds now."""
+        self._entries = {entry.item.id: entry for entry in entries if entry.item.embedding is not None}
+        unlabelled = [entry.item for entry in self._entries.values() if model and entry.model is None]
+        foreign = {_key(item): item for item in unlabelled if _norm(item.embedding)}
+        self._foreign = {key: item for key, item in foreign.items() if not self._settled.get(key)}
+
+    def entry(self, item: MemoryItem, model: ModelIdentity | None, passages: PassageEmbeddings | None) -> JsonEntry:
+        """Return what is written of an item: its embeddings with the model's name, or what the file held of it."""
+        kept = self._entries.get(item.id)
+        if kept and embedded_hash(kept.item) != embedded_hash(item):
+            kept = None
+        if kept and (model is None or item.embedding is None):
+            return JsonEntry(replace(item, embedding=kept.item.embedding), kept.model, kept.passages)
+        return JsonEntry(item, model.name if model else None, passages)
+
+    def unlabelled(self) -> list[MemoryItem]:
+        """Return the items whose embedding names no model and is not settled."""
+        return [item for key, item in self._foreign.items() if key not in self._settled]
+
+    def settle(self, items: Iterable[MemoryItem], *, same_model: bool) -> None:
+        """Record whether the collection's model made the embeddings of these items."""
+        self._settled |= {_key(item): same_model for item in items}
+        self._foreign = {key: item for key, item in self._foreign.items() if not self._settled.get(key)}
+
+    def kept(self) -> int:
+        """Return the number of embeddings that are not known to be the model's."""
+        return len(self._foreign)
+
+    def _is_own(self, entry: JsonEntry, model: ModelIdentity | None) -> bool:
+        if model is None or entry.item.embedding is None or entry.model is not None:
+            return True
+        return self._settled.get(_key(entry.item), False)
+
+
+def _without_embedding(entry: JsonEntry) -> JsonEntry:
+    return replace(entry, item=replace(entry.item, embedding=None), passages=None)
+
+
+def _prepared(entry: JsonEntry, dimension: int | None) -> PreparedItem:
+    """Return the item of an entry with its embeddings; without them, so that it waits, where some are missing."""
+    first = _unit(entry.item.embedding, dimension)
+    prepared = PreparedItem.of(replace(entry.item, embedding=first))
+    # DevAll embeds an item as a whole; what devmem embedded has a vector for each passage.
+    if first is None or entry.model is None:
+        return prepared
+    found = entry.passages or prepared.embeddings
+    is_whole = found and len(found.vectors) == len(prepared.passages) and found.is_of(embedded_hash(entry.item))
+    return replace(prepared, embeddings=found if is_whole else None)
+
+
+def _key(item: MemoryItem) -> bytes:
+    vector = b"" if item.embedding is None else item.embedding.tobytes()
+    return sha256(item.content_hash.encode() + vector).digest()
+
+
+def _norm(vector: Vector | None) -> float:
+    """Return the length of a vector; 0 for none, and for one that is not finite."""
+    norm = 0.0 if vector is None else float(np.linalg.norm(vector))
+    return norm if np.isfinite(norm) else 0.0
+
+
+def _unit(vector: Vector | None, dimension: int | None) -> Vector | None:
+    """Return the vector at unit length; None for zeros, which DevAll stores where its provider fails."""
+    norm = _norm(vector)
+    if vector is None or len(vector) != dimension or norm == 0:
+        return None
+    # What is of unit length already is left as it is, bit for bit.
+    return vector if abs(norm - 1) < _UNIT_ERROR else vector / np.float32(norm)
+
+
+T = TypeVar("T")
+Stamp = tuple[int, int, int]
+_UNKNOWN: Final[Stamp] = (-1, -1, -1)
+"""No file has it."""
+
+
+def _stamp_of(found: os.stat_result) -> Stamp:
+    """Return what tells a version of the file from another one."""
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _fits(items: Collection, keep: int | None, stored_before: float | None) -> bool:
+    """Whether there are at most `keep` items, and none that was stored before a time."""
+    if keep is not None and items.count() > keep:
+        return False
+    return stored_before is None or all(item.created_at >= stored_before for item in items.scan())
+
+
+class JsonCollection:
+    """Items in one JSON file; `Collection` documents the methods."""
+
+    def __init__(
+        self,
+        location: str | Path,
+        *,
+        model: ModelIdentity | None = None,
+        index: IndexConfig | None = None,
+        busy_timeout: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Open the file; it is created when the first item is stored.
+
+        Args:
+            location: path of the file.
+            model: embedding model; without one the search is by text alone.
+            index: how vectors are searched; None takes the defaults.
+            busy_timeout: seconds to wait for another process's write.
+            clock: current time in seconds since the epoch, for expiry.
+
+        Raises:
+            CollectionDamagedError: the file is no list of items; it was left as it is.
+            EmbeddingMismatchError: its embeddings were made by another model.
+        """
+        self.location = str(location)
+        self._path = Path(location)
+        self._model = model
+        self._index = index
+        self._clock = clock
+        self._lock = threading.RLock()
+        """Held while the file is read and while it is written."""
+        self._access = SharedLock()
+        """Held by readers together, and by a writer alone: until the file is written, its copy in memory is ahead."""
+        self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout, mode=OWNER_ONLY)
+        self._stamp: Stamp | None = None
+        self._has_file = False
+        """Whether the file was read or written since it was opened."""
+        self._closed = False
+        self._memory: Collection = self._empty()
+        self._vectors = StoredVectors()
+        clean_up(self._path)
+        self._refresh()
+
+    def _empty(self) -> Collection:
+        return SqliteCollection(model=self._model, index=self._index, clock=self._clock)
+
+    def _read(self, operation: Callable[[Collection], T]) -> T:
+        """Run an operation on the items that are in the file now, beside other readers."""
+        return self._access.read(lambda: operation(locked(self._lock, self._current)))
+
+    def _read_vectors(self, operation: Callable[[StoredVectors], T]) -> T:
+        """Run an operation on the embeddings that are in the file now."""
+
+        def read() -> T:
+            self._current()
+            return operation(self._vectors)
+
+        return self._access.read(lambda: locked(self._lock, read))
+
+    def _current(self) -> Collection:
+        """Return the items that are in the file now."""
+        self._check_open()
+        self._refresh()
+        return self._memory
+
+    def _write(self, operation: Callable[[Collection], T]) -> T:
+        """Run an operation on the items that are in the file now, and write the file."""
+        return self._access.write(lambda: locked(self._lock, lambda: self._write_alone(operation)))
+
+    def _write_alone(self, operation: Callable[[Collection], T]) -> T:
+        self._check_open()
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._file_lock:
+                self._refresh()
+                return self._apply(operation)
+        except Timeout as error:
+            raise CollectionBusyError(
+                self.location, "another process held the lock file for too long; nothing was written."
+            ) from error
+        except OSError as error:
+            raise CollectionUnwritableError(self.location, f"cannot be written: {error}") from error
+
+    def _apply(self, operation: Callable[[Collection], T]) -> T:
+        model = self._model
+        try:
+            # Until the file is written the copy in memory is ahead of it: whatever is raised, it is read again.
+            self._stamp = _UNKNOWN
+            result = operation(self._memory)
+            self._stamp = self._save()
+        except BaseException:
+            self._model = model
+            raise
+        return result
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CollectionClosedError(self.location, "the collection was closed.")
+
+    def _refresh(self) -> None:
+        """Read the file if it is not the version that was read or written last."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            if self._has_file:
+                raise CollectionUnwritableError(
+                    self.location,
+                    "the file was deleted or moved while it was open; nothing was written: put it back, restore a "
+                    "backup, or open the store again to start with an empty one.",
+                ) from None
+            if self._stamp is not None:
+                self._memory, self._stamp = self._empty(), None
+                self._vectors.remember((), self._model)
+            return
+        except OSError as error:
+            raise CollectionUnwritableError(self.location, f"cannot be read: {error}") from error
+        stamp = _stamp_of(found)
+        if stamp == self._stamp:
+            return
+        entries = read_entries(self._path, self._model)
+        memory = self._empty()
+        memory.add(self._vectors.usable(entries, self._model))
+        self._vectors.remember(entries, self._model)
+        self._memory, self._stamp, self._has_file = memory, stamp, True
+
+    def _save(self) -> Stamp:
+        """Write the file; return its new stamp."""
+        items = list(self._memory.scan())
+        embedded = self._memory.embeddings([item.id for item in items]) if self._model else {}
+        entries = [self._vectors.entry(item, self._model, embedded.get(item.id)) for item in items]
+        content = json.dumps([entry.dump() for entry in entries], indent=2, ensure_ascii=False)
+        # A lone surrogate, which has no UTF-8 form, becomes a backslash escape, which is JSON.
+        replace_file(self._path, [content.encode("utf-8", "backslashreplace")])
+        self._has_file = True
+        self._vectors.remember(entries, self._model)
+        return _stamp_of(self._path.stat())
+
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store the items, all or none of them."""
+        prepared = [PreparedItem.of(item) for item in items]
+        if not items:
+            return []
+        return self._write(lambda memory: memory.add(prepared, unique=unique, expected=expected, absent=absent))
+
+    def find(self, query: SearchQuery) -> SearchReport:
+        """Return the best items, best first, and how they were found."""
+        return self._read(lambda memory: memory.find(query))
+
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Return the hits of `find` alone."""
+        return list(self.find(query).hits)
+
+    def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
+        """Return the conversations that the query is about, best first, each with its best items."""
+        return self._read(lambda memory: memory.conversations(query, hits_each=hits_each))
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that are there, in the order of `ids`."""
+        return self._read(lambda memory: memory.get(ids))
+
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        return self._read(lambda memory: memory.recent(limit, where, order=order, offset=offset))
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order."""
+        return self._read(lambda memory: memory.scan(where, order=order, offset=offset))
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have."""
+        return self._read(lambda memory: memory.values(key, where, prefix=prefix, limit=limit, offset=offset))
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them."""
+        return self._write(lambda memory: memory.pop(count, where))
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items."""
+        check_deletion(ids, where)
+        return self._write(lambda memory: memory.delete(ids=ids, where=where))
+
+    def clear(self) -> int:
+        """Delete everything."""
+        return self._write(lambda memory: memory.clear())
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those stored before a time."""
+        # Most files are within their limits, and stay as they are.
+        if self._read(lambda memory: _fits(memory, keep, stored_before)):
+            return 0
+        return self._write(lambda memory: memory.trim(keep=keep, stored_before=stored_before))
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of items that a search could find."""
+        return self._read(lambda memory: memory.count(where))
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        """Return items whose embedding is still to be made, oldest first."""
+        return self._read(lambda memory: memory.waiting(limit))
+
+    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of those of the items that have them, by id."""
+        return self._read(lambda memory: memory.embeddings(ids))
+
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+        """Store the embeddings of waiting items."""
+        return self._write(lambda memory: memory.set_embeddings(embeddings))
+
+    def replace_model(self, model: str, dimension: int | None) -> int:
+        """Delete every embedding and record the model of the new ones."""
+
+        def replaced(memory: Collection) -> int:
+            self._model = ModelIdentity(name=model, dimension=dimension)
+            self._vectors.remember((), self._model)
+            return memory.replace_model(model, dimension)
+
+        return self._write(replaced)
+
+    def unlabelled(self) -> list[MemoryItem]:
+        """Return the items whose embedding names no model and was not settled, with that embedding."""
+        return self._read_vectors(StoredVectors.unlabelled)
+
+    def settle_unlabelled(self, items: Sequence[MemoryItem], *, same_model: bool) -> None:
+        """Search by the embeddings of `unlabelled` items from now on, or keep them in the file alone."""
+        self._access.write(lambda: self._settle(items, same_model=same_model))
+
+    def _settle(self, items: Sequence[MemoryItem], *, same_model: bool) -> None:
+        self._check_open()
+        self._vectors.settle(items, same_model=same_model)
+        if same_model:
+            self._stamp = _UNKNOWN
+
+    def kept_vectors(self) -> int:
+        """Return the number of embeddings that stand in the file, but are not known to be of the collection's model."""
+        return self._read_vectors(StoredVectors.kept)
+
+    def info(self) -> CollectionInfo:
+        """Report what the collection is and how much it holds."""
+
+        def read(memory: Collection) -> CollectionInfo:
+            size = self._path.stat().st_size if self._path.exists() else 0
+            return replace(memory.info(), location=self.location, size_bytes=size)
+
+        return self._read(read)
+
+    def close(self) -> None:
+        """Release the memory; every change is in the file already."""
+        self._access.write(self._close)
+
+    def _close(self) -> None:
+        self._closed = True
+        self._memory.close()
+
+
+def open_json(location: str, options: CollectionOptions) -> JsonCollection:
+    """Open the JSON file at a path, at `json:///relative.json` or at `json:////absolute.json`.
+
+    Raises:
+        CollectionError: it cannot be opened.
+    """
+    return JsonCollection(
+        path_of(location),
+        model=options.model,
+        index=options.index,
+        clock=options.clock,
+        busy_timeout=options.busy_timeout,
+    )

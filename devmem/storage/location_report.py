@@ -1,0 +1,58 @@
+"""Examining the place of a collection: a SQLite file, or a file in DevAll's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from devmem.errors import CollectionError, Finding, Level
+from devmem.model.results import FileReport, damage
+from devmem.redaction import location_without_credentials
+from devmem.storage.json_format import read_entries
+from devmem.storage.opening import file_of
+from devmem.storage.sqlite.examination import examine, report_of
+
+
+def examine_location(location: str | None) -> Iterator[FileReport]:
+    """Yield the report of a collection's place; nothing where it is in memory or was never written to.
+
+    A server's database is not examined, and the report says so.
+    """
+    if location is None:
+        return
+    file = file_of(location)
+    if file is None:
+        note = Finding(message="a server's database is not examined; its own tools do that", level=Level.NOTE)
+        yield FileReport(path=location_without_credentials(location), kind="server", findings=[note])
+        return
+    path = Path(file)
+    if path.suffix == ".json" and path.exists():
+        yield examine_json(path)
+    elif path.exists():
+        yield examine_sqlite(path)
+    elif lost := [each.name for each in (Path(f"{path}.faiss"), Path(f"{path}-wal")) if each.is_file()]:
+        missing = damage(f"the file is missing, although {lost[0]} beside it shows that it held items")
+        yield FileReport(path=str(path), kind="collection", findings=[missing])
+
+
+def examine_sqlite(path: Path) -> FileReport:
+    """Examine the SQLite file of a collection; see `examine`."""
+    try:
+        return report_of(examine(path))
+    except CollectionError as error:
+        return FileReport(path=str(path), kind="collection", findings=[damage(_reason(error))])
+
+
+def examine_json(path: Path) -> FileReport:
+    """Examine a file in DevAll's JSON."""
+    try:
+        entries = read_entries(path, None)
+    except CollectionError as error:
+        return FileReport(path=str(path), kind="JSON collection", findings=[damage(_reason(error))])
+    embedded = sum(1 for entry in entries if entry.item.embedding is not None)
+    return FileReport(path=str(path), kind="JSON collection", facts={"items": len(entries), "vectors": embedded})
+
+
+def _reason(error: CollectionError) -> str:
+    """Return an error's text without the path, which the report has."""
+    return str(error).removeprefix(f"{error.location}: ")

@@ -1,0 +1,324 @@
+"""Opening the collection that a location names, by its URL scheme.
+
+`x.json` is a file in DevAll's format, any other path a SQLite file, and no location at all is memory. In a URL the part
+before `://` is the scheme; its opener is found through the entry-point group `devmem.collections`, in which SQLite and
+JSON are registered like the schemes of any other package.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
+
+from devmem.config.store import IndexConfig
+from devmem.errors import CollectionError
+from devmem.models.embedder import ModelIdentity
+from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, NO_STATES, Collection, Durability
+
+__all__ = ["ENTRY_POINT_GROUP", "CollectionOpener", "CollectionOptions", "DatabaseOpener", "open_collection"]
+
+
+_FILE_URLS: Final = {"sqlite": "db", "json": "json"}
+"""Schemes of files, with the ending of an example."""
+_WITHOUT_SLASHES: Final = re.compile(r"(?P<scheme>sqlite|json|postgres|postgresql):(?!//)", re.IGNORECASE)
+_CONNECTION_STRING: Final = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|password|service)\s*=")
+
+
+def check_spelling(location: str) -> None:
+    """Refuse what looks like the URL of a database and would become a file of a strange name.
+
+    Raises:
+        CollectionError: the scheme of a URL is there but not `//`, or it is a connection string of libpq.
+    """
+    if found := _WITHOUT_SLASHES.match(location):
+        raise CollectionError(location, f"a URL begins with {found['scheme']}:// (two slashes after the colon).")
+    if "://" not in location and _CONNECTION_STRING.search(location):
+        raise CollectionError(
+            "the location",
+            "looks like a connection string of libpq; write it as a URL: postgresql://HOST:PORT/DATABASE.",
+        )
+
+
+def file_of(location: str) -> str | None:
+    """Return the path of the file that a location names: a path, `sqlite:///x.db` or `json:///x.json`.
+
+    Returns:
+        The path; None where the location is a URL of something else than a file.
+
+    Raises:
+        CollectionError: the URL of a file has not three slashes, or a URL is misspelled so that it looks like a path.
+    """
+    check_spelling(location)
+    scheme, separator, path = location.partition("://")
+    if not separator:
+        return location
+    example = _FILE_URLS.get(scheme.lower())
+    if example is None:
+        return None
+    if not path.startswith("/"):
+        raise CollectionError(
+            location, f"a file's URL has three slashes and its path, as in {scheme}:///memory/store.{example}."
+        )
+    return path.removeprefix("/")
+
+
+def path_of(location: str) -> str:
+    """Return the path of a location that has to be a file; raises `CollectionError` for any other."""
+    path = file_of(location)
+    if path is None:
+        raise CollectionError(location, "is no file.")
+    return path
+
+
+ENTRY_POINT_GROUP: Final = "devmem.collections"
+
+Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
+"""Returns the entry points of installed packages."""
+
+
+def _scheme_of(location: str) -> str:
+    if "://" in location:
+        return location.partition("://")[0].lower()
+    return "json" if location.endswith(".json") else "sqlite"
+
+
+@cache
+def _installed() -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=ENTRY_POINT_GROUP))
+
+
+def find_opener(location: str, discover: Discover | None = None) -> object:
+    """Load the opener of a location's scheme, or of files where the location is a path.
+
+    Raises:
+        CollectionError: no package opens the scheme, several do, the package cannot be imported, or the location is a
+            misspelled URL.
+    """
+    check_spelling(location)
+    discover = discover or _installed
+    scheme = _scheme_of(location)
+    # One distribution can be seen twice, as an editable install and on the path.
+    claims = {(point.value, _owner(point)): point for point in discover() if point.name == scheme}
+    if len(claims) > 1:
+        owners = " and by ".join(sorted(owner for _, owner in claims))
+        raise CollectionError(location, f"the scheme {scheme!r} is claimed by {owners}; uninstall one of them.")
+    if not claims:
+        raise _unknown(location, scheme, sorted({point.name for point in discover()}))
+    ((_, owner), point), *_ = claims.items()
+    try:
+        return point.load()
+    except Exception as error:  # a stranger's module may raise anything while it is imported
+        reason = f"{type(error).__name__}: {error}"
+        raise CollectionError(location, f"the opener of {scheme!r} of {owner} cannot be loaded: {reason}") from error
+
+
+def _owner(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _unknown(location: str, scheme: str, known: list[str]) -> CollectionError:
+    close = difflib.get_close_matches(scheme, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return CollectionError(
+        location,
+        f"no installed package opens {scheme!r} URLs{hint} Known schemes: {', '.join(known) or 'none'}; "
+        "a path such as memory/store.db needs no scheme.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFacts:
+    """Which store a place belongs to."""
+
+    store_type: str | None
+    model: str | None
+    """Name of the model that made its vectors; None when there are none yet."""
+
+
+MEMORY: Final = ":memory:"
+"""Location of a SQLite collection that lives as long as the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionOptions:
+    """Options that every kind of collection is opened with."""
+
+    model: ModelIdentity | None = None
+    """Embedding model; without one the search is by text alone and new items wait for an embedding."""
+    store_type: str | None = None
+    """Store type to record in a new collection; one of another type is refused."""
+    name: str | None = None
+    """Name of the store, by which a database that holds many tells them apart where the location does not."""
+    durability: Durability = "full"
+    index: IndexConfig | None = None
+    """Options of the vector search; None takes the defaults."""
+    clock: Callable[[], float] = time.time
+    """Current time in seconds since the epoch."""
+    busy_timeout: float = 30.0
+    """Seconds to wait for another process's write."""
+    history_days: float | None = DEFAULT_HISTORY_DAYS
+    """Days for which versions are kept after another one took their place; None for good, 0 not at all. A place
+    without versions ignores it."""
+
+
+class CollectionOpener(Protocol):
+    """Opens the collections of one URL scheme; the object that an entry point names."""
+
+    def __call__(self, location: str, options: CollectionOptions, /) -> Collection:
+        """Open the collection at a location: the whole URL, or the path where the location was one.
+
+        Raises:
+            CollectionError: it cannot be opened; the error's type and text say why and what to do.
+        """
+        ...
+
+
+@runtime_checkable
+class DatabaseOpener(Protocol):
+    """Abilities that an opener of databases may have besides opening; asked for with `isinstance`."""
+
+    keeps_states: bool
+    """Whether its collections are `StatefulCollection`s."""
+
+    def check(self, location: str, /) -> None:
+        """Check a location without connecting.
+
+        Raises:
+            CollectionError: it cannot be used as it is written.
+            MissingExtraError: a package is missing; the error names the extra.
+        """
+        ...
+
+    def inspect(self, location: str, name: str | None, /) -> StoreFacts | None:
+        """Return what is recorded about the store at a location; None where there is none yet.
+
+        `name` is the store's where the location names none.
+
+        Raises:
+            CollectionError: the database cannot be reached.
+        """
+        ...
+
+    def drop(self, location: str, name: str | None, /) -> bool:
+        """Drop the store at a location with everything in it; return whether there was one.
+
+        `name` is the store's where the location names none.
+
+        Raises:
+            CollectionError: it cannot be dropped.
+        """
+        ...
+
+
+def open_collection(
+    location: str | None,
+    *,
+    model: ModelIdentity | None = None,
+    store_type: str | None = None,
+    name: str | None = None,
+    durability: Durability = "full",
+    index: IndexConfig | None = None,
+    clock: Callable[[], float] = time.time,
+    busy_timeout: float = 30.0,
+    history_days: float | None = DEFAULT_HISTORY_DAYS,
+    discover: Discover | None = None,
+) -> Collection:
+    """Open the collection that a location names.
+
+    Args:
+        location: `memory/store.db`, `memory.json` or `scheme://...`; None is a collection in memory.
+        model: see `CollectionOptions`, as for the next six.
+        store_type: see there.
+        name: see there.
+        durability: see there.
+        index: see there.
+        clock: see there.
+        busy_timeout: see there.
+        history_days: see there.
+        discover: returns the entry points to look at; None takes those of the installed packages.
+
+    Raises:
+        CollectionError: no package opens the scheme, or the collection cannot be opened; user and password of a URL are
+            masked in it.
+    """
+    place = MEMORY if location is None else location
+    options = CollectionOptions(
+        model=model,
+        store_type=store_type,
+        name=name,
+        durability=durability,
+        index=index,
+        clock=clock,
+        busy_timeout=busy_timeout,
+        history_days=history_days,
+    )
+    return cast("CollectionOpener", find_opener(place, discover))(place, options)
+
+
+def check_location(location: str, *, states: bool) -> None:
+    """Check that a location can be used, as far as this is known without opening it.
+
+    Args:
+        location: a path or a URL.
+        states: whether the store keeps states beside its items; see `StatefulCollection`.
+
+    Raises:
+        CollectionError: no package opens the scheme, the URL is wrong, or nothing keeps states there.
+        MissingExtraError: a package is missing; the error names the extra.
+    """
+    opener = find_opener(location)
+    if isinstance(opener, DatabaseOpener):
+        opener.check(location)
+    if states and not keeps_states(location):
+        raise CollectionError(location, NO_STATES)
+
+
+def keeps_states(location: str) -> bool:
+    """Whether a store can keep states beside its items there: in a file, or in a database that has a place for them."""
+    if file_of(location) is not None:
+        return True
+    opener = find_opener(location)
+    return isinstance(opener, DatabaseOpener) and opener.keeps_states
+
+
+def inspect_location(location: str, name: str | None = None) -> StoreFacts | None:
+    """Return what a place records about the store in it; None where there is none, or none that can be read.
+
+    Args:
+        location: a path or a URL.
+        name: name of the store in a database, where the URL names none.
+
+    Raises:
+        CollectionError: a database cannot be reached.
+        MissingExtraError: a package is missing; the error names the extra.
+    """
+    path = file_of(location)
+    if path is not None:
+        from devmem.storage.sqlite.examination import inspect_file
+
+        return inspect_file(path)
+    opener = find_opener(location)
+    return opener.inspect(location, name) if isinstance(opener, DatabaseOpener) else None
+
+
+def drop_location(location: str, name: str | None = None) -> bool:
+    """Drop a store of a database with everything in it; return whether there was one.
+
+    Args:
+        location: URL of the database.
+        name: name of the store where the URL names none.
+
+    Raises:
+        CollectionError: it cannot be dropped, or the location is no database.
+        MissingExtraError: a package is missing; the error names the extra.
+    """
+    opener = find_opener(location)
+    if not isinstance(opener, DatabaseOpener):
+        raise CollectionError(location, "is no database with stores that can be dropped.")
+    return opener.drop(location, name)

@@ -1,0 +1,451 @@
+"""Connections to a PostgreSQL database."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, LiteralString, TypeAlias, TypeVar
+from uuid import uuid4
+
+import numpy as np
+import psycopg
+from psycopg import errors
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Format
+
+from devmem.errors import CollectionBusyError, CollectionDamagedError, CollectionError, CollectionUnwritableError
+from devmem.redaction import without_credentials
+from devmem.search.indexes.columns import Rows
+from devmem.storage.postgres.location import Location
+from devmem.storage.protocol import Durability
+
+CONFLICTS: Final = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    # Another transaction stored the same id, or removed an attachment, at the same time.
+    errors.UniqueViolation,
+    errors.ForeignKeyViolation,
+)
+"""The transaction was rolled back, since another one came first."""
+_UNREACHABLE: Final = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "53300")
+"""Codes, or how they begin: the last three are a session that was idle, one idle in a transaction, and too many."""
+_ANSWERS: Final = ("the database system is", "too many clients", "server closed the connection unexpectedly")
+NOT_KNOWN: Final = "Try again; a write is stored whole or not at all, and which of the two is not known."
+_REASONS: Final = (
+    (("invalid ", "definition of service"), "check the parameters of the URL"),
+    (("authentication", "password", "role ", "pg_hba.conf", "not permitted"), "check user and password"),
+    (("certificate", "SSL"), "check `sslmode` and `sslrootcert`"),
+    (("database ",), "check the name, or make the database with `createdb`"),
+)
+"""Words of servers and libpq where no connection is made, with the way out."""
+_REFUSED: Final = ("28", "3D", "3F", "42501")
+
+
+class NotConnectedError(psycopg.OperationalError):
+    """No connection could be made, so nothing was sent."""
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, or was never made, for reasons that pass: a restart, too many connections."""
+    state = error.sqlstate
+    if state is None:
+        # libpq reports a broken connection without a code, and also that the password is wrong.
+        return isinstance(error, psycopg.OperationalError) and "authentication failed" not in str(error)
+    return state.startswith(_UNREACHABLE)
+
+
+def is_starting(error: psycopg.Error) -> bool:
+    """Whether a server answered that takes no connections now: it starts, ends all after a crash, or has too many."""
+    # libpq has no code where the server refuses to connect.
+    return error.sqlstate is not None or any(answer in str(error) for answer in _ANSWERS)
+
+
+@contextmanager
+def translate_errors(location: str) -> Iterator[None]:
+    """Raise PostgreSQL's errors as `CollectionError`s, which say what to do."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translated(location, error) from error
+
+
+def translated(location: str, error: psycopg.Error) -> CollectionError:
+    """Return the `CollectionError` of an error."""
+    state, text = error.sqlstate or "", _first_line(error)
+    if isinstance(error, NotConnectedError):
+        return _not_connected(location, error, text)
+    if isinstance(error, CONFLICTS):
+        return CollectionBusyError(location, f"others changed the same items too often ({text}); nothing was written.")
+    if isinstance(error, errors.LockNotAvailable):
+        return CollectionBusyError(location, "another transaction held its locks for too long; nothing was written.")
+    if isinstance(error, errors.QueryCanceled):
+        return CollectionBusyError(
+            location, "a statement took longer than `statement_timeout`, seconds in the URL; nothing was written."
+        )
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return CollectionUnwritableError(location, f"the server accepts no writes ({text}); is it a standby?")
+    if state.startswith("53"):
+        return CollectionUnwritableError(location, f"the server lacks resources ({text}); nothing was written.")
+    if state.startswith("XX"):
+        return CollectionDamagedError(location, f"the database is damaged ({text}): restore a backup.")
+    if state.startswith(_REFUSED):
+        return CollectionUnwritableError(location, f"the server refused ({text}); check user, database and rights.")
+    if is_lost(error):
+        return CollectionBusyError(location, f"the server cannot be reached ({text}). {NOT_KNOWN}")
+    return CollectionError(location, f"PostgreSQL says: {text}")
+
+
+def _not_connected(location: str, error: NotConnectedError, text: str) -> CollectionError:
+    """Return the error of a connection that was not made; libpq has no codes for the reasons, only words."""
+    if is_starting(error):
+        return CollectionBusyError(location, f"the server takes no connections now ({text}); nothing was written.")
+    advice = next((advice for words, advice in _REASONS if any(word in text for word in words)), None)
+    if advice is not None:
+        return CollectionUnwritableError(location, f"the server refused ({text}); {advice}.")
+    return CollectionBusyError(
+        location,
+        f"the server cannot be reached ({text}); nothing was written. Check host and port, and whether it runs.",
+    )
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return without_credentials((str(error).strip().splitlines() or [type(error).__name__])[0])
+
+
+T = TypeVar("T")
+
+FIRST_WAIT: Final = 0.02
+"""Seconds to wait before what failed is tried again; twice as long each time."""
+LONGEST_WAIT: Final = 1.0
+_SETTINGS: Final = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting(name, value)"
+_IDENTITY: Final = (
+    "SELECT (SELECT system_identifier FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()), "
+    "pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter), "
+    "extract(epoch FROM clock_timestamp())::double precision, "
+    "pg_backend_pid(), current_setting('devmem.session', true)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Identity of a server from one start to the next, to which the numbers of its transactions and rows belong.
+
+    After a crash the last numbers are used again, where what had them was rolled back or not on the disk yet.
+    """
+
+    system: int
+    """Differs from that of a server into which a dump was restored."""
+    timeline: int
+    """Grows when a standby takes over, which may lack the last transactions."""
+    started: datetime
+    counts_since: datetime | None
+    """When its statistics were reset: also by a recovery after the crash of one of its processes."""
+
+
+Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection in autocommit mode, to a server that is known."""
+
+    server: Server
+    schema: str
+    """Schema of the tables."""
+    tables: int | None = None
+    """Object id of the table `stores`, by which the tables are told from restored ones; None where nobody asked."""
+    clock_offset: float
+    """Seconds from this process's monotonic clock to the server's clock."""
+    mark: str | None = None
+    """By which the session is known where a pooler answers in the server's name; None where the server answers."""
+    found_mark: str | None = None
+    """Mark that the session had when it was taken over, as by another connection of the pooler."""
+
+    @property
+    def contents(self) -> Hashable:
+        """Identity of what the connection shows: another one may have other contents under the same numbers."""
+        return self.server, self.tables
+
+    def server_time(self) -> float:
+        """Return the time of the server in seconds since the epoch; whatever the clock here says."""
+        return time.monotonic() + self.clock_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a database is used; collections with the same access share connections."""
+
+    location: Location
+    durability: Durability
+    busy_timeout: float
+    """Seconds to wait for locks, for a server that restarts, and for a free connection."""
+    shown: str | None = None
+    """Statements by which the connections show another state than the current one; see `shown.py`."""
+
+    def key(self) -> tuple[object, ...]:
+        """Return what connections have to have in common."""
+        place = self.location
+        limits = (place.connections, place.statement_timeout, self.busy_timeout)
+        return (place.conninfo, place.schema, place.tenant, self.durability, self.shown, *limits)
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings of a session."""
+        busy = str(round(self.busy_timeout * 1000))
+        settings = {
+            # Where extensions are by default, and where hosted databases put them.
+            "search_path": f'"{self.location.schema.replace(chr(34), chr(34) * 2)}", public, extensions',
+            # Rounded up, since 0 is unlimited.
+            "statement_timeout": str(math.ceil(self.location.statement_timeout * 1000)),
+            "lock_timeout": busy,
+            # A client that hangs would keep followers from forgetting what they have seen.
+            "idle_in_transaction_session_timeout": str(max(60_000, int(busy))),
+            "devmem.tenant": self.location.tenant,
+        }
+        return settings | ({"synchronous_commit": "off"} if self.durability == "normal" else {})
+
+
+def composed(query: str) -> LiteralString:
+    """Return a query that was put together from our own constants and marks; psycopg asks for literal text."""
+    return query  # pyright: ignore[reportReturnType]
+
+
+def connect(access: Access) -> Connection:
+    """Open a connection.
+
+    Raises:
+        NotConnectedError: the server cannot be reached, or refuses.
+        psycopg.Error: the connection was lost.
+        CollectionError: the database has another encoding than UTF-8.
+    """
+    try:
+        connection = Connection.connect(_conninfo(access), autocommit=True)
+    except psycopg.OperationalError as error:
+        raise NotConnectedError(*error.args) from error
+    try:
+        _check_encoding(access, connection)
+        settings = access.settings()
+        connection.execute(_SETTINGS, (list(settings), list(settings.values())))
+        if access.durability == "full":
+            # A server's stronger setting, such as remote_apply, stays.
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+        ((system, timeline, started, counts_since, now, process, connection.found_mark),) = connection.execute(
+            _IDENTITY
+        ).fetchall()
+        connection.server = Server(system, timeline, started, counts_since)
+        connection.schema, connection.clock_offset = access.location.schema, now - time.monotonic()
+        if process != connection.info.backend_pid:
+            _mark(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_encoding(access: Access, connection: Connection) -> None:
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in (None, "UTF8"):
+        raise CollectionError(
+            str(access.location),
+            f"the database has the encoding {encoding}, which cannot hold every text; make one with "
+            "`createdb -E UTF8 -T template0 NAME`.",
+        )
+
+
+def _mark(connection: Connection) -> None:
+    """Mark a session that a pooler lends: it names no process of the server, or another one.
+
+    Statements are not prepared there: in a session that others have too, one of the same name may be theirs.
+    """
+    connection.prepare_threshold, connection.mark = None, uuid4().hex
+    connection.execute("SELECT set_config('devmem.session', %s, false)", (connection.mark,))
+
+
+def _conninfo(access: Access) -> str:
+    """Return the location's connection string, with defaults of what neither it nor the environment sets."""
+    given = conninfo_to_dict(access.location.conninfo)
+    # Neither the environment's PGCLIENTENCODING nor the URL may choose one that cannot hold every text.
+    given.pop("client_encoding", None)
+    defaults = {"application_name": "devmem", "client_encoding": "UTF8"}
+    if "PGCONNECT_TIMEOUT" not in os.environ:
+        # libpq waits for good for a host that does not answer, and takes 1 second for 2.
+        defaults["connect_timeout"] = str(max(2, math.ceil(access.busy_timeout)))
+    return make_conninfo(access.location.conninfo, **{name: defaults[name] for name in defaults if name not in given})
+
+
+def run_alone(access: Access, operation: Callable[[Connection], T]) -> T:
+    """Run an operation on a connection of its own: again where that is lost, or the server is starting.
+
+    A server that never answered is not waited for: the URL may be wrong.
+
+    Args:
+        access: how to connect.
+        operation: may run several times.
+
+    Raises:
+        CollectionError: it cannot be done; see `translate_errors`.
+    """
+    deadline, wait, answered = time.monotonic() + access.busy_timeout, FIRST_WAIT, False
+    while True:
+        try:
+            with closing(connect(access)) as connection:
+                answered = True
+                return operation(connection)
+        except psycopg.Error as error:
+            answered = answered or is_starting(error)
+            if not (answered and is_lost(error)) or time.monotonic() + wait > deadline:
+                raise translated(str(access.location), error) from error
+        time.sleep(wait)
+        wait = min(2 * wait, LONGEST_WAIT)
+
+
+def refuse_shared_sessions(connection: Connection, access: Access) -> None:
+    """Refuse a pooler that gives the session of an idle connection to another one.
+
+    One that is busy may give another session this time: `check_session` finds that later.
+
+    Raises:
+        CollectionError: it does.
+    """
+    if connection.mark is None:
+        return
+    with closing(connect(access)) as other:
+        if other.found_mark == connection.mark:
+            raise _shared(str(access.location))
+
+
+def check_session(connection: Connection, location: str) -> None:
+    """Make sure that a transaction, as its first statement, runs in the session of its connection.
+
+    Raises:
+        CollectionError: it runs in another one.
+    """
+    if connection.mark is None:
+        return
+    ((found,),) = connection.execute("SELECT current_setting('devmem.session', true)").fetchall()
+    if found != connection.mark:
+        raise _shared(location)
+
+
+def _shared(location: str) -> CollectionError:
+    return CollectionError(
+        location,
+        "a connection pooler runs the transactions of several clients in one session (`pool_mode = transaction` of "
+        "PgBouncer): use `pool_mode = session`, or the server's own address.",
+    )
+
+
+@contextmanager
+def pipelined(connection: Connection) -> Iterator[None]:
+    """Send statements at once; a cursor waits for its result when it is to return rows.
+
+    See libpq's pipeline mode. When the context ends, the results that nobody asked for are dropped.
+
+    Raises:
+        psycopg.Error: a statement failed whose result nobody asked for, or the connection was lost.
+    """
+    raised: BaseException | None = None
+    try:
+        with connection.pipeline():
+            try:
+                yield
+            except BaseException as error:  # noqa: BLE001 - it is raised below
+                # psycopg would log, beside what is raised, that it cannot end the pipeline of a lost connection.
+                raised = error
+    except psycopg.Error:
+        if raised is None:
+            raise
+    if raised is not None:
+        raise raised
+
+
+# Each is replaced by characters that sort where it does, and that its prefix begins with.
+_FORMS: Final = {"\x00": "\x01\x01", "\x01": "\x01\x02", "\ud7ff": "\ud7ff\x02"} | {
+    chr(0xD800 + at): f"\ud7ff\x03{chr(0xE000 + at)}" for at in range(0x800)
+}
+_TEXTS: Final = {form: text for text, form in _FORMS.items()}
+_SPECIAL: Final = re.compile("[\x00\x01\ud7ff-\udfff]")
+_ESCAPED: Final = re.compile("\x01[\x01\x02]|\ud7ff(?:\x02|\x03[\ue000-\ue7ff])")
+
+
+def stored_text(text: str | None) -> str | None:
+    """Return a text as a column holds it; different texts differ, in the same order by code points."""
+    return None if text is None else _SPECIAL.sub(lambda found: _FORMS[found[0]], text)
+
+
+def read_text(text: str | None) -> str | None:
+    """Return the text of which `stored_text` made this."""
+    return None if text is None else _ESCAPED.sub(lambda found: _TEXTS[found[0]], text)
+
+
+_INT8, _INT8_ARRAY = 20, 1016
+_ELEMENT: Final = np.dtype([("length", ">i4"), ("number", ">i8")])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowNumbers:
+    """Row or passage numbers as a parameter of the type `bigint[]`; as a list they take psycopg ten times as long."""
+
+    numbers: Rows | Sequence[int]
+
+
+class _RowNumbersDumper(Dumper):
+    format = Format.BINARY
+    oid = _INT8_ARRAY
+
+    def dump(self, obj: RowNumbers) -> Buffer | None:
+        elements = np.empty(len(obj.numbers), dtype=_ELEMENT)
+        elements["length"], elements["number"] = 8, obj.numbers
+        # Number of dimensions, whether there are nulls, type; length and lower bound of the only dimension.
+        return struct.pack(">iiiii", 1, 0, _INT8, len(elements), 1) + elements.tobytes()
+
+
+def register_parameters(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Have a connection take the parameters of this module."""
+    connection.adapters.register_dumper(RowNumbers, _RowNumbersDumper)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Which transactions one moment of the database shows."""
+
+    contents: Hashable
+    """Of the connection: numbers of other contents mean something else."""
+    xmin: int
+    """All with lower numbers are shown, as far as they were committed."""
+    xmax: int
+    """None from here on is shown."""
+    running: tuple[int, ...]
+    """Those between that are not shown."""
+
+    @classmethod
+    def parse(cls, text: str, contents: Hashable) -> Snapshot:
+        """Read the textual form of a `pg_snapshot`: `xmin:xmax:running,...`."""
+        xmin, xmax, running = text.split(":")
+        return cls(contents, int(xmin), int(xmax), tuple(int(each) for each in running.split(",") if each))
+
+    def shows_all_of(self, earlier: Snapshot) -> bool:
+        """Whether everything that another snapshot of the same contents shows is shown."""
+        later = (each for each in self.running if each < earlier.xmax)
+        return earlier.xmax <= self.xmax and all(each in earlier.running for each in later)
+
+    def __str__(self) -> str:
+        return f"{self.xmin}:{self.xmax}:{','.join(map(str, self.running))}"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the follower's conditions."""
+        return {"xmin": str(self.xmin), "xmax": str(self.xmax), "running": [str(each) for each in self.running]}
+
+
+NOTHING_SHOWN: Final = Snapshot(None, 0, 0, ())
+"""Shows nothing, so that everything is new."""

@@ -1,0 +1,77 @@
+"""Opening a PostgreSQL collection by its URL; the entry points `postgresql` and `postgres`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from devmem.errors import MissingExtraError
+from devmem.storage.opening import CollectionOptions, StoreFacts
+
+if TYPE_CHECKING:
+    from devmem.storage.postgres.collection import PostgresCollection
+
+
+_PACKAGES: Final = ("psycopg", "pgvector")
+
+
+class PostgresOpener:
+    """Opens the store that a URL names, such as `postgresql://user@host/database?store=notes`.
+
+    Every method raises `MissingExtraError` where the extra `postgres` is not installed.
+    """
+
+    keeps_states: bool = True
+
+    def __call__(self, location: str, options: CollectionOptions, /) -> PostgresCollection:
+        """Open the store; raises `CollectionError` where it cannot be opened."""
+        with _packages():
+            from devmem.storage.postgres.collection import PostgresCollection
+        return PostgresCollection(
+            location,
+            name=options.name,
+            model=options.model,
+            store_type=options.store_type,
+            durability=options.durability,
+            index=options.index,
+            history_days=options.history_days,
+            clock=options.clock,
+            busy_timeout=options.busy_timeout,
+        )
+
+    def check(self, location: str, /) -> None:
+        """Check the URL; raises `CollectionError` where it is wrong."""
+        with _packages():
+            import pgvector  # noqa: F401
+
+            from devmem.storage.postgres.location import Location
+        Location.parse(location)
+
+    def inspect(self, location: str, name: str | None, /) -> StoreFacts | None:
+        """Return type and model of the store; raises `CollectionError` where the server cannot be asked."""
+        with _packages():
+            from devmem.storage.postgres.collection import inspect_store
+        return inspect_store(location, name)
+
+    def drop(self, location: str, name: str | None, /) -> bool:
+        """Drop the store; raises `CollectionError` where it cannot be dropped."""
+        with _packages():
+            from devmem.storage.postgres.collection import drop_store
+        return drop_store(location, name)
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    """Name the extra where one of its packages is missing."""
+    try:
+        yield
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _PACKAGES:
+            raise
+        raise MissingExtraError(feature="PostgreSQL", package=package, extra="postgres") from error
+
+
+open_postgres: Final = PostgresOpener()
+"""The opener of both schemes."""

@@ -1,0 +1,239 @@
+"""Filters in the dialect of PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from devmem.model.versions import Change, ItemVersion, Operation
+from devmem.search.conditions import Condition, Operator, Scalar, comparable_number
+from devmem.search.query import SEQUENCE_KEY, Filter, Order, metadata_key
+from devmem.storage.postgres import rows
+from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
+from devmem.storage.postgres.rows import RECORDED_FROM, json_scalar
+from devmem.storage.postgres.schema import PARTITIONED, dropped, table_of
+from devmem.storage.protocol import CollectionInfo
+from devmem.storage.runs import author_of, seconds
+from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql
+
+EVENT_TIME: Final = "COALESCE(event_time, created_at)"
+_SEQUENCE: Final = (
+    f"CASE WHEN jsonb_typeof(metadata -> '{SEQUENCE_KEY}') = 'number' THEN (metadata ->> '{SEQUENCE_KEY}')::numeric END"
+)
+_ORDERS: Final = {Order.STORED: ("items.row",), Order.EVENT: (EVENT_TIME, _SEQUENCE, "items.row")}
+
+
+def where_sql(where: Filter, now: float) -> Sql:
+    """Return the condition of a filter; expired items never match. `now` is in seconds since the epoch."""
+    return _DIALECT.where(where, now)
+
+
+def metadata_sql(metadata: Mapping[str, Scalar | Condition]) -> Sql:
+    """Return the condition that an item's metadata match at their top level."""
+    return _DIALECT.metadata(metadata)
+
+
+def order_sql(order: Order, *, newest_first: bool = False) -> str:
+    """Return the `ORDER BY` terms of an order; what has no sequence comes first in it."""
+    direction = "DESC NULLS LAST" if newest_first else "NULLS FIRST"
+    return ", ".join(f"{term} {direction}" for term in _ORDERS[order])
+
+
+class _PostgresDialect(FilterDialect):
+    mark, true, event_time = "%s", "true", EVENT_TIME
+
+    def column(self, name: str) -> str:
+        return f'"{name}"'
+
+    def text(self, value: str) -> str | None:
+        return stored_text(value)
+
+    def column_condition(self, column: str, wanted: Condition) -> Sql:
+        values: list[object] = [stored_text(str(value)) for value in wanted.values]
+        match wanted.operator:
+            case Operator.ONE_OF:
+                return f"{column} = ANY(%s)", [values]
+            case Operator.DIFFERS_FROM:
+                return f"{column} IS DISTINCT FROM %s", values
+            case Operator.STARTS_WITH:
+                return f"starts_with({column}, %s)", values
+            case operator:
+                return f"{column} {SQL_OPERATORS[operator]} %s", values
+
+    def metadata_condition(self, key: str, wanted: Condition) -> Sql:
+        name = stored_text(key)
+        match wanted.operator:
+            case Operator.ONE_OF:
+                return "metadata -> %s::text = ANY(%s::jsonb[])", [name, [json_scalar(each) for each in wanted.values]]
+            case Operator.DIFFERS_FROM:
+                return "metadata -> %s::text IS DISTINCT FROM %s::jsonb", [name, json_scalar(wanted.values[0])]
+            case operator:
+                return _ordered_sql(name, operator, wanted.values[0])
+
+
+_DIALECT: Final = _PostgresDialect()
+
+
+def _ordered_sql(name: str | None, operator: Operator, bound: Scalar) -> Sql:
+    """Return the condition that a value is of the bound's type, and above it, below it or begins with it."""
+    value: object
+    if isinstance(bound, str):
+        kind, value = "string", stored_text(bound)
+        compared = (
+            "starts_with(metadata ->> %s::text, %s)"
+            if operator is Operator.STARTS_WITH
+            else f'(metadata ->> %s::text) COLLATE "C" {SQL_OPERATORS[operator]} %s'
+        )
+    else:
+        kind, value = "number", json_number(bound)
+        compared = f"(metadata ->> %s::text)::numeric {SQL_OPERATORS[operator]} %s::numeric"
+    # A CASE, so that nothing else is taken for a number.
+    condition = f"CASE WHEN jsonb_typeof(metadata -> %s::text) = '{kind}' THEN {compared} ELSE false END"
+    return condition, [name, name, value]
+
+
+def json_number(value: float) -> Decimal:
+    """Return a number as a decimal, as `json_scalar` writes it."""
+    return Decimal("Infinity").copy_sign(Decimal(1 if value > 0 else -1)) if math.isinf(value) else _finite(value)
+
+
+def _finite(value: float) -> Decimal:
+    return Decimal(json_scalar(comparable_number(value)))
+
+
+_OF_COLUMN: Final = """
+SELECT DISTINCT "{column}" AS value FROM items
+WHERE store = %s AND {where} AND "{column}" IS NOT NULL AND starts_with("{column}", %s)
+ORDER BY value LIMIT %s OFFSET %s
+"""
+_OF_METADATA: Final = """
+SELECT value FROM (SELECT DISTINCT metadata -> %s::text AS value FROM items WHERE store = %s AND {where}) AS found
+WHERE value IS NOT NULL AND (%s = '' OR jsonb_typeof(value) = 'string' AND starts_with(value #>> '{{}}', %s))
+ORDER BY array_position(ARRAY['boolean', 'number', 'string'], jsonb_typeof(value)),
+    CASE WHEN jsonb_typeof(value) = 'number' THEN value::numeric END,
+    (value #>> '{{}}') COLLATE "C"
+LIMIT %s OFFSET %s
+"""
+
+
+def distinct_values(
+    connection: Connection, store: int, key: str, where: Sql, *, prefix: str, limit: int | None, offset: int
+) -> list[Scalar]:
+    """Return the distinct values of a key; see `Collection.values`.
+
+    Args:
+        connection: in a read transaction.
+        store: number of the store.
+        key: the name of a column, or `metadata.KEY`.
+        where: restricts the items.
+        prefix: of the values, which are texts then.
+        limit: maximum number of values; None for all.
+        offset: number of values to pass over.
+
+    Raises:
+        FilterError: no item has such a key.
+    """
+    condition, values = where
+    name, begin = metadata_key(key), stored_text(prefix)
+    parameters: list[Any]
+    if name is None:
+        query = _OF_COLUMN.format(column=key, where=condition)
+        parameters = [store, *values, begin, limit, offset]
+    else:
+        query = _OF_METADATA.format(where=condition)
+        parameters = [stored_text(name), store, *values, begin, begin, limit, offset]
+    found = connection.execute(composed(query), parameters).fetchall()
+    return [(read_text(value) or "") if isinstance(value, str) else value for (value,) in found]
+
+
+_HISTORY: Final = f"""
+SELECT body, operation, change_run, recorded_from, change_actor, recorded_until, end_operation, end_run, end_actor, row
+FROM versions WHERE store = %(store)s AND id_key = %(key)s AND recorded_until IS NOT NULL
+UNION ALL SELECT body, COALESCE(operation, '{Operation.ADD.value}'), change_run, {RECORDED_FROM}, change_actor,
+    NULL, NULL, NULL, NULL, row
+FROM items WHERE store = %(store)s AND id_key = %(key)s ORDER BY 4, 10
+"""
+
+
+def read_history(connection: Connection, store: int, item_id: str) -> list[ItemVersion]:
+    """Return the committed versions of an item, oldest first, without their large attachments."""
+    values = {"store": store, "key": rows.key_of(item_id)}
+    found = connection.execute(composed(_HISTORY), values).fetchall()
+    named = {run for each in found for run in (each[2], each[7]) if run is not None}
+    query = "SELECT run, actor FROM runs WHERE store = %s AND run = ANY(%s)"
+    actors = {run: read_text(actor) for run, actor in connection.execute(query, (store, list(named)))} if named else {}
+    return list(_versions(found, actors))
+
+
+def _versions(found: Sequence[tuple[Any, ...]], actors: Mapping[str, str | None]) -> Iterator[ItemVersion]:
+    for body, operation, run, at, stored_actor, until, *ending, _ in found:
+        item = rows.item_from(body)
+        last = read_text(ending[2]) or actors.get(ending[1])
+        ended = None if until is None else _change(ending[0], until, ending[1], last)
+        by, actor = actors.get(run), read_text(stored_actor)
+        # Who wrote a new item is known best from itself: a command, or an import, acts for somebody else.
+        known = by or author_of(item) or actor if operation == Operation.ADD.value else actor or by or author_of(item)
+        yield ItemVersion(item=item, began=_change(operation, at, run, known), ended=ended)
+
+
+def _change(operation: str, at: int, run: str | None, actor: str | None) -> Change:
+    return Change(operation=Operation(operation), at=seconds(at), run=read_text(run), actor=actor)
+
+
+_COUNTS: Final = """
+SELECT model, dimension, (SELECT count(*) FROM items WHERE items.store = stores.store),
+    (SELECT count(*) FROM items WHERE items.store = stores.store AND waiting)
+FROM stores WHERE store = %s
+"""
+_SIZES: Final = f"""
+SELECT COALESCE(sum(pg_total_relation_size(name)), 0)::bigint,
+    COALESCE(max(reltuples) FILTER (WHERE name = {table_of("%s")}), -1)
+FROM (SELECT {table_of("name")} AS name FROM unnest(%s::text[]) AS name) AS tables
+JOIN pg_class ON pg_class.oid = name
+"""
+
+
+def read_info(connection: Connection, location: str, store: int, mode: str) -> CollectionInfo:
+    """Return what the database reports.
+
+    The size of a store without partitions of its own is its share of all such stores, by the number of items.
+
+    Args:
+        connection: in a read transaction.
+        location: of the store, without a password.
+        store: number of the store.
+        mode: how it is searched.
+
+    Raises:
+        CollectionError: the store was dropped.
+    """
+    found = connection.execute(_COUNTS, (store,)).fetchone()
+    if found is None:
+        raise dropped(location)
+    model, dimension, items, waiting = found
+    return CollectionInfo(
+        location=location,
+        items=items,
+        waiting=waiting if model else 0,
+        size_bytes=_size_bytes(connection, store, items),
+        embedding=model,
+        dimension=dimension,
+        mode=mode,
+    )
+
+
+def _size_bytes(connection: Connection, store: int, items: int) -> int:
+    own, _ = _sizes(connection, str(store))
+    if own:
+        return own
+    size, in_all = _sizes(connection, "of_all")
+    return round(size * items / max(in_all, items, 1))
+
+
+def _sizes(connection: Connection, suffix: str) -> tuple[int, float]:
+    """Return the bytes of the partitions with a suffix, and the estimated number of items in them."""
+    names = [f"{table}_{suffix}" for table in PARTITIONED]
+    size, items = connection.execute(composed(_SIZES), (names[0], names)).fetchone() or (0, 0.0)
+    return int(size), float(items)

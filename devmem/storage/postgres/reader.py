@@ -1,0 +1,293 @@
+"""Reading a store of a PostgreSQL database: the methods of a collection that change nothing."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, ClassVar, Final, TypeVar
+from uuid import UUID
+
+from devmem.config.store import IndexConfig
+from devmem.model.fields import has_text
+from devmem.model.items import MemoryItem, dump_item_json
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.conditions import Scalar
+from devmem.search.indexes.passages import passages_of
+from devmem.search.pipeline import SearchPipeline
+from devmem.search.query import Filter, Order, SearchQuery
+from devmem.storage.postgres import rows
+from devmem.storage.postgres.attachments import inlined, read_attachments
+from devmem.storage.postgres.database import Access, Connection, composed
+from devmem.storage.postgres.follower import PostgresFollower, Rows
+from devmem.storage.postgres.inserting import insert_passages
+from devmem.storage.postgres.predicates import distinct_values, order_sql, read_info, where_sql
+from devmem.storage.postgres.rows import CURRENT, KEPT, Tables
+from devmem.storage.postgres.schema import PASSAGE_BITS, lock
+from devmem.storage.postgres.searcher import FollowingSearcher, Searcher
+from devmem.storage.postgres.server.merging import start_again
+from devmem.storage.postgres.transactions import Database, read_store
+from devmem.storage.protocol import CollectionInfo, Fields, PreparedItem, recorded_first, recorded_too, with_fields
+from devmem.storage.searching import SearchingCollection
+from devmem.storage.sql import ReadOnly
+
+_KIND: Final = "devmem.index"
+_NAME: Final = "fields"
+_KEY: Final = rows.key_of(_NAME)
+_AT_ONCE: Final = 500
+
+
+def read_fields(connection: Connection, store: int) -> Fields:
+    """Return the fields that are recorded now."""
+    return next(iter(_recorded(connection, store)), ())
+
+
+def record_fields(connection: Connection, store: int, fields: Fields) -> None:
+    """Record that items are written with other fields, too."""
+    lock(connection, "store", store)
+    _record(connection, store, recorded_too(fields, _recorded(connection, store)))
+
+
+def _recorded(connection: Connection, store: int) -> list[Fields]:
+    """Return the fields that are recorded, the current ones first, then all earlier ones."""
+    query = "SELECT value FROM states WHERE store = %s AND kind = %s AND name_key = %s"
+    found = connection.execute(query, (store, _KIND, _KEY), binary=True).fetchone()
+    return [] if found is None else [tuple(each) for each in json.loads(bytes(found[0]))]
+
+
+def _record(connection: Connection, store: int, recorded: list[Fields]) -> None:
+    connection.execute(
+        "INSERT INTO states(store, kind, name_key, name, value) VALUES (%s, %s, %s, %s, %s) "
+        "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = excluded.value, version = states.version + 1",
+        (store, _KIND, _KEY, _NAME, json.dumps(recorded).encode()),
+    )
+
+
+def replace_fields(connection: Connection, store: int, fields: Fields) -> int:
+    """Search items and versions by other fields; return the number of items that wait for embeddings."""
+    lock(connection, "store", store)
+    connection.execute("SET LOCAL statement_timeout = 0")
+    recorded = _recorded(connection, store)
+    changed = sum(_replace_in(connection, store, fields, recorded, tables) for tables in (CURRENT, KEPT))
+    if changed:
+        start_again(connection, store)
+        connection.execute("UPDATE stores SET generation = generation + 1 WHERE store = %s", (store,))
+    _record(connection, store, recorded_first(fields, recorded))
+    query = "SELECT count(*) FROM items WHERE store = %s AND waiting"
+    return int((connection.execute(query, (store,)).fetchone() or (0,))[0])
+
+
+def _replace_in(connection: Connection, store: int, fields: Fields, recorded: Sequence[Fields], tables: Tables) -> int:
+    """Replace the fields of the items in some tables; return the number of those whose passages are others now."""
+    update = composed(f"UPDATE {tables.items} SET body = %s WHERE store = %s AND row = %s")
+    changed, bodies = 0, rows.each_body(connection, store, tables)
+    while some := list(islice(bodies, _AT_ONCE)):
+        other_passages: list[tuple[int, PreparedItem]] = []
+        for row, body in some:
+            item = rows.item_from(body)
+            new = with_fields(item, fields, recorded)
+            if new is item:
+                continue
+            connection.execute(update, (dump_item_json(new).decode(), store, row))
+            if passages_of(new) != passages_of(item):
+                other_passages.append((row, PreparedItem.of(new)))
+        for row, prepared in other_passages:
+            _drop_passages(connection, store, row, prepared, tables)
+        insert_passages(connection, store, other_passages, tables)
+        changed += len(other_passages)
+    return changed
+
+
+def _drop_passages(connection: Connection, store: int, row: int, prepared: PreparedItem, tables: Tables) -> None:
+    update = composed(f"UPDATE {tables.items} SET length = %s, waiting = %s WHERE store = %s AND row = %s")
+    connection.execute(update, (prepared.length(), has_text(prepared.item), store, row))
+    own = (store, row << PASSAGE_BITS, (row + 1) << PASSAGE_BITS)
+    for table in (tables.vectors, tables.tokens, tables.passages):
+        connection.execute(composed(f"DELETE FROM {table} WHERE store = %s AND passage >= %s AND passage < %s"), own)
+
+
+T = TypeVar("T")
+
+
+class PostgresReader(SearchingCollection):
+    """Items of one store as the connections of a database show them; `Collection` documents the methods."""
+
+    def __init__(
+        self, access: Access, database: Database, store: int, searcher: Searcher, clock: Callable[[], float]
+    ) -> None:
+        """Take what reads the store.
+
+        Args:
+            access: how the database is used.
+            database: its transactions.
+            store: number of the store.
+            searcher: searches it.
+            clock: current time in seconds since the epoch, for expiry.
+        """
+        self.location = str(access.location)
+        self._access, self._database, self._store, self._searcher = access, database, store, searcher
+        self._clock = clock
+
+    @abstractmethod
+    def _model_name(self) -> str | None:
+        """Return the name of the model that queries are embedded with; None when it is not known."""
+
+    def _now(self) -> float:
+        return self._clock()
+
+    def _read(self, operation: Callable[[Connection], T]) -> T:
+        """Run an operation that reads the store; finding nothing, it makes sure that the store is there.
+
+        Raises:
+            CollectionError: the store was dropped.
+        """
+        return read_store(self._database, self.location, self._store, operation)
+
+    def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
+        def search(connection: Connection) -> T:
+            now = self._clock()
+            source = self._searcher.source(connection, query, self._model_name(), now)
+            return run(SearchPipeline(source, query, now))
+
+        settings = self._searcher.settings
+        return self._database.read(search) if settings is None else self._database.read_pipelined(search, settings)
+
+    def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        def read(names: Sequence[str]) -> dict[str, bytes]:
+            return self._database.read(lambda connection: read_attachments(connection, self._store, names))
+
+        return inlined(items, read)
+
+    def _select(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
+        """Return row numbers and items, with their embeddings and attachments."""
+        found = self._fetch(f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {clause}", [self._store, *values])
+        items = self._with_attachments([rows.item_from(body, vector) for _, body, vector in found])
+        return [(row, item) for (row, *_), item in zip(found, items, strict=True)]
+
+    def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self._read(lambda connection: connection.execute(composed(query), values, binary=True).fetchall())
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that are there, in the order of `ids`."""
+        return list(self._in_order([rows.key_of(wanted) for wanted in ids], Filter()))
+
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        condition, values = where_sql(where or Filter(), self._clock())
+        clause = f"{condition} ORDER BY {order_sql(order, newest_first=True)} LIMIT %s OFFSET %s"
+        return [item for _, item in self._select(clause, [*values, max(limit, 0), max(offset, 0)])]
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order."""
+        wanted, passed_over = where or Filter(), max(offset, 0)
+        condition, values = where_sql(wanted, self._clock())
+        if order is not Order.STORED:
+            # By id, as an item that is changed meanwhile gets another row.
+            query = f"SELECT id_key FROM items WHERE store = %s AND {condition} ORDER BY {order_sql(order)} OFFSET %s"
+            found = self._fetch(query, [self._store, *values, passed_over])
+            yield from self._in_order([key for (key,) in found], wanted)
+            return
+        clause = f"items.row > %s AND {condition} ORDER BY items.row LIMIT {_AT_ONCE} OFFSET %s"
+        last = 0
+        while part := self._select(clause, [last, *values, passed_over]):
+            yield from (item for _, item in part)
+            last, passed_over = part[-1][0], 0
+
+    def _in_order(self, keys: Sequence[UUID], where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Return the items of some keys that match, in their order, reading them in batches."""
+        for start in range(0, len(keys), _AT_ONCE):
+            part, now = keys[start : start + _AT_ONCE], self._clock()
+            found = {rows.key_of(item.id): item for _, item in self._select("id_key = ANY(%s)", [list(part)])}
+            there = (found[key] for key in part if key in found)
+            yield from (item for item in there if where is None or where.admits(item, now))
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have."""
+        condition = where_sql(where or Filter(), self._clock())
+        return self._read(
+            lambda connection: distinct_values(
+                connection, self._store, key, condition, prefix=prefix, limit=limit, offset=max(offset, 0)
+            )
+        )
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of items that a search could find."""
+        condition, values = where_sql(where or Filter(), self._clock())
+        query = composed(f"SELECT count(*) FROM items WHERE store = %s AND {condition}")
+        return self._read(
+            lambda connection: int((connection.execute(query, (self._store, *values)).fetchone() or (0,))[0])
+        )
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        """Return items whose embedding is still to be made, oldest first."""
+        clause = "waiting AND (expires_at IS NULL OR expires_at > %s) ORDER BY items.row LIMIT %s"
+        return [item for _, item in self._select(clause, [self._clock(), max(limit, 0)])]
+
+    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of those of the items that have them, by id."""
+        return self._read(lambda connection: rows.read_embeddings(connection, self._store, ids))
+
+    def indexed_fields(self) -> Fields:
+        """Return the fields by which items are searched that were written without a choice of their own."""
+        return self._database.read(lambda connection: read_fields(connection, self._store))
+
+    def info(self) -> CollectionInfo:
+        """Report what the collection is and how much it holds; the size is an estimate."""
+        mode = self._searcher.mode
+        return self._read(lambda connection: read_info(connection, self.location, self._store, mode))
+
+
+class ViewFollower(PostgresFollower):
+    """Keeps the indexes of a view up to date: whatever changed, what the view still shows stays."""
+
+    shows_all: ClassVar[bool] = False
+
+    def _gone(self, connection: Connection, changes: Rows) -> list[int]:
+        changed = {row for row, kind in changes if kind != "embedded"}
+        query = "SELECT row FROM items WHERE store = %s AND row = ANY(%s)"
+        found = connection.execute(query, (self._store, list(changed))) if changed else ()
+        return sorted(changed - {row for (row,) in found})
+
+
+class PostgresView(ReadOnly, PostgresReader):
+    """A state of a store that is read only; `Collection` documents the methods."""
+
+    def __init__(
+        self,
+        access: Access,
+        store: int,
+        *,
+        index: IndexConfig,
+        clock: Callable[[], float],
+        model_name: Callable[[], str | None],
+        state: str,
+    ) -> None:
+        """Connect on first use.
+
+        Args:
+            access: shows the state; see `Access.shown`.
+            store: number of the store.
+            index: how vectors are searched.
+            clock: time of the view in seconds since the epoch: what has expired by it is not there.
+            model_name: returns the name of the model that queries are embedded with.
+            state: the state that it shows, for messages.
+        """
+        location = str(access.location)
+        searcher = FollowingSearcher(location, store, ViewFollower(location, store, index))
+        super().__init__(access, Database(access), store, searcher, clock)
+        self._model_of_queries, self._state = model_name, state
+
+    def _model_name(self) -> str | None:
+        return self._model_of_queries()
+
+    def close(self) -> None:
+        """Release the connections and indexes of the view; the collection stays open."""
+        self._searcher.close()
+        self._database.close()

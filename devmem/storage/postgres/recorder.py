@@ -1,0 +1,262 @@
+"""Changing the current items of a store, so that what is replaced or deleted stays as a version."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+from uuid import UUID
+
+from devmem.model.caller import Actor, current_actor
+from devmem.model.versions import Operation
+from devmem.storage.postgres import rows
+from devmem.storage.postgres.attachments import delete_unused
+from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
+from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
+from devmem.storage.postgres.rows import CURRENT, KEPT, RECORDED_FROM
+from devmem.storage.postgres.schema import PASSAGE_BITS
+from devmem.storage.runs import Ending, HistoryLimit, recorded
+
+_CHANGES_KEPT: Final = "1 hour"
+"""A follower that did not ask for longer than this builds its indexes again."""
+_RANDOM: Final = random.SystemRandom()
+"""Not the generator of `random`, whose seed is the program's own."""
+_PRUNED_EVERY: Final = 100
+"""Mean number of deletions between two that prune the changes."""
+SWEPT_AT_ONCE: Final = 200
+"""Maximum number of expired items, and of old versions, that one write removes."""
+_MOST_IN_RUN: Final = 500
+"""Characters of a run's id, of which an index holds four."""
+_ITEM: Final = f"store, row, xact, {rows.ITEM_COLUMNS}"
+_TICK: Final = f"""
+SELECT max(time) FROM (SELECT {RECORDED_FROM} AS time FROM items WHERE store = %(store)s AND id_key = ANY(%(keys)s)
+    UNION ALL SELECT recorded_until FROM versions WHERE store = %(store)s AND id_key = ANY(%(keys)s)) AS times
+"""
+
+_DUE: Final = f"""
+SELECT ARRAY(SELECT row FROM items WHERE store = %(store)s AND expires_at <= %(now)s
+    ORDER BY expires_at LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED),
+ARRAY(SELECT row FROM versions WHERE store = %(store)s
+    AND (expires_at <= %(now)s AND recorded_until IS NOT NULL OR recorded_until < %(oldest)s)
+    LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)
+"""
+"""Selects the rows of expired items, and of versions that are not kept any longer."""
+
+
+def check_run(run: str | None) -> None:
+    """Refuse the id of a run that an index could not hold.
+
+    Raises:
+        ValueError: it is too long.
+    """
+    if run is not None and len(run) > _MOST_IN_RUN:
+        raise ValueError(f"the id of the run {run[:40]!r}... has more than {_MOST_IN_RUN} characters")
+
+
+FORGOTTEN: Final = Ending(operation=Operation.FORGET)
+
+
+class Recorder(Protocol):
+    """Changes items within one write transaction; reading `items` by its connection shows what it changed."""
+
+    connection: Connection
+    store: int
+    removed: int
+    """Number of current items that the transaction replaced or deleted."""
+
+    def insert(self, new: Sequence[NewItem]) -> list[int]:
+        """Insert items, the terms of their passages and their embeddings; return their rows."""
+        ...
+
+    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
+        """Delete the items that match a condition, which stay as versions where these are kept; return their number."""
+        ...
+
+    def remove(self, condition: str, values: Sequence[object]) -> int:
+        """Delete the items that match a condition for good, as retention does; return their number."""
+        ...
+
+    def tick(self, keys: Sequence[UUID]) -> None:
+        """Let the recorded time of the transaction be later than all of the items with these keys, which are locked."""
+        ...
+
+    def purge(self) -> None:
+        """Remove some of what retention removes, where that is due."""
+        ...
+
+
+def _of_gone(table: str) -> str:
+    """Return the CTE that deletes the passages of deleted rows from a table."""
+    return (
+        f"{table}_gone AS (DELETE FROM {table} USING gone WHERE {table}.store = %(store)s "
+        f"AND passage >= gone.row << {PASSAGE_BITS} AND passage < (gone.row + 1) << {PASSAGE_BITS} RETURNING {table}.*)"
+    )
+
+
+def _delete(tables: rows.Tables, kind: str, *, keep: bool) -> str:
+    """Return the statement that deletes rows of `{condition}` with all that belongs to them, or keeps them as versions.
+
+    It yields the number of rows, and the attachments that were used by rows which are gone.
+    """
+    parts = (tables.passages, tables.vectors, tables.tokens)
+    ctes = [
+        f"gone AS (DELETE FROM {tables.items} WHERE store = %(store)s AND ({{condition}}) RETURNING *)",
+        *map(_of_gone, parts),
+        f"noted AS (INSERT INTO changes(store, row, kind) SELECT %(store)s, row, '{kind}' FROM gone)",
+    ]
+    if keep:
+        began = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, change_actor, {RECORDED_FROM}"
+        ctes.append(
+            f"kept AS (INSERT INTO versions({_ITEM}, operation, change_run, change_actor, recorded_from, "
+            f"recorded_until, end_operation, end_run, end_actor) SELECT {_ITEM}, {began}, "
+            f"GREATEST(%(at)s, {RECORDED_FROM} + 1), %(end_operation)s, %(end_run)s, %(end_actor)s FROM gone)"
+        )
+        ctes += [f"{part}_kept AS (INSERT INTO version_{part} SELECT * FROM {part}_gone)" for part in parts]
+        used = "NULL::text[]"
+    else:
+        ctes.append(
+            "used AS (DELETE FROM attachment_uses AS use USING gone "
+            "WHERE use.store = %(store)s AND use.row = gone.row RETURNING sha256)"
+        )
+        used = "(SELECT array_agg(DISTINCT sha256) FROM used)"
+    return f"WITH {', '.join(ctes)} SELECT (SELECT count(*) FROM gone), {used}"
+
+
+_LOCK_WAITING: Final = (
+    "SELECT count(*) FROM "
+    "(SELECT FROM {items} WHERE store = %(store)s AND waiting AND ({condition}) ORDER BY row FOR UPDATE) AS locked"
+)
+_END: Final = _delete(CURRENT, "deleted", keep=True)
+_REMOVE: Final = _delete(CURRENT, "deleted", keep=False)
+_REMOVE_VERSIONS: Final = _delete(KEPT, "erased", keep=False)
+
+
+class CurrentRecorder:
+    """Changes the items that everybody sees; see `Recorder`."""
+
+    def __init__(
+        self, connection: Connection, store: int, *, limit: HistoryLimit, now: float, run: str | None = None
+    ) -> None:
+        """Prepare the changes of one write transaction.
+
+        Args:
+            connection: in a write transaction.
+            store: number of the store.
+            limit: how long versions are kept.
+            now: seconds since the epoch.
+            run: the run that is being committed or reverted; None takes that of each item's scope.
+
+        Raises:
+            ValueError: the id of the run is too long.
+        """
+        self.connection, self.store, self.removed = connection, store, 0
+        self._limit, self._now = limit, now
+        # What a run writes on commit has the actors that wrote it.
+        self._actor = Actor(run=run) if run is not None else current_actor()
+        check_run(self._actor.run)
+        self.at = recorded(now)
+        """Recorded time of the transaction; see `tick`."""
+
+    def tick(self, keys: Sequence[UUID]) -> None:
+        """Count on from the last recorded time of some items, where the clock was set back or has not moved."""
+        found = self.connection.execute(composed(_TICK), {"store": self.store, "keys": list(keys)}).fetchone()
+        if found is not None and found[0] is not None:
+            self.at = max(self.at, found[0] + 1)
+
+    def insert(self, new: Sequence[NewItem]) -> list[int]:
+        """Insert current items."""
+        return insert_items(self.connection, self.store, new, [self._origin(one) for one in new])
+
+    def _origin(self, new: NewItem) -> Origin:
+        operation = Operation.UPDATE if new.replaces else Operation.ADD
+        return Origin(operation.value, self._actor.run or new.item.scope.run, self._actor.name, self.at)
+
+    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
+        """Move items to the versions; delete them where no versions are kept."""
+        if not self._limit.keeps:
+            return self.remove(condition, values)
+        by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
+        return self._run(
+            _END,
+            condition,
+            values,
+            at=self.at,
+            end_operation=by.operation.value,
+            end_run=stored_text(by.run),
+            end_actor=stored_text(by.actor),
+        )
+
+    def remove(self, condition: str, values: Sequence[object]) -> int:
+        """Delete items and what only they use."""
+        return self._run(_REMOVE, condition, values)
+
+    def _run(self, query: str, condition: str, values: Sequence[object], **others: object) -> int:
+        count = _deleted(self.connection, self.store, CURRENT, query, condition, values, **others)
+        self.removed += count
+        return count
+
+    def keeps_since(self, at: int) -> bool:
+        """Whether every version that ended at a recorded time, or later, is still kept."""
+        return self._limit.keeps_since(at, self._now)
+
+    def purge(self) -> None:
+        """Remove some of what is past its `expires_at`, and of the versions that ended too long ago.
+
+        At most `SWEPT_AT_ONCE` of each go with one write, so that none is slow; what another transaction removes is
+        passed over.
+        """
+        due = {"store": self.store, "now": self._now, "oldest": self._limit.oldest(self._now)}
+        ((found, old),) = self.connection.execute(composed(_DUE), due).fetchall()
+        if found:
+            # What replaces an expired item is in no conflict with its expiry.
+            self.connection.execute(
+                "UPDATE versions SET base = NULL WHERE store = %s AND recorded_until IS NULL AND base = ANY(%s)",
+                (self.store, found),
+            )
+            self.remove("row = ANY(%s)", [found])
+        if old:
+            remove_versions(self.connection, self.store, "row = ANY(%s)", [old])
+
+
+def remove_versions(connection: Connection, store: int, condition: str, values: Sequence[object]) -> int:
+    """Delete versions for good with what only they use; return their number."""
+    return _deleted(connection, store, KEPT, _REMOVE_VERSIONS, condition, values)
+
+
+def _deleted(
+    connection: Connection,
+    store: int,
+    tables: rows.Tables,
+    query: str,
+    condition: str,
+    values: Sequence[object],
+    **others: object,
+) -> int:
+    """Run one of the statements that delete from some tables; return the number of rows."""
+    named = {f"v{at}": value for at, value in enumerate(values)}
+    with_names = condition % tuple(f"%({name})s" for name in named) if named else condition
+    parameters = {"store": store, **named, **others}
+    with pipelined(connection):
+        # What deletes an item would not see the embeddings that another transaction stores while it waits for the row.
+        connection.execute(composed(_LOCK_WAITING.format(items=tables.items, condition=with_names)), parameters)
+        found = connection.execute(composed(query.format(condition=with_names)), parameters).fetchone()
+    count, attachments = found or (0, None)
+    if attachments:
+        delete_unused(connection, store, attachments)
+    if count and _RANDOM.randrange(_PRUNED_EVERY) == 0:
+        prune_changes(connection, store)
+    return int(count)
+
+
+def prune_changes(connection: Connection, store: int) -> None:
+    """Delete old changes; followers that may have missed one of them learn it from `changes_floor`."""
+    connection.execute(
+        "WITH old AS (DELETE FROM changes WHERE store = %(store)s AND at < now() - %(kept)s::interval "
+        # Vectors that have no code yet are found by these.
+        "AND NOT (kind = 'embedded' AND EXISTS (SELECT FROM search_states WHERE search_states.store = changes.store "
+        "AND NOT pg_visible_in_snapshot(changes.xact, merged))) RETURNING xact) "
+        "UPDATE stores SET changes_floor = GREATEST(changes_floor, (SELECT max(xact) FROM old)) "
+        "WHERE store = %(store)s AND EXISTS (SELECT FROM old)",
+        {"store": store, "kept": _CHANGES_KEPT},
+    )

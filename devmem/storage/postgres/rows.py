@@ -1,0 +1,241 @@
+"""Items as rows of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+
+from devmem.model.items import MemoryItem, Vector, load_item_json
+from devmem.model.versions import Operation
+from devmem.models.embedder import PassageEmbeddings, code_bytes
+from devmem.search.conditions import comparable_number
+from devmem.search.indexes.scoring import EncodedTerms
+from devmem.search.query import SCOPE_PARTS
+from devmem.storage.postgres.database import Connection, RowNumbers, composed, stored_text
+from devmem.storage.postgres.schema import PASSAGE_BITS
+from devmem.storage.protocol import PreparedItem
+from devmem.storage.runs import MICROSECONDS
+from devmem.storage.searching import COLUMNS, check_item, stored_hash
+from devmem.text.cues import cues_of
+
+_MOST_IN_SCOPE: Final = 500
+"""Characters of a part of a scope, of which an index holds four."""
+_BATCH: Final = 1000
+_QUOTED: Final = ", ".join(f'"{name}"' for name in COLUMNS)
+ITEM_COLUMNS: Final = f"id_key, content_key, {_QUOTED}, waiting, metadata, body"
+"""Columns of an item, without store and row, that are the same in `items` and `versions`."""
+SELECT_WHOLE: Final = (
+    "SELECT items.row, body, vector_send(vector) FROM items "
+    f"LEFT JOIN vectors ON vectors.store = items.store AND vectors.passage = items.row << {PASSAGE_BITS}"
+)
+"""Selects row numbers and the arguments of `item_from`."""
+HASHED: Final = "content_hash, CASE WHEN strpos(body, '\"indexed_fields\":') > 0 THEN body ELSE '' END"
+"""Columns that `stored_hash` takes; few bodies are read for it."""
+
+
+def key_of(text: str) -> UUID:
+    """Return the key by which a text of any length is found in an index."""
+    return UUID(bytes=hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Where items are, and what belongs to them."""
+
+    items: str
+    passages: str
+    vectors: str
+    tokens: str
+    time_or_base: str
+    """The column that only one of the two has when an item is inserted."""
+
+
+CURRENT: Final = Tables("items", "passages", "vectors", "tokens", "recorded_from")
+KEPT: Final = Tables("versions", "version_passages", "version_vectors", "version_tokens", "base")
+
+
+def check_storable(prepared: PreparedItem) -> None:
+    """Refuse an item whose fields do not fit their columns.
+
+    Raises:
+        ValueError: it names the item and the field.
+    """
+    item = prepared.item
+    check_item(item)
+    for part in SCOPE_PARTS:
+        if len(getattr(item.scope, part) or "") > _MOST_IN_SCOPE:
+            raise ValueError(
+                f"item {item.id!r} cannot be stored: its `{part}` has more than {_MOST_IN_SCOPE} characters"
+            )
+    if len(prepared.passages) >> PASSAGE_BITS:
+        raise ValueError(f"item {item.id!r} cannot be stored: it has {len(prepared.passages):,} passages")
+
+
+def new_rows(connection: Connection, count: int) -> list[int]:
+    """Return row numbers that no item has or will have, in ascending order."""
+    numbers = connection.execute("SELECT nextval('row_numbers') FROM generate_series(1, %s)", (count,)).fetchall()
+    return sorted(number for (number,) in numbers)
+
+
+def json_scalar(value: str | float) -> str:
+    """Return a value as JSON, in which equal numbers are equal decimals."""
+    if isinstance(value, str):
+        return json.dumps(stored_text(value))
+    if isinstance(value, bool):
+        return json.dumps(value)
+    number = comparable_number(value)
+    if math.isinf(number):
+        return "1e1000" if number > 0 else "-1e1000"
+    return repr(int(number) if float(number).is_integer() and abs(number) < 2**63 else number)
+
+
+def item_from(body: str, vector: bytes | None = None) -> MemoryItem:
+    """Return the item of a body, with the embedding of its first passage where that was selected too."""
+    item = load_item_json(body)
+    return item if vector is None else replace(item, embedding=vector_from(vector))
+
+
+def vector_from(raw: bytes) -> Vector:
+    """Return the vector of pgvector's binary form: dimension and flags, then big-endian float32."""
+    return np.frombuffer(raw, dtype=">f4", offset=4).astype(np.float32)
+
+
+def vectors_from(raw: bytes | None, count: int, dimension: int) -> Vector:
+    """Return vectors of one dimension, one after the other in pgvector's binary form, shape (count, dimension)."""
+    # Before the components there are two bytes of dimension and two of flags, as wide as one of them.
+    return np.frombuffer(raw or b"", dtype=">f4").reshape(count, dimension + 1)[:, 1:].astype(np.float32)
+
+
+def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+    """Return the embeddings of those of the items that have them, by id."""
+    keys = {key_of(wanted): wanted for wanted in ids}
+    found = connection.execute(
+        composed(
+            f"SELECT id_key, {HASHED}, vector_send(vector), codes FROM items "
+            f"JOIN vectors ON vectors.store = items.store AND vectors.passage >= items.row << {PASSAGE_BITS} "
+            f"AND vectors.passage < (items.row + 1) << {PASSAGE_BITS} "
+            "LEFT JOIN tokens ON tokens.store = vectors.store AND tokens.passage = vectors.passage "
+            "WHERE items.store = %s AND id_key = ANY(%s) ORDER BY vectors.passage"
+        ),
+        (store, list(keys)),
+    ).fetchall()
+    rows: dict[UUID, list[tuple[Any, ...]]] = {}
+    for key, *rest in found:
+        rows.setdefault(key, []).append(tuple(rest))
+    return {keys[key]: _embeddings_of(each) for key, each in rows.items()}
+
+
+def _embeddings_of(rows: Sequence[tuple[Any, ...]]) -> PassageEmbeddings:
+    vectors = np.stack([vector_from(vector) for *_, vector, _ in rows])
+    width = code_bytes(vectors.shape[1])
+    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for *_, raw in rows if raw is not None)
+    tokens = codes if len(codes) == len(rows) else None
+    return PassageEmbeddings(vectors=vectors, tokens=tokens, content_hash=stored_hash(*rows[0][:2]))
+
+
+def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dict[int, MemoryItem]:
+    """Return items by row number, without their embeddings; one that is not there is left out."""
+    if not rows:
+        return {}
+    query = f"SELECT row, body FROM items WHERE store = {store:d} AND row = ANY(%s)"
+    found = connection.execute(composed(query), (RowNumbers(rows),), binary=True).fetchall()
+    return {row: item_from(body) for row, body in found}
+
+
+def refresh_analysis(connection: Connection, store: int) -> None:
+    """Replace terms and cues of every item and version, as they are of another version of the text analysis."""
+    for tables in (CURRENT, KEPT):
+        _refresh_tables(connection, store, tables)
+
+
+def _refresh_tables(connection: Connection, store: int, tables: Tables) -> None:
+    mark = composed(f"UPDATE {tables.items} SET cues = %s WHERE store = %s AND row = %s")
+    update = composed(
+        f"UPDATE {tables.passages} SET term_hashes = %s, term_counts = %s, term_length = %s "
+        "WHERE store = %s AND passage = %s"
+    )
+    for row, body in each_body(connection, store, tables):
+        item = item_from(body)
+        connection.execute(mark, (int(cues_of(item.content_summary)), store, row))
+        terms: list[EncodedTerms] = list(PreparedItem.of(item).terms())
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                update,
+                [
+                    (one.hashes, one.counts, one.length, store, passage)
+                    for passage, one in enumerate(terms, row << PASSAGE_BITS)
+                ],
+            )
+
+
+def each_body(connection: Connection, store: int, tables: Tables = CURRENT) -> Iterator[tuple[int, str]]:
+    """Yield row number and body of every item, reading them in batches."""
+    query = composed(f"SELECT row, body FROM {tables.items} WHERE store = %s AND row > %s ORDER BY row LIMIT %s")
+    last = 0
+    while True:
+        found = connection.execute(query, (store, last, _BATCH)).fetchall()
+        if not found:
+            return
+        yield from found
+        last = found[-1][0]
+
+
+SNAPSHOT_COLUMNS: Final = f"store, row, xact, {ITEM_COLUMNS}, operation, change_run"
+RECORDED_FROM: Final = f"COALESCE(recorded_from, (LEAST(GREATEST(created_at, -9e12), 9e12) * {MICROSECONDS})::bigint)"
+"""Items from before versions were kept have no recorded time; when they were made is the best that is known."""
+_BELONGING: Final = (
+    (CURRENT.passages, KEPT.passages, "store, passage, term_hashes, term_counts, term_length"),
+    (CURRENT.vectors, KEPT.vectors, "store, passage, vector"),
+    (CURRENT.tokens, KEPT.tokens, "store, passage, codes"),
+)
+
+
+def schema_sql(schema: str) -> str:
+    """Return a schema's name as SQL."""
+    return f'"{schema.replace(chr(34), chr(34) * 2)}"'
+
+
+def text_sql(text: str | None) -> str:
+    """Return a text as an SQL expression that needs no parameter."""
+    return f"convert_from('\\x{(stored_text(text) or '').encode().hex()}', 'UTF8')"
+
+
+def current_items(schema: str, store: int) -> str:
+    """Return the query of the current items of a store."""
+    return f"SELECT {SNAPSHOT_COLUMNS} FROM {schema_sql(schema)}.items WHERE store = {store}"
+
+
+def items_as_of(schema: str, store: int, at: int) -> str:
+    """Return the query of the items at a recorded time."""
+    return (
+        f"{current_items(schema, store)} AND {RECORDED_FROM} <= {at} "
+        f"UNION ALL SELECT {SNAPSHOT_COLUMNS} FROM {schema_sql(schema)}.versions "
+        f"WHERE store = {store} AND recorded_from <= {at} AND recorded_until > {at}"
+    )
+
+
+def items_of_run(schema: str, store: int, run: str) -> str:
+    """Return the query of the items as a pending run sees them: its own, and those of others that it did not change."""
+    versions = f"{schema_sql(schema)}.versions"
+    own = f"store = {store} AND change_run = {text_sql(run)} AND recorded_until IS NULL"
+    return (
+        f"{current_items(schema, store)} AND id_key NOT IN (SELECT id_key FROM {versions} WHERE {own}) "
+        f"UNION ALL SELECT {SNAPSHOT_COLUMNS} FROM {versions} WHERE {own} AND operation <> '{Operation.FORGET.value}'"
+    )
+
+
+def show_statements(schema: str, items: str) -> str:
+    """Return the statements by which `items` means the rows of a query, on one connection."""
+    main = schema_sql(schema)
+    views = [f"CREATE TEMP VIEW items AS {items}"]
+    for current, kept, columns in _BELONGING:
+        both = " UNION ALL ".join(f"SELECT {columns} FROM {main}.{table}" for table in (current, kept))
+        views.append(f"CREATE TEMP VIEW {current} AS {both}")
+    return "; ".join(views)

@@ -1,0 +1,1 @@
+"""Searches in tables of the server instead of indexes in memory."""

@@ -1,0 +1,407 @@
+"""Adding items within one write transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from psycopg import Cursor
+
+from devmem.errors import VersionConflictError
+from devmem.model.fields import embedded_hash, has_text
+from devmem.model.items import MemoryItem, version_hash
+from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.model.versions import Operation
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.query import Filter
+from devmem.storage.postgres import rows
+from devmem.storage.postgres.attachments import externalized, inlined, insert_attachments, read_attachments
+from devmem.storage.postgres.claim import StoreModel, check_embeddings
+from devmem.storage.postgres.database import Connection, composed, pipelined, read_text, stored_text
+from devmem.storage.postgres.inserting import NewEmbeddings, NewItem, insert_embeddings
+from devmem.storage.postgres.predicates import where_sql
+from devmem.storage.postgres.recorder import FORGOTTEN, Recorder, remove_versions
+from devmem.storage.postgres.rows import CURRENT, Tables
+from devmem.storage.postgres.runs import forget_runs, runs_of_versions
+from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_shared, require_store
+from devmem.storage.postgres.server.maintenance import note_erasure
+from devmem.storage.postgres.server.vectors import drop_hnsw
+from devmem.storage.protocol import PreparedItem, Unique, usable_embeddings
+from devmem.storage.runs import Ending
+from devmem.storage.searching import stored_hash
+from devmem.storage.sql import Sql
+
+_LOCKS_EACH: Final = 64
+"""Number of contents, or ids, up to which each is locked by itself; locks are scarce."""
+
+_Content: TypeAlias = tuple[str, str | None, str | None]
+"""Hash of a content, agent and user: what is the same for `Unique.CONTENT`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """The current version of an item."""
+
+    row: int | None
+    """None for one of the same batch."""
+    item: MemoryItem
+
+
+class BatchWriter:
+    """Adds a batch of items: decides on each in its turn, then deletes and inserts all at once."""
+
+    def __init__(self, recorder: Recorder, *, has_model: bool, now: float) -> None:
+        """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there."""
+        self._recorder, self._has_model, self._now = recorder, has_model, now
+        self._connection, self._store = recorder.connection, recorder.store
+        self._stored: dict[str, _Stored] = {}
+        """Versions that are there, by id."""
+        self._embeddings: dict[str, PassageEmbeddings] = {}
+        """Embeddings of those that items without embeddings replace, by id."""
+        self._holders: dict[_Content, list[str]] = {}
+        """Ids of the items with a content."""
+        self._new: dict[str, NewItem] = {}
+        self._attachments: dict[str, dict[str, bytes]] = {}
+        """Contents of the large attachments of new items, by id and SHA-256."""
+        self._expired: list[int] = []
+        self._superseded: dict[str | None, list[int]] = {}
+        """Rows of versions that are replaced, by the run that does so."""
+
+    def add(
+        self,
+        batch: Sequence[PreparedItem],
+        unique: Unique,
+        expected: Mapping[str, str | None],
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store the items that are not stored already; see `Collection.add`."""
+        for prepared in batch:
+            rows.check_storable(prepared)
+        self._lock_absent([item_id for item_id, wanted in expected.items() if wanted is None])
+        ids = {*(prepared.item.id for prepared in batch), *expected}
+        with pipelined(self._connection):
+            stored = self._select_stored(ids)
+            self._recorder.tick([rows.key_of(each) for each in ids])
+        self._stored = self._read_stored(stored)
+        self._check_versions(expected)
+        if absent is not None:
+            self._check_absent(absent)
+        self._read_embeddings(batch)
+        if unique is Unique.CONTENT:
+            self._read_holders(batch)
+        outcomes = [self._decide(prepared, unique) for prepared in batch]
+        if self._expired:
+            self._recorder.remove("row = ANY(%s)", [self._expired])
+        for run, replaced in self._superseded.items():
+            self._recorder.end("row = ANY(%s)", [replaced], Ending(operation=Operation.UPDATE, run=run))
+        self._insert()
+        return outcomes
+
+    def _lock_absent(self, ids: Sequence[str]) -> None:
+        # Nothing is there to lock, and the unique index guards only those that are written.
+        if ids:
+            self._lock_names("absent", "id", ids)
+
+    def _lock_names(self, all_of: str, one_of: str, names: Sequence[str]) -> None:
+        """Lock names of one kind, each by itself or, where there are many, all that there could be."""
+        if len(names) > _LOCKS_EACH:
+            lock(self._connection, all_of, self._store)
+        else:
+            lock_shared(self._connection, all_of, self._store)
+            lock_each(self._connection, [(one_of, self._store, each) for each in names])
+
+    def _select_stored(self, ids: Collection[str]) -> Cursor[tuple[Any, ...]]:
+        # Locked, so that nobody replaces them meanwhile; a new id is guarded by its unique index.
+        return self._connection.execute(
+            "SELECT row, body FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE",
+            (self._store, [rows.key_of(each) for each in ids]),
+        )
+
+    def _read_stored(self, selected: Cursor[tuple[Any, ...]]) -> dict[str, _Stored]:
+        items = [(row, rows.item_from(body)) for row, body in selected.fetchall()]
+        self._expired += [row for row, item in items if item.expired(self._now)]
+        return {item.id: _Stored(row=row, item=item) for row, item in items if not item.expired(self._now)}
+
+    def _check_versions(self, expected: Mapping[str, str | None]) -> None:
+        for item_id, wanted in expected.items():
+            if (found := self._version(item_id)) == wanted:
+                continue
+            if found is None:
+                # What replaced it while this transaction waited for the lock was not shown to that statement.
+                self._stored |= self._read_stored(self._select_stored([item_id]))
+                found = self._version(item_id)
+            raise VersionConflictError(item_id, expected=wanted, found=found)
+
+    def _check_absent(self, where: Filter) -> None:
+        # A statement of its own behind the locks of ids: it is shown what their holders committed.
+        condition, values = where_sql(where, self._now)
+        query = composed(f"SELECT id FROM items WHERE store = %s AND {condition} LIMIT 1")
+        found = self._connection.execute(query, (self._store, *values)).fetchone()
+        if found is not None:
+            raise VersionConflictError(read_text(found[0]) or "", expected=None, found="")
+
+    def _version(self, item_id: str) -> str | None:
+        return version_hash(self._stored[item_id].item) if item_id in self._stored else None
+
+    def _read_embeddings(self, batch: Sequence[PreparedItem]) -> None:
+        without = (each.item for each in batch if each.embeddings is None)
+        kept = [item.id for item in without if item.id in self._stored]
+        if kept:
+            self._embeddings = rows.read_embeddings(self._connection, self._store, kept)
+
+    def _read_holders(self, batch: Sequence[PreparedItem]) -> None:
+        hashes = sorted({prepared.item.content_hash for prepared in batch})
+        self._lock_names("contents", "content", hashes)
+        found = self._connection.execute(
+            'SELECT id, content_hash, agent, "user" FROM items WHERE store = %s AND content_key = ANY(%s) '
+            "AND (expires_at IS NULL OR expires_at > %s) ORDER BY row",
+            (self._store, list(map(rows.key_of, hashes)), self._now),
+        ).fetchall()
+        for name, *content in found:
+            self._holders.setdefault((content[0], content[1], content[2]), []).append(read_text(name) or "")
+
+    def _decide(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
+        item = prepared.item
+        older = self._stored.get(item.id)
+        if older is not None and version_hash(older.item) == version_hash(item):
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
+        if unique is Unique.CONTENT and (twin := self._twin(item)):
+            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
+        if older is not None:
+            self._supersede(older, item.scope.run)
+        waiting = self._append(prepared, replaces=self._replaces(older))
+        return WriteOutcome(
+            status=WriteStatus.STORED if older is None else WriteStatus.SUPERSEDED,
+            item_id=item.id,
+            replaced=older.item.content_hash if older else None,
+            waiting=waiting,
+            reason="its embedding is still to be made" if waiting else "",
+        )
+
+    def _twin(self, item: MemoryItem) -> str | None:
+        """Return the id of another item with the same content."""
+        return next((holder for holder in self._holders.get(_content(item), ()) if holder != item.id), None)
+
+    def _replaces(self, older: _Stored | None) -> bool:
+        """Whether a version that was stored before the batch is replaced."""
+        if older is None or older.row is not None:
+            return older is not None
+        return self._new[older.item.id].replaces
+
+    def _supersede(self, older: _Stored, run: str | None) -> None:
+        if older.row is not None:
+            self._superseded.setdefault(run, []).append(older.row)
+        for holders in self._holders.values():
+            if older.item.id in holders:
+                holders.remove(older.item.id)
+
+    def _embeddings_of(self, prepared: PreparedItem) -> PassageEmbeddings | None:
+        """Return the embeddings of an item, or else those of its older version where that has the same content."""
+        item = prepared.item
+        if prepared.embeddings is not None:
+            return usable_embeddings(item.id, prepared.embeddings)
+        if item.id in self._new:
+            older = self._new[item.id]
+            return older.embeddings if embedded_hash(older.item) == embedded_hash(item) else None
+        found = self._embeddings.get(item.id)
+        return found if found is not None and found.content_hash == embedded_hash(item) else None
+
+    def _append(self, prepared: PreparedItem, *, replaces: bool) -> bool:
+        """Prepare an item for insertion; return whether it waits for its embeddings."""
+        item, embeddings = prepared.item, self._embeddings_of(prepared)
+        # Without a model the item is marked too: one may be added to the workflow later.
+        without_vector = embeddings is None and has_text(item)
+        body, self._attachments[item.id] = externalized(item)
+        self._new[item.id] = NewItem(prepared, body, embeddings, without_vector, replaces)
+        self._stored[item.id] = _Stored(row=None, item=item)
+        self._holders.setdefault(_content(item), []).append(item.id)
+        return without_vector and self._has_model
+
+    def _insert(self) -> None:
+        numbers = self._recorder.insert(list(self._new.values()))
+        insert_attachments(self._connection, self._store, numbers, [self._attachments[name] for name in self._new])
+
+
+def _content(item: MemoryItem) -> _Content:
+    return item.content_hash, stored_text(item.scope.agent), stored_text(item.scope.user)
+
+
+class PostgresItemChanges:
+    """Changes items by a recorder; see `ItemChanges`."""
+
+    def __init__(self, recorder: Recorder, location: str, *, model: str | None, known: StoreModel, now: float) -> None:
+        """Take what the changes need.
+
+        Args:
+            recorder: that of the write transaction.
+            location: place of the store, for errors.
+            model: name of the model that made the embeddings; None when it is not known.
+            known: model and dimension of the store, which stay as they are until the transaction ends.
+            now: seconds since the epoch; what had expired by then is not there.
+        """
+        self._recorder, self._location, self._model, self._now = recorder, location, model, now
+        self._known = known
+        self._connection, self._store = recorder.connection, recorder.store
+
+    @property
+    def removed(self) -> int:
+        """Number of current items that were replaced or deleted."""
+        return self._recorder.removed
+
+    def add(
+        self,
+        batch: Sequence[PreparedItem],
+        unique: Unique,
+        expected: Mapping[str, str | None],
+        absent: Filter | None,
+    ) -> list[WriteOutcome]:
+        """Store the items that are not stored already."""
+        made = [item.embeddings for item in batch]
+        has_model = check_embeddings(
+            self._connection, self._location, self._store, self._model, made, known=self._known
+        )
+        self._recorder.purge()
+        return BatchWriter(self._recorder, has_model=has_model, now=self._now).add(batch, unique, expected, absent)
+
+    def pop(self, count: int, where: Filter) -> list[MemoryItem]:
+        """Delete the items that match and were stored last; return them with attachments, newest first."""
+        condition, values = where_sql(where, self._now)
+        # What another transaction deletes meanwhile is passed over, once that is committed.
+        found = self._connection.execute(
+            composed(
+                f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {condition} ORDER BY items.row DESC LIMIT %s "
+                "FOR UPDATE OF items"
+            ),
+            (self._store, *values, max(count, 0)),
+            binary=True,
+        ).fetchall()
+        items = inlined(
+            [rows.item_from(body, vector) for _, body, vector in found],
+            lambda names: read_attachments(self._connection, self._store, names),
+        )
+        if found:
+            self._recorder.end("row = ANY(%s)", [[row for row, *_ in found]], FORGOTTEN)
+        return items
+
+    def delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        """Delete the items with these ids that match the filter."""
+        return self._recorder.end(*self._selection(ids, where), FORGOTTEN)
+
+    def erase(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        """Delete items as `delete` does, and for good the versions that match with all others of items that are gone.
+
+        The recorder keeps versions: as such, the items that match lead to their older versions, which need not match.
+        """
+        deleted = self.delete(ids, where)
+        condition, values = self._selection(ids, where)
+        gone = (
+            f"id_key IN (SELECT id_key FROM versions WHERE store = %s AND {condition}) "
+            "AND NOT EXISTS (SELECT FROM items WHERE items.store = versions.store AND items.id_key = versions.id_key)"
+        )
+        erased, both = f"({condition}) OR ({gone})", [*values, self._store, *values]
+        runs = runs_of_versions(self._connection, self._store, erased, both)
+        remove_versions(self._connection, self._store, erased, both)
+        forget_runs(self._connection, self._store, runs)
+        # Also of what was deleted before, and of which no version was kept.
+        note_erasure(self._connection, self._store)
+        return deleted
+
+    def trim(self, keep: int | None, stored_before: float | None) -> int:
+        """Delete all but the newest items, and those stored before a time, for good."""
+        deleted = 0
+        if stored_before is not None:
+            deleted += self._recorder.remove("created_at < %s", [stored_before])
+        if keep is not None:
+            current = "(expires_at IS NULL OR expires_at > %s)"
+            query = f"SELECT row FROM items WHERE store = %s AND {current} ORDER BY row DESC OFFSET %s LIMIT 1"
+            newest_surplus = self._connection.execute(composed(query), (self._store, self._now, max(keep, 0)))
+            if (found := newest_surplus.fetchone()) is not None:
+                deleted += self._recorder.remove(f"row <= %s AND {current}", [found[0], self._now])
+        return deleted
+
+    def _selection(self, ids: Sequence[str] | None, where: Filter | None) -> Sql:
+        """Return the condition of items with these ids that match the filter; None for either does not restrict."""
+        condition, values = where_sql(where, self._now) if where is not None else ("true", [])
+        if ids is not None:
+            return f"id_key = ANY(%s) AND {condition}", [list(map(rows.key_of, ids)), *values]
+        return condition, values
+
+
+def set_embeddings(
+    connection: Connection,
+    store: int,
+    embeddings: Mapping[str, PassageEmbeddings],
+    tables: Tables = CURRENT,
+    which: Sql = ("true", []),
+) -> int:
+    """Store the embeddings of waiting items, by id; return the number of items that took theirs.
+
+    Args:
+        connection: in a write transaction.
+        store: number of the store.
+        embeddings: embeddings by id.
+        tables: where the items are.
+        which: restricts the items.
+    """
+    condition, values = which
+    keys = {rows.key_of(item_id): item_id for item_id in embeddings}
+    waiting = connection.execute(
+        composed(
+            f"SELECT id_key, row, {rows.HASHED}, "
+            f"(SELECT count(*) FROM {tables.passages} AS passages WHERE passages.store = items.store "
+            f"AND passage >= items.row << {PASSAGE_BITS} AND passage < (items.row + 1) << {PASSAGE_BITS}) "
+            f"FROM {tables.items} AS items WHERE store = %s AND id_key = ANY(%s) AND waiting AND {condition} "
+            "ORDER BY row FOR UPDATE"
+        ),
+        (store, list(keys), *values),
+    ).fetchall()
+    usable: list[NewEmbeddings] = []
+    for key, row, content_hash, body, passages in waiting:
+        found = usable_embeddings(keys[key], embeddings[keys[key]])
+        if found is not None and found.is_of(stored_hash(content_hash, body)):
+            usable.append(NewEmbeddings(row, passages, found))
+    insert_embeddings(connection, store, usable, tables)
+    done = [each.row for each in usable]
+    if done:
+        done_now = composed(f"UPDATE {tables.items} SET waiting = false WHERE store = %s AND row = ANY(%s)")
+        connection.execute(done_now, (store, done))
+        connection.execute(
+            "INSERT INTO changes(store, row, kind) SELECT %s, row, 'embedded' FROM unnest(%s::bigint[]) AS row",
+            (store, done),
+        )
+    return len(done)
+
+
+def replace_model(connection: Connection, location: str, store: int, model: str, dimension: int | None) -> int:
+    """Delete every embedding and record the new model; return the number of items that wait for it.
+
+    Raises:
+        CollectionError: the store was dropped; `location` is named.
+    """
+    lock(connection, "store", store)
+    require_store(connection, location, store)
+    connection.execute("SET LOCAL statement_timeout = 0")
+    connection.execute(
+        composed(
+            "UPDATE versions SET waiting = true WHERE store = %(store)s AND row IN "
+            f"(SELECT passage >> {PASSAGE_BITS} FROM version_vectors WHERE store = %(store)s)"
+        ),
+        {"store": store},
+    )
+    for table in ("version_vectors", "version_tokens"):
+        connection.execute(composed(f"DELETE FROM {table} WHERE store = %s"), (store,))
+    connection.execute("DELETE FROM vectors WHERE store = %s", (store,))
+    connection.execute("DELETE FROM tokens WHERE store = %s", (store,))
+    connection.execute("DELETE FROM vector_codes WHERE store = %s", (store,))
+    drop_hnsw(connection, store)
+    with_text = [row for row, body in rows.each_body(connection, store) if has_text(rows.item_from(body))]
+    connection.execute(
+        "UPDATE items SET waiting = true WHERE store = %s AND NOT waiting AND row = ANY(%s)", (store, with_text)
+    )
+    connection.execute(
+        "UPDATE stores SET model = %s, dimension = %s, generation = generation + 1 WHERE store = %s",
+        (model, dimension, store),
+    )
+    query = "SELECT count(*) FROM items WHERE store = %s AND waiting"
+    return int((connection.execute(query, (store,)).fetchone() or (0,))[0])

@@ -1,0 +1,591 @@
+"""The protocol of a collection: a durable, ordered, searchable set of items."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection as Several
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.errors import CollectionError, FilterError
+from devmem.model.items import MemoryItem, Vector
+from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
+from devmem.model.versions import ItemDifference, ItemVersion, RunInfo
+from devmem.models.embedder import PassageEmbeddings
+from devmem.redaction import location_without_credentials
+from devmem.search.conditions import Scalar
+from devmem.search.indexes.passages import indexed_text, passages_of
+from devmem.search.indexes.scoring import EncodedTerms, encode_terms
+from devmem.search.query import Filter, Order, SearchQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedItem:
+    """An item, the passages that it is searched by, and their embeddings where they were made."""
+
+    item: MemoryItem
+    passages: tuple[str, ...]
+    """At least one; a single empty one when the item has no text."""
+    embeddings: PassageEmbeddings | None = None
+    """Embeddings of the passages; None when there are none yet, and the item waits for them."""
+
+    @staticmethod
+    def of(item: MemoryItem | PreparedItem) -> PreparedItem:
+        """Cut an item into its passages; its own `embedding` becomes that of the first one."""
+        if isinstance(item, PreparedItem):
+            return item
+        own = None if item.embedding is None else PassageEmbeddings.of(item.embedding)
+        return PreparedItem(item=item, passages=tuple(passages_of(item)) or ("",), embeddings=own)
+
+    def terms(self) -> Iterable[EncodedTerms]:
+        """Return what full-text search finds each passage by, in order."""
+        return (encode_terms(indexed_text(passage, self.item)) for passage in self.passages)
+
+    def length(self) -> int:
+        """Return the characters of all passages."""
+        return sum(map(len, self.passages))
+
+
+Durability: TypeAlias = Literal["full", "normal"]
+"""`full` survives power loss; `normal` may lose the last writes then, but never when only the process ends."""
+
+DEFAULT_HISTORY_DAYS: Final = 30.0
+"""Days for which versions are kept after another one took their place."""
+
+
+class Unique(StrEnum):
+    """Rule by which an item is the same as one that is stored already."""
+
+    ID = "id"
+    """The same id; with other content the item supersedes the older one."""
+    CONTENT = "content"
+    """The same content for the same agent and user; the item is not stored again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionInfo:
+    """Location, size and embedding model of a collection."""
+
+    location: str
+    """User and password of a URL are masked."""
+    items: int
+    waiting: int
+    """Items whose embedding is still to be made."""
+    size_bytes: int
+    """On disk, index snapshots and attachments included; 0 in memory."""
+    embedding: str | None
+    """Name of the model that made the vectors; None when there are none."""
+    dimension: int | None
+    damaged: int = 0
+    """Rows that were found damaged since the collection was opened, and are left out."""
+    mode: str | None = None
+    """How a database that many processes share is searched: `follow` or `server`; None for other places."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "location", location_without_credentials(self.location))
+
+
+@runtime_checkable
+class Collection(Protocol):
+    """A durable, ordered, searchable set of items.
+
+    It is safe to use from several threads, and from several processes where it lives in a file or a server.
+    Every method raises `CollectionError` (damaged, busy, unwritable, closed) when it cannot do its work.
+    """
+
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store the items, all or none of them; they are durable when it returns.
+
+        An item whose id is stored already is a duplicate where nothing of it differs but the time of storing, and
+        supersedes the older version otherwise; embeddings of the same content are kept.
+
+        Args:
+            items: items to store; `PreparedItem.of` makes one form of both. The own `embedding` of a plain item is that
+                of its first passage. An item without embeddings is stored as waiting for them.
+            unique: rule by which an item is the same as one that is stored already.
+            expected: by an item's id, the `version_hash` of the version that it replaces, None for none: the items are
+                stored only if that is what is stored now (compare-and-set).
+            absent: the items are stored only if no stored item matches this filter. Writers exclude each other by ids:
+                whoever may store what it matches has to expect the absence of an id that the other one expects, too.
+
+        Returns:
+            One outcome for each item, in their order.
+
+        Raises:
+            VersionConflictError: another version than the expected one, or what has to be absent, is stored; nothing
+                was changed.
+        """
+        ...
+
+    def find(self, query: SearchQuery) -> SearchReport:
+        """Return the best items, best first, and how they were found; `query.explain` adds what was cut and why.
+
+        Without text and vector there is nothing to rank by, and nothing is found.
+        """
+        ...
+
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Return the hits of `find` alone."""
+        ...
+
+    def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
+        """Return the conversations that the query is about, best first, at most `query.limit`.
+
+        Items with the same conversation, session, agent and user are of one conversation; an item without one is a
+        group of its own. Each group has at most `hits_each` hits; the group of the best hit is the first.
+        """
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that are there, in the order of `ids`, embeddings included."""
+        ...
+
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first, after passing over `offset` of them."""
+        ...
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order, embeddings included, reading them in batches; `offset` are passed over."""
+        ...
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have: flags, then numbers, then texts, each in order.
+
+        Args:
+            key: a part of the scope, `source_kind`, `source_name` or `metadata.KEY`; lists and mappings are left out.
+            where: restricts the items.
+            prefix: text that the values begin with; empty for values of any type.
+            limit: maximum number of values; None for all.
+            offset: number of values to pass over.
+
+        Raises:
+            FilterError: items have no such key.
+        """
+        ...
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them, newest first: at most `count`, each to one caller only."""
+        ...
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items; return the number of deleted items.
+
+        Raises:
+            FilterError: neither ids nor a filter says what to delete; see `clear`.
+        """
+        ...
+
+    def clear(self) -> int:
+        """Delete every item; return their number."""
+        ...
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the `keep` items stored last, and those stored before a time (seconds since the epoch).
+
+        Return the number of deleted items.
+        """
+        ...
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of items that a search could find."""
+        ...
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        """Return at most `limit` items whose embedding is still to be made, oldest first."""
+        ...
+
+    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of those of the items that have them, by id."""
+        ...
+
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+        """Store the embeddings of waiting items, by id; return the number of items that took theirs."""
+        ...
+
+    def replace_model(self, model: str, dimension: int | None) -> int:
+        """Delete every embedding and record the model of the new ones; return the number of items that now wait."""
+        ...
+
+    def info(self) -> CollectionInfo:
+        """Report what the collection is and how much it holds."""
+        ...
+
+    def close(self) -> None:
+        """Release the files; the collection cannot be used afterwards. Closing twice is allowed."""
+        ...
+
+
+def check_deletion(ids: Sequence[str] | None, where: Filter | None) -> None:
+    """Refuse a deletion of everything that does not say so.
+
+    Raises:
+        FilterError: there are no ids, and no filter that restricts anything.
+    """
+    if ids is None and (where is None or where.everything()):
+        raise FilterError("", "a deletion needs ids or a filter that restricts; `clear` deletes everything")
+
+
+T = TypeVar("T")
+
+
+class ItemChanges(Protocol):
+    """Changes the items within one write transaction: the current ones, or those that a pending run sees."""
+
+    def add(
+        self,
+        batch: Sequence[PreparedItem],
+        unique: Unique,
+        expected: Mapping[str, str | None],
+        absent: Filter | None,
+    ) -> list[WriteOutcome]:
+        """Store the items that are not stored already; see `Collection.add`."""
+        ...
+
+    def pop(self, count: int, where: Filter) -> list[MemoryItem]:
+        """Delete the items that match and were stored last; return them with attachments, newest first."""
+        ...
+
+    def delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        """Delete the items with these ids that match the filter; None for either does not restrict."""
+        ...
+
+    def trim(self, keep: int | None, stored_before: float | None) -> int:
+        """Delete all but the newest items, and those stored before a time, for good.
+
+        What has expired and is still there takes no item's place.
+        """
+        ...
+
+
+class WritingCollection(ABC):
+    """The writing methods of `Collection`, on the transactions of a subclass."""
+
+    @abstractmethod
+    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
+        """Run an operation that adds in a write transaction."""
+
+    def _deleting(self, operation: Callable[[ItemChanges], T]) -> T:
+        """Run an operation that deletes in a write transaction."""
+        return self._adding(operation)
+
+    def _note(self, *, written: int = 0, deleted: int = 0) -> None:  # noqa: B027 - most have nothing to do
+        """Note how many items a committed transaction wrote and deleted."""
+
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store the items, all or none of them."""
+        if not items:
+            return []
+        # Analysed before the transaction begins, as that takes longer than to insert them.
+        prepared = [PreparedItem.of(item) for item in items]
+        outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}, absent))
+        self._note(written=len(prepared))
+        return outcomes
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them."""
+        return self._deleting(lambda changes: changes.pop(count, where or Filter()))
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items."""
+        check_deletion(ids, where)
+        return self._deleting(lambda changes: changes.delete(ids, where))
+
+    def clear(self) -> int:
+        """Delete everything."""
+        return self._deleting(lambda changes: changes.delete(None, None))
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those stored before a time."""
+        return self._deleting(lambda changes: changes.trim(keep, stored_before))
+
+
+NO_STATES: Final = "keeps items alone, and this store has to keep more: use a file's path, or a URL of PostgreSQL."
+
+StateKey: TypeAlias = tuple[str, str]
+"""Kind and name of a value."""
+
+
+class StateTable(Protocol):
+    """Values of a store by kind and name; safe to use from several threads and processes.
+
+    Every method raises `CollectionError` where the database cannot do its work.
+    """
+
+    def get(self, keys: Several[StateKey]) -> dict[StateKey, bytes]:
+        """Return the values that are there, as of one moment."""
+        ...
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names of all values of a kind, in order."""
+        ...
+
+    def scan(self, kind: str) -> Iterator[tuple[str, bytes]]:
+        """Return all values of a kind with their names, in the order of these, as of one moment."""
+        ...
+
+    def write(
+        self, values: Mapping[StateKey, bytes | None], *, expected: Mapping[StateKey, bytes | None] | None = None
+    ) -> bool:
+        """Write values in one transaction, durable when it returns.
+
+        Args:
+            values: the new values; None deletes one.
+            expected: values that have to be there, None for none; only then anything is written.
+
+        Returns:
+            Whether the expected values were there.
+        """
+        ...
+
+    def exclusive(self, purpose: str) -> AbstractContextManager[None]:
+        """Exclude every other process that names the same purpose until the block ends; waits as long as it takes.
+
+        Where the connection to the database is lost meanwhile, others may begin before the block ends.
+        """
+        ...
+
+
+@runtime_checkable
+class StatefulCollection(Protocol):
+    """A collection that keeps further values of its store, so that nothing has to be in files beside it."""
+
+    @property
+    def states(self) -> StateTable:
+        """The values of the store."""
+        ...
+
+
+def states_of(collection: Collection) -> StateTable:
+    """Return the values of a store that its collection keeps.
+
+    Raises:
+        CollectionError: it keeps none.
+    """
+    if not isinstance(collection, StatefulCollection):
+        raise CollectionError(collection.info().location, NO_STATES)
+    return collection.states
+
+
+@runtime_checkable
+class VersionedCollection(Collection, Protocol):
+    """A collection that keeps what an item was when it is replaced or deleted.
+
+    `add` begins versions, `delete` and `clear` end them. What `trim` and expiry remove is gone at once, versions
+    included: retention is there to free space.
+    """
+
+    def history(self, item_id: str) -> list[ItemVersion]:
+        """Return the committed versions of an item, oldest first; empty when none is kept.
+
+        The current version is the last one, without `ended`; a deleted item has none.
+        """
+        ...
+
+    def as_of(self, time: float) -> Collection:
+        """Return the collection as it was at a time (seconds since the epoch), as far as its versions are kept.
+
+        What had expired by then is left out. It is read only: its writing methods raise `CollectionReadOnlyError`. The
+        caller closes it; the collection stays open.
+        """
+        ...
+
+    def run(self, run: str, *, actor: str | None = None) -> Collection:
+        """Return the collection as a pending run sees and changes it.
+
+        What is written to it is seen by this run alone, in every process, until it is committed. Of what others commit
+        meanwhile it sees all but the items that it has changed itself. The caller closes it; the run stays pending.
+
+        Args:
+            run: id of the run, which begins with its first write, or is pending already.
+            actor: the node, tool or user that makes the changes, for the history.
+
+        Raises:
+            RunStateError: the run has ended.
+        """
+        ...
+
+    def runs(self, limit: int = 100) -> list[RunInfo]:
+        """Return the runs that began last, newest first, at most `limit`; one that was never pending is committed."""
+        ...
+
+    def find_run(self, run: str) -> RunInfo | None:
+        """Return what is known of a run; None when it has written nothing."""
+        ...
+
+    def conflicts(self, run: str) -> list[str]:
+        """Return the ids of the items that others changed since a run did, or that build on what it wrote.
+
+        A pending run cannot be committed then, nor a committed one reverted.
+
+        Raises:
+            RunStateError: the run has ended otherwise, or a version that it replaced is not kept any more.
+        """
+        ...
+
+    def commit(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
+        """Make what a pending run wrote the current items, all or nothing; one that is committed stays so.
+
+        Args:
+            run: id of the run.
+            then: is called within the transaction when nothing can be in its way any more; when it raises, nothing is
+                committed. It may be called again where the transaction has to be repeated.
+
+        Raises:
+            RunConflictError: others changed the same items since; nothing was committed, and the run stays pending.
+            RunStateError: the run was discarded or reverted, or has written nothing.
+        """
+        ...
+
+    def discard(self, run: str) -> RunInfo:
+        """Drop what a pending run wrote; one that is discarded stays so.
+
+        Raises:
+            RunStateError: the run was committed, or has written nothing.
+        """
+        ...
+
+    def revert(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
+        """Undo a committed run by changes that follow it, and return the run that they make: `revert of RUN`.
+
+        What the run added is deleted, and what it replaced or deleted is the current version again, stored last.
+        A run need not have been pending: what items name as their `scope.run` when they are written is of that run,
+        and so is what is deleted while `acting_as` names it. `then` is called as `commit` calls its own.
+
+        Raises:
+            RunConflictError: later versions, or items that were derived, build on what the run wrote.
+            RunStateError: the run is not committed, or a version that it replaced is not kept any more.
+        """
+        ...
+
+    def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
+        """Return the items that differ between two states, in the order of their ids.
+
+        Args:
+            before: a time (seconds since the epoch), or a run: the state that it left.
+            after: likewise. None is the current state after a time; after a run it is what this run changed.
+
+        Raises:
+            RunStateError: there is no such run, or it was discarded.
+        """
+        ...
+
+    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items for good, with every version that they ever had.
+
+        A version that matches is removed too where the item has changed since and does not match any more. A filter
+        that admits everything erases everything. Return the number of deleted items.
+
+        Raises:
+            FilterError: there are neither ids nor a filter.
+        """
+        ...
+
+
+Fields: TypeAlias = tuple[str, ...]
+"""Paths of the items' metadata; see `MemoryItem.indexed_fields`."""
+
+
+@runtime_checkable
+class FieldedCollection(Protocol):
+    """A collection that records the fields of all items that were written without a choice of their own."""
+
+    def indexed_fields(self) -> Fields:
+        """Return the fields that are recorded; none in a new collection."""
+        ...
+
+    def index_fields(self, fields: Sequence[str]) -> int:
+        """Search the items by other fields of theirs, and record these; return the number of items that now wait.
+
+        Items and versions keep what they were written with, unless that was left to the store: no fields of their own,
+        or some that are or were recorded. Only items whose passages change lose their embeddings.
+        """
+        ...
+
+    def record_fields(self, fields: Sequence[str]) -> None:
+        """Record that items are written with other fields, too, which `index_fields` then takes for the store's."""
+        ...
+
+
+def recorded_first(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:
+    """Return what is recorded when items are searched by some fields: these, then all earlier ones."""
+    return [fields, *(earlier for earlier in recorded if earlier != fields)]
+
+
+def recorded_too(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:
+    """Return what is recorded when items are also written with some fields: the current ones stay the first."""
+    return list(recorded) if fields in recorded else [*(recorded or [()]), fields]
+
+
+def with_fields(item: MemoryItem, fields: Fields, recorded: Sequence[Fields]) -> MemoryItem:
+    """Return an item that is searched by fields of the store, of now or earlier, with others; any other as it is."""
+    left_to_store = item.indexed_fields is None or (bool(item.indexed_fields) and item.indexed_fields in recorded)
+    wanted = fields or None
+    return replace(item, indexed_fields=wanted) if left_to_store and item.indexed_fields != wanted else item
+
+
+_LOG: Final = logging.getLogger(__name__)
+_UNIT_ERROR: Final = 1e-5
+"""Deviation from length 1 that rounding explains; such vectors stay as they are, bit for bit."""
+_DAMAGED: Final = 1e-2
+"""Deviation from length 1 of a stored vector that rounding does not explain."""
+
+
+def unit_vectors(vectors: Vector) -> Vector | None:
+    """Return vectors, shape (n, dimension), scaled to unit length; None when one of them is zero or not finite."""
+    lengths = _lengths(vectors)
+    # Without numpy, which takes three times as long for the few vectors of an item.
+    if all(abs(length - 1) < _UNIT_ERROR for length in lengths.tolist()):
+        return vectors
+    if not np.all(np.isfinite(lengths)) or not np.all(lengths > 0):
+        return None
+    scale = np.where(np.abs(lengths - 1) < _UNIT_ERROR, 1.0, lengths)
+    return (vectors / scale[:, None]).astype(np.float32)
+
+
+def usable_embeddings(item_id: str, embeddings: PassageEmbeddings | None) -> PassageEmbeddings | None:
+    """Return embeddings of unit length; None, for the item to wait for others, where a vector has no direction."""
+    if embeddings is None:
+        return None
+    vectors = unit_vectors(embeddings.vectors)
+    if vectors is None:
+        _LOG.warning("item %r: its embedding is zero or not finite; it waits for another one.", item_id)
+        return None
+    return embeddings if vectors is embeddings.vectors else replace(embeddings, vectors=vectors)
+
+
+def are_unit(vectors: Vector) -> NDArray[np.bool_]:
+    """Return for each of the vectors, shape (n, dimension), whether its length is 1."""
+    lengths = np.einsum("ij,ij->i", vectors, vectors)
+    return np.asarray(np.abs(lengths - 1) < _DAMAGED)
+
+
+def _lengths(vectors: Vector) -> NDArray[np.float64]:
+    # In 64 bits, as the square of a large component is infinite in 32.
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))

@@ -1,0 +1,166 @@
+"""The small SQLite files beside a collection: examining them, and removing the bytes of what was deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+from devmem.errors import Finding
+from devmem.model.results import Fact, FileReport, damage
+from devmem.storage.erasure import Unreached
+
+_MESSAGES: Final = 5
+"""Maximum number of SQLite's own messages that are reported."""
+
+Look = Callable[[sqlite3.Connection], tuple[Mapping[str, Fact], Sequence[Finding]]]
+"""Reads counts and findings; what it raises of SQLite's errors is a finding too."""
+
+
+def tables_of(path: Path) -> frozenset[str]:
+    """Return the names of a file's tables; none where it is no SQLite file, or cannot be read as one."""
+    try:
+        with closing(_connect(path)) as connection:
+            return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master"))
+    except sqlite3.Error:
+        return frozenset()
+
+
+def examine_database(path: Path, kind: str, look: Look) -> FileReport:
+    """Examine a file: its structure, and then what `look` reads; damage is reported, not raised."""
+    facts: Mapping[str, Fact] = {}
+    findings: list[Finding] = []
+    try:
+        with closing(_connect(path)) as connection:
+            rows = connection.execute(f"PRAGMA integrity_check({_MESSAGES})").fetchall()
+            findings += [damage(f"structure: {message}") for (message,) in rows if message != "ok"]
+            facts, found = look(connection)
+            findings += found
+    except sqlite3.Error as error:
+        findings.append(damage(f"it cannot be read: {error}"))
+    return FileReport(path=str(path), kind=kind, facts=facts, findings=findings)
+
+
+def scrub(connection: sqlite3.Connection, path: Path) -> list[Unreached]:
+    """Rewrite a database and empty its log, so that nothing of what was deleted is left; return what is left.
+
+    Pages that were freed before the database was one with secure deletion are gone too.
+    """
+    try:
+        connection.execute("VACUUM")
+        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError as error:
+        return [Unreached(place=str(path), reason=f"it could not be rewritten: {error}", failed=True)]
+    return [Unreached(place=f"{path}-wal", reason="others read an older state of the file")] if is_busy else []
+
+
+def is_in_rows(path: Path, word: str) -> bool:
+    """Whether a word is in a row of a database, so that its bytes say nothing about what was deleted."""
+    try:
+        with closing(_connect(path)) as connection:
+            tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            return any(_is_in_table(connection, table, word) for table in tables)
+    except sqlite3.Error:
+        return False
+
+
+def _is_in_table(connection: sqlite3.Connection, table: str, word: str) -> bool:
+    name = table.replace('"', '""')
+    columns = [column.replace('"', '""') for _, column, *_ in connection.execute(f'PRAGMA table_info("{name}")')]
+    texts = " OR ".join(
+        f'instr(CAST("{column}" AS TEXT), ?1) OR instr(CAST("{column}" AS TEXT), ?2)' for column in columns
+    )
+    query = f'SELECT 1 FROM "{name}" WHERE {texts} LIMIT 1'  # noqa: S608 - names of the database itself, quoted
+    return connection.execute(query, (word, json.dumps(word)[1:-1])).fetchone() is not None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    # A damaged text need not be UTF-8.
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    return connection
+
+
+T = TypeVar("T")
+
+_KEPT: Final = 4
+"""Maximum number of idle connections; each has caches of its own."""
+
+
+class Closable(Protocol):
+    """A connection, as a pool keeps it."""
+
+    def close(self) -> None:
+        """Close it; nothing happens where it is closed."""
+        ...
+
+
+C = TypeVar("C", bound=Closable)
+
+
+class PoolClosedError(Exception):
+    """The pool was closed."""
+
+
+class ConnectionPool(Generic[C]):
+    """Connections that are opened on demand and used again. Thread-safe, as appending to a list and popping are."""
+
+    def __init__(self, connect: Callable[[], C]) -> None:
+        """Start empty; `connect` opens a connection that any thread may use."""
+        self._connect = connect
+        self._idle: list[C] = []
+        self._inherited: list[C] = []
+        self._closed = False
+        self._process = os.getpid()
+
+    def run(self, operation: Callable[[C], T]) -> T:
+        """Run an operation with a connection that nobody else uses meanwhile.
+
+        Raises:
+            PoolClosedError: the pool is closed.
+        """
+        connection = self._take()
+        try:
+            result = operation(connection)
+        except BaseException:
+            # A statement that was not read to its end, which the traceback keeps alive, holds the connection in its
+            # snapshot even after a rollback: whoever used it next would not see what was written since.
+            connection.close()
+            raise
+        self._give_back(connection)
+        return result
+
+    def _take(self) -> C:
+        if self._closed:
+            raise PoolClosedError
+        if self._process != os.getpid():
+            # A process that was forked must not use, nor close, what its parent goes on using.
+            self._inherited, self._idle, self._process = [*self._inherited, *self._idle], [], os.getpid()
+        try:
+            # The one used last has its pages in memory.
+            return self._idle.pop()
+        except IndexError:
+            return self._connect()
+
+    def _give_back(self, connection: C) -> None:
+        if len(self._idle) >= _KEPT:
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self._closed:
+            self.close()
+
+    def close_idle(self) -> None:
+        """Close the idle connections, as when the server was restarted."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def close(self) -> None:
+        """Close the idle connections; those in use are closed when their operation ends."""
+        self._closed = True
+        self.close_idle()

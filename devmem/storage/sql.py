@@ -1,0 +1,152 @@
+"""Filters as SQL conditions on the table `items`, for any dialect; `Filter.admits` is what they have to agree with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Final, NoReturn, TypeAlias
+
+from devmem.errors import CollectionReadOnlyError
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.conditions import Condition, Operator, Scalar
+from devmem.search.query import SCOPE_PARTS, Filter
+from devmem.storage.protocol import PreparedItem, Unique
+
+Sql: TypeAlias = tuple[str, list[object]]
+"""A condition and its parameters."""
+
+SQL_OPERATORS: Final = {Operator.ABOVE: ">", Operator.AT_LEAST: ">=", Operator.BELOW: "<", Operator.AT_MOST: "<="}
+
+
+class FilterDialect(ABC):
+    """The parts of a condition that differ between databases: marks, names, texts, and how values are compared."""
+
+    mark: ClassVar[str]
+    """A parameter's place in a statement."""
+    true: ClassVar[str]
+    """A condition that always holds."""
+    event_time: ClassVar[str]
+    """Expression of the time of the event, or of storing where there is none."""
+
+    @abstractmethod
+    def column(self, name: str) -> str:
+        """Return the name of a column as statements write it."""
+
+    @abstractmethod
+    def text(self, value: str) -> str | None:
+        """Return a text as its column holds it."""
+
+    @abstractmethod
+    def column_condition(self, column: str, wanted: Condition) -> Sql:
+        """Return the condition on a text column; a value that is not a condition is compared without this."""
+
+    @abstractmethod
+    def metadata_condition(self, key: str, wanted: Condition) -> Sql:
+        """Return the condition on a key of the metadata at their top level."""
+
+    def where(self, where: Filter, now: float) -> Sql:
+        """Return the condition of a filter; expired items never match. `now` is in seconds since the epoch."""
+        alive = f"(expires_at IS NULL OR expires_at > {self.mark})"
+        return joined(" AND ", [(alive, [now]), *self._conditions(where)])
+
+    def metadata(self, metadata: Mapping[str, Scalar | Condition]) -> Sql:
+        """Return the condition that an item's metadata match at their top level."""
+        return joined(" AND ", list(self._metadata_conditions(metadata)))
+
+    def _conditions(self, where: Filter) -> Iterator[Sql]:
+        yield from self._scope_conditions(where)
+        for column, wanted in (("source_kind", where.source_kind), ("source_name", where.source_name)):
+            if wanted is not None:
+                yield self._column(column, wanted)
+        for operator, bound in ((">=", where.after), ("<", where.before)):
+            if bound is not None:
+                yield f"{self.event_time} {operator} {self.mark}", [bound]
+        if where.min_trust:
+            yield f"trust >= {self.mark}", [where.min_trust]
+        yield from self._metadata_conditions(where.metadata)
+        if where.any_of:
+            parts = [joined(" AND ", [(self.true, []), *self._conditions(part)]) for part in where.any_of]
+            condition, values = joined(" OR ", [(f"({part})", found) for part, found in parts])
+            yield f"({condition})", values
+
+    def _scope_conditions(self, where: Filter) -> Iterator[Sql]:
+        for part in SCOPE_PARTS:
+            column = self.column(part)
+            if (value := getattr(where.scope, part)) is not None:
+                unbound = f" OR {column} IS NULL" if where.or_unbound else ""
+                yield f"({column} = {self.mark}{unbound})", [self.text(value)]
+            if part in where.unbound:
+                yield f"{column} IS NULL", []
+            if part in where.scope_in:
+                yield self._column(column, where.scope_in[part])
+
+    def _column(self, column: str, wanted: str | Condition) -> Sql:
+        if isinstance(wanted, Condition):
+            return self.column_condition(column, wanted)
+        return f"{column} = {self.mark}", [self.text(wanted)]
+
+    def _metadata_conditions(self, metadata: Mapping[str, Scalar | Condition]) -> Iterator[Sql]:
+        for key, wanted in metadata.items():
+            condition = wanted if isinstance(wanted, Condition) else Condition(Operator.ONE_OF, (wanted,))
+            yield self.metadata_condition(key, condition)
+
+
+def joined(operator: str, parts: Sequence[Sql]) -> Sql:
+    """Return one condition of several, with the parameters of all."""
+    return operator.join(part for part, _ in parts), [value for _, values in parts for value in values]
+
+
+class ReadOnly:
+    """The writing methods of a state that nothing can be written to; a subclass overrides what it can."""
+
+    location: str
+    _state: str
+    """The state that it shows, for messages."""
+
+    def _refuse(self) -> NoReturn:
+        raise CollectionReadOnlyError(self.location, self._state)
+
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],  # noqa: ARG002
+        *,
+        unique: Unique = Unique.ID,  # noqa: ARG002
+        expected: Mapping[str, str | None] | None = None,  # noqa: ARG002
+        absent: Filter | None = None,  # noqa: ARG002
+    ) -> list[WriteOutcome]:
+        """Refuse to write."""
+        self._refuse()
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()
+
+    def clear(self) -> int:
+        """Refuse to write."""
+        self._refuse()
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()
+
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()
+
+    def index_fields(self, fields: Sequence[str]) -> int:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()
+
+    def record_fields(self, fields: Sequence[str]) -> None:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()
+
+    def replace_model(self, model: str, dimension: int | None) -> int:  # noqa: ARG002
+        """Refuse to write."""
+        self._refuse()

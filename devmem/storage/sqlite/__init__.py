@@ -1,0 +1,1 @@
+"""Items in SQLite files."""

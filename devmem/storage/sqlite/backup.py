@@ -1,0 +1,110 @@
+"""Online backups of a collection's file, and putting them back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from uuid import uuid4
+
+from devmem.errors import CollectionDamagedError, CollectionUnwritableError
+from devmem.storage.sqlite.database import seal, translate_errors
+from devmem.storage.sqlite.examination import connect_read_only
+from devmem.text.files import create_empty
+
+_BESIDE = ("-wal", "-shm", ".faiss")
+"""Files that belong to a database's old content: with another one they would damage it, or be taken for its own."""
+
+
+def back_up(path: Path, out: Path) -> int:
+    """Copy a collection's file, while others may be writing to it, and check the copy; return its number of items.
+
+    The copy is one file, with the large attachments in a folder beside it. `devmem` opens it as it is.
+
+    Raises:
+        FileExistsError: there is something at `out` already.
+        FileNotFoundError: there is no such file.
+        CollectionDamagedError: the file, and so its copy, is damaged; nothing is left at `out`.
+        CollectionError: the copy cannot be written.
+    """
+    if out.exists():
+        raise FileExistsError(17, "is there already and was not changed", str(out))
+    partial = out.with_name(f"{out.name}.{uuid4().hex}.part")
+    try:
+        create_empty(partial)
+        with closing(connect_read_only(path)) as source, translate_errors(str(path)):
+            items = _copy(source, partial)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    _copy_attachments(path, out)
+    return items
+
+
+def restore(backup: Path, path: Path, *, force: bool = False) -> int:
+    """Put a backup in place and return its number of items.
+
+    Over an existing file (`force`) it is one transaction, so that processes which have the file open stay consistent.
+
+    Raises:
+        FileExistsError: there is a file at `path` already, and `force` is not set.
+        CollectionDamagedError: the backup, or the file that it would replace, is damaged; nothing was changed.
+        CollectionError: the file cannot be written.
+    """
+    if not path.exists():
+        for suffix in _BESIDE:
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return back_up(backup, path)
+    if not force:
+        raise FileExistsError(17, "is there already and was not changed; --force replaces its items", str(path))
+    with closing(connect_read_only(backup)) as source, translate_errors(str(path)):
+        items = _checked(source, backup)
+        with closing(connect_read_only(path)) as current:
+            (generation,) = current.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+        with closing(sqlite3.connect(path)) as target:
+            source.backup(target)
+            # What other processes hold in memory was built from the old rows.
+            target.execute("UPDATE meta SET value = max(value, ?) + 1 WHERE key = 'generation'", (generation,))
+            seal(target)
+            target.commit()
+    _copy_attachments(backup, path)
+    return items
+
+
+def _copy(source: sqlite3.Connection, out: Path) -> int:
+    with closing(sqlite3.connect(out)) as target:
+        source.backup(target)
+        # One file, without a log beside it; opening it as a store turns the log on again.
+        target.execute("PRAGMA journal_mode = DELETE")
+        return _checked(target, out)
+
+
+def _checked(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the number of items of a sound database."""
+    try:
+        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        (items,) = connection.execute("SELECT count(*) FROM items").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise _damaged(path, str(error)) from error
+    if verdict != "ok":
+        raise _damaged(path, verdict)
+    return int(items)
+
+
+def _damaged(path: Path, reason: str) -> CollectionDamagedError:
+    what = " ".join(reason.split())
+    return CollectionDamagedError(path, f"is damaged ({what}); nothing was changed. `devmem doctor` shows the damage.")
+
+
+def _copy_attachments(path: Path, out: Path) -> None:
+    """Copy the files of large attachments, which are named by their content."""
+    folder = path.with_name(path.name + ".files")
+    try:
+        if folder.is_dir():
+            shutil.copytree(folder, out.with_name(out.name + ".files"), dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise CollectionUnwritableError(out, f"the attachments of {path} cannot be copied: {error}") from error

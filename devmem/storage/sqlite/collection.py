@@ -1,0 +1,312 @@
+"""The SQLite collection: rows, full text and embeddings in one file, written in one transaction.
+
+Several processes may use the file at once (WAL). The search indexes are a cache in memory (`follower.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from devmem.config.store import IndexConfig
+from devmem.errors import CollectionClosedError, CollectionUnwritableError
+from devmem.models.embedder import ModelIdentity, PassageEmbeddings
+from devmem.search.query import Filter
+from devmem.storage.opening import CollectionOptions, path_of
+from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability, ItemChanges, check_deletion
+from devmem.storage.runs import HistoryLimit, read_transaction, write_transaction
+from devmem.storage.searching import MOST_EXPORTS, ExportRecord
+from devmem.storage.sidecar_db import ConnectionPool
+from devmem.storage.sqlite import database, model_check, writes
+from devmem.storage.sqlite.database import MEMORY, SharedLock, shorten_log, translate_errors, with_room
+from devmem.storage.sqlite.follower import SqliteFollower
+from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
+from devmem.storage.sqlite.model_check import claim_file
+from devmem.storage.sqlite.reader import Opened, SqliteReader
+from devmem.storage.sqlite.recorder import CurrentRecorder
+from devmem.storage.sqlite.schema import ensure_indexes
+from devmem.storage.sqlite.versions import SqliteVersions
+from devmem.storage.sqlite.view import ShownInFile, ShownInMemory, ShownItems
+from devmem.storage.sqlite.writes import SqliteItemChanges, surplus_of
+
+T = TypeVar("T")
+
+_TABLE: Final = "CREATE TABLE IF NOT EXISTS exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL)"
+_PRUNE: Final = "DELETE FROM exports WHERE number <= (SELECT max(number) FROM exports) - ?"
+
+
+class SqliteExports(SqliteReader):
+    """The methods of `ExportLog`."""
+
+    @abstractmethod
+    def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation in a write transaction."""
+
+    def record_export(self, export: ExportRecord) -> None:
+        """Remember an export, durably."""
+        self._write(lambda connection: _record(connection, export))
+
+    def exports(self) -> list[ExportRecord]:
+        """Return the exports that were made, the oldest first."""
+
+        def read(connection: sqlite3.Connection) -> list[ExportRecord]:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'exports'").fetchone():
+                return []
+            rows = connection.execute("SELECT body FROM exports ORDER BY number").fetchall()
+            return [ExportRecord.from_json(json.loads(body)) for (body,) in rows]
+
+        return self._read(read)
+
+
+def record_backup(path: Path, backup: Path, *, items: int, made_at: float) -> None:
+    """Record, in a collection's file, that a backup was made of it.
+
+    Args:
+        path: the collection's file.
+        backup: the backup.
+        items: number of items in it.
+        made_at: seconds since the epoch.
+
+    Raises:
+        CollectionError: the file cannot be written.
+    """
+    record = ExportRecord(kind="backup", place=str(backup.absolute()), made_at=made_at, items=items)
+    with translate_errors(str(path)), closing(sqlite3.connect(path, timeout=30.0, isolation_level=None)) as connection:
+        write_transaction(connection, lambda: _record(connection, record))
+
+
+def _record(connection: sqlite3.Connection, export: ExportRecord) -> None:
+    connection.execute(_TABLE)
+    connection.execute("INSERT INTO exports(body) VALUES (?)", (json.dumps(export.to_json()),))
+    connection.execute(_PRUNE, (MOST_EXPORTS,))
+
+
+class SqliteCollection(SqliteVersions, SqliteExports):
+    """Items in a SQLite file, or in memory; `Collection` documents the methods.
+
+    Threads read side by side, each with a connection of its own, so a search waits for no other one and for no write.
+    A database in memory has one connection: there a write waits until no search is running.
+    """
+
+    def __init__(
+        self,
+        location: str | Path = MEMORY,
+        *,
+        model: ModelIdentity | None = None,
+        store_type: str | None = None,
+        durability: Durability = "full",
+        index: IndexConfig | None = None,
+        history_days: float | None = DEFAULT_HISTORY_DAYS,
+        busy_timeout: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Open the collection, or create it.
+
+        Args:
+            location: path of the file, or `:memory:`.
+            model: embedding model; without one the search is by text alone and new items wait for an embedding.
+            store_type: store type to record in a new file; a file of another type is refused.
+            durability: `full` survives power loss, `normal` the death of the process.
+            index: how vectors are searched, and which metadata are indexed; None takes the defaults.
+            history_days: how long versions are kept after another one took their place; None for good, 0 not at all.
+            busy_timeout: seconds to wait for another process's write.
+            clock: current time in seconds since the epoch, for expiry.
+
+        Raises:
+            CollectionDamagedError, CollectionUnwritableError, CollectionBusyError: the file cannot be used.
+            CollectionInUseError: it holds the items of another store type.
+            EmbeddingMismatchError: its embeddings were made by another model.
+        """
+        place, in_file = str(location), str(location) != MEMORY
+        if in_file:
+            database.prepare_file(place)
+        opened = Opened.at(place, index=index, clock=clock)
+        snapshot = Path(place + ".faiss") if in_file else None
+        follower = SqliteFollower(snapshot, index, opened.damaged)
+        super().__init__(opened, follower=follower, statement_lock=nullcontext() if in_file else threading.Lock())
+        self._in_file, self._history = in_file, HistoryLimit(days=history_days)
+        self._closed, self._model = False, model.name if model else None
+        self._write_lock = threading.RLock()
+        self._memory_lock = SharedLock()
+        self._connect = partial(database.open_connection, place, durability, busy_timeout)
+        self._readers = ConnectionPool(self._connect)
+        with database.translate_errors(self.location):
+            self._writer = self._open_writer(model, store_type)
+        self._file = database.file_identity(self.location) if self._in_file else None
+
+    def _open_writer(self, model: ModelIdentity | None, store_type: str | None) -> sqlite3.Connection:
+        """Open the connection for writing, which in memory is the only one."""
+        writer = self._connect()
+        try:
+            # What is deleted is overwritten, whatever the library was compiled with.
+            writer.execute("PRAGMA secure_delete = ON")
+            database.prepare_schema(writer, self.location, store_type)
+            ensure_indexes(writer, self._indexed)
+            self._has_model = claim_file(writer, self.location, model, store_type, self._damaged)
+        except BaseException:
+            writer.close()
+            raise
+        return writer
+
+    def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation in a write transaction."""
+
+        def checked() -> T:
+            if self._in_file and database.file_identity(self.location) != self._file:
+                raise CollectionUnwritableError(
+                    self.location,
+                    "the file was moved, deleted or replaced while it was open; nothing was written: "
+                    "open the store again.",
+                )
+            writes.await_embeddings(self._writer, self._damaged)
+            return operation(self._writer)
+
+        def committed() -> T:
+            self._check_open()
+            with database.translate_errors(self.location):
+                return writes.commit(self._writer, self._attachments, checked)
+
+        with self._write_lock:
+            return committed() if self._in_file else self._memory_lock.write(committed)
+
+    def _delete(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation that deletes in a write transaction, on a full disk too."""
+
+        def make_room() -> None:
+            self._follower.drop_snapshot()
+            shorten_log(self._writer)
+
+        with self._write_lock:
+            return with_room(self.location, lambda: self._write(operation), make_room)
+
+    def _with_writer(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation with the connection for writing, which no other thread uses meanwhile."""
+        with self._write_lock, database.translate_errors(self.location):
+            self._check_open()
+            return operation(self._writer)
+
+    def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation as `_read` does, which holds `_statement_lock` only while it uses the connection."""
+
+        def in_memory() -> T:
+            self._check_open()
+            return operation(self._writer)
+
+        self._check_open()
+        with database.translate_errors(self.location):
+            if not self._in_file:
+                return self._memory_lock.read(in_memory)
+            return self._readers.run(
+                lambda connection: read_transaction(connection, lambda: operation(connection)),
+            )
+
+    def _model_name(self) -> str | None:
+        return self._model
+
+    def _total(self, connection: sqlite3.Connection) -> int:
+        return int(database.read_meta(connection)["count"] or 0)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CollectionClosedError(self.location, "the collection was closed.")
+
+    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
+        return self._write(lambda connection: operation(self._item_changes(connection)))
+
+    def _deleting(self, operation: Callable[[ItemChanges], T]) -> T:
+        return self._delete(lambda connection: operation(self._item_changes(connection)))
+
+    def _item_changes(self, connection: sqlite3.Connection, limit: HistoryLimit | None = None) -> SqliteItemChanges:
+        """Return what changes the current items, whose versions are kept as long as a limit says."""
+        recorder = CurrentRecorder(connection, self._attachments, limit=limit or self._history, now=self._clock())
+        return SqliteItemChanges(recorder, self._opened, model=self._model, has_model=self._has_model)
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those stored before a time."""
+
+        def is_due(connection: sqlite3.Connection) -> bool:
+            query = "SELECT 1 FROM items WHERE created_at < ? LIMIT 1"
+            if stored_before is not None and connection.execute(query, (stored_before,)).fetchone():
+                return True
+            return keep is not None and surplus_of(connection, self._total(connection), keep, self._clock()) > 0
+
+        # Asked without the write lock, which another process may hold: most stores are within their limits.
+        return super().trim(keep=keep, stored_before=stored_before) if self._read(is_due) else 0
+
+    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items for good, with every version that they ever had."""
+        if ids is None and where is None:
+            check_deletion(ids, where)
+        everything = HistoryLimit(days=None)
+        return self._delete(lambda connection: self._item_changes(connection, everything).erase(ids, where))
+
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+        """Store the embeddings of waiting items."""
+
+        def store(connection: sqlite3.Connection) -> int:
+            model_check.check_embeddings(connection, self.location, self._model, embeddings.values())
+            return writes.set_embeddings(connection, embeddings)
+
+        return self._write(store)
+
+    def replace_model(self, model: str, dimension: int | None) -> int:
+        """Delete every embedding and record the model of the new ones."""
+        waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension, self._damaged))
+        self._model, self._has_model = model, True
+        return waiting
+
+    def index_fields(self, fields: Sequence[str]) -> int:
+        """Search the items by other fields of theirs."""
+        return self._write(lambda connection: replace_fields(connection, tuple(fields), self._damaged))
+
+    def record_fields(self, fields: Sequence[str]) -> None:
+        """Record that items are written with other fields, too."""
+        self._write(lambda connection: record_fields(connection, tuple(fields)))
+
+    def _shown_items(self, items: str) -> ShownItems:
+        """Return a reader of the database in which `items` means the rows of a query."""
+        self._check_open()
+        if self._in_file:
+            return ShownInFile(self._connect, items)
+        return ShownInMemory(self._writer, self._memory_lock, items)
+
+    def close(self) -> None:
+        """Write the index snapshot and release the files."""
+        with self._write_lock:
+            return self._close() if self._in_file else self._memory_lock.write(self._close)
+
+    def _close(self) -> None:
+        was_open, self._closed = not self._closed, True
+        try:
+            if was_open:
+                self._follower.save(self._writer)
+        finally:
+            # Also when an earlier call was interrupted; closing a closed connection does nothing.
+            self._readers.close()
+            self._writer.close()
+
+
+def open_sqlite(location: str, options: CollectionOptions) -> SqliteCollection:
+    """Open the SQLite file at a path, at `sqlite:///relative.db` or at `sqlite:////absolute.db`.
+
+    Raises:
+        CollectionError: it cannot be opened.
+    """
+    return SqliteCollection(
+        path_of(location),
+        model=options.model,
+        store_type=options.store_type,
+        durability=options.durability,
+        index=options.index,
+        clock=options.clock,
+        busy_timeout=options.busy_timeout,
+        history_days=options.history_days,
+    )

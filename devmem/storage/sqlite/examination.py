@@ -1,0 +1,494 @@
+"""Examining a collection's file without changing it: counts, checksums, orphans, leftovers and readable items.
+
+The file is opened read-only, so that a damaged one stays as it is; whatever SQLite cannot read is skipped and reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from pydantic import ValidationError
+
+from devmem.errors import CollectionDamagedError, Finding
+from devmem.model.items import MemoryItem, load_item_json
+from devmem.model.results import Fact, FileReport, damage, unfinished
+from devmem.storage.attachments import stored_names
+from devmem.storage.opening import StoreFacts
+from devmem.storage.protocol import PreparedItem
+from devmem.storage.sqlite.database import APPLICATION_ID, is_sealed, read_meta_unchecked, seal, translate_errors
+from devmem.storage.sqlite.rows import (
+    BODY_CHECKSUM,
+    CHANGE_CHECKSUMS,
+    ITEM_CHECKSUM,
+    PASSAGE_CHECKSUM,
+    define_functions,
+    insert_item,
+)
+from devmem.text.files import remove_leftovers
+
+_PART: Final = 1 << 20
+"""Bytes of an attachment that are read at once."""
+_CHECKS: Final = {
+    "items": f"{ITEM_CHECKSUM} IS NOT columns_checksum",
+    "passages": f"{PASSAGE_CHECKSUM} IS NOT checksum",
+    "versions": f"{ITEM_CHECKSUM} IS NOT columns_checksum OR {BODY_CHECKSUM} IS NOT body_checksum",
+}
+_KEYS: Final = {"items": "row", "passages": "passage", "versions": "row"}
+
+
+def damaged_rows(connection: sqlite3.Connection, table: str) -> list[int]:
+    """Return the numbers of a table's rows whose checksum differs; none in a format without checksums.
+
+    Raises:
+        sqlite3.DatabaseError: the table cannot be read.
+    """
+    columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+    if not columns & {"columns_checksum", "checksum"}:
+        return []
+    check = _CHECKS[table]
+    if "change_checksum" in columns:
+        check += f" OR {CHANGE_CHECKSUMS[table]} IS NOT COALESCE(change_checksum, {CHANGE_CHECKSUMS[table]})"
+    return [row for (row,) in connection.execute(f"SELECT {_KEYS[table]} FROM {table} WHERE {check}")]
+
+
+def check_attachments(connection: sqlite3.Connection, folder: Path) -> list[Finding]:
+    """Compare the attachments that items and versions name with the files in a folder, by their SHA-256.
+
+    Raises:
+        sqlite3.DatabaseError: a table cannot be read.
+    """
+    named: set[str] = set()
+    for table in ("items", "versions"):
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+            query = f"SELECT CAST(body AS BLOB) FROM {table} WHERE instr(body, '.files/')"
+            named.update(name for (body,) in connection.execute(query) for name in stored_names(body.decode("latin-1")))
+    return [damage(f"attachment {name}: {problem}") for name in sorted(named) if (problem := _problem(folder / name))]
+
+
+def _problem(file: Path) -> str:
+    """Return why an attachment is not what it was; empty when it is."""
+    digest = hashlib.sha256()
+    try:
+        with file.open("rb") as content:
+            while part := content.read(_PART):
+                digest.update(part)
+    except FileNotFoundError:
+        return "the file is missing"
+    except OSError as error:
+        return f"the file cannot be read: {error.strerror or error}"
+    return "" if digest.hexdigest() == file.name else "the file has another content"
+
+
+_UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part$")
+_MAX_MESSAGES: Final = 20
+"""Maximum number of SQLite's own messages that are kept."""
+_LENGTH_TOLERANCE: Final = 0.01
+_ORPHANS: Final = {
+    "passages without an item": "passages WHERE row NOT IN ({rows})",
+    "vectors without a passage": "vectors WHERE passage NOT IN (SELECT passage FROM passages)",
+    "token codes without a passage": "tokens WHERE passage NOT IN (SELECT passage FROM passages)",
+}
+"""Rows that belong to nothing, by what they are; `rows` selects the items and their versions."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Examination:
+    """The state of a collection's file."""
+
+    path: Path
+    facts: dict[str, str | int | None] = field(default_factory=dict)
+    """Recorded properties: `format`, `store_type`, `model`, `dimension`, `count`, ..."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Rows of `items`, `passages`, `vectors` and `tokens`, and items that are `waiting` for their embedding."""
+    damage: list[str] = field(default_factory=list)
+    """Messages of SQLite about the file's structure; a file with any is never changed."""
+    unreadable: dict[int, str] = field(default_factory=dict)
+    """Items that cannot be read, by row number, and why."""
+    bad_vectors: list[int] = field(default_factory=list)
+    """Passages whose vector or token codes are damaged."""
+    bad_columns: list[int] = field(default_factory=list)
+    """Items, by row number, whose columns differ from their checksum: no search finds them, but they can be read."""
+    bad_passages: list[int] = field(default_factory=list)
+    """Passages whose terms, or whose item, differ from their checksum."""
+    bad_versions: list[int] = field(default_factory=list)
+    """Versions that ended, by row number, whose row differs from its checksums."""
+    attachments: list[Finding] = field(default_factory=list)
+    """Attachments whose file is missing or has another content."""
+    without_terms: list[int] = field(default_factory=list)
+    """Items, by row number, without any passage: no search finds them."""
+    unsealed: bool = False
+    """Whether the recorded properties differ from their checksum."""
+    orphans: dict[str, int] = field(default_factory=dict)
+    """Numbers of rows that belong to nothing, by what they are."""
+    leftovers: list[Path] = field(default_factory=list)
+    """Partial files of writers that were killed."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is lost and nothing needs to be rebuilt."""
+        rows = (self.unreadable, self.bad_columns, self.bad_passages, self.bad_versions, self.without_terms)
+        return not (
+            self.damage or any(rows) or self.bad_vectors or self.attachments or self.miscounted or self.unsealed
+        )
+
+    @property
+    def miscounted(self) -> bool:
+        """Whether the recorded number of items is not the number of rows."""
+        return "items" in self.counts and self.facts.get("count") not in (None, self.counts["items"])
+
+
+def examine(path: Path) -> Examination:
+    """Examine a file; a damaged one is reported, not refused.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
+    """
+    found = Examination(path=path, leftovers=_leftovers(path))
+    with closing(connect_read_only(path)) as connection:
+        _read_facts(found, connection)
+        found.damage = _structure(connection)
+        for table in ("items", "passages", "vectors", "tokens"):
+            _count(found, connection, table, table)
+        _count(found, connection, "waiting", "items WHERE waiting")
+        for name, rows in _ORPHANS.items():
+            if number := _number(found, connection, rows.format(rows=rows_of_versions(connection))):
+                found.orphans[name] = number
+        for _ in read_items(connection, found.unreadable):
+            pass
+        found.bad_vectors = sorted({*_bad_vectors(found, connection), *_bad_codes(found, connection)})
+        found.without_terms = _without_terms(found, connection)
+        _check_rows(found, connection)
+    return found
+
+
+def _check_rows(found: Examination, connection: sqlite3.Connection) -> None:
+    """Compare rows and attachments with their checksums."""
+    rows = {"items": found.bad_columns, "passages": found.bad_passages, "versions": found.bad_versions}
+    for table, bad in rows.items():
+        try:
+            bad += damaged_rows(connection, table)
+        except sqlite3.DatabaseError as error:
+            found.damage.append(f"{table}: {error}")
+    found.bad_columns = [row for row in found.bad_columns if row not in found.unreadable]
+    try:
+        found.attachments = check_attachments(connection, found.path.with_name(found.path.name + ".files"))
+    except sqlite3.DatabaseError as error:
+        found.damage.append(f"items: {error}")
+
+
+def readable_items(path: Path, unreadable: dict[int, str]) -> Iterator[MemoryItem]:
+    """Yield every item that can be read, in the order in which they were stored.
+
+    `unreadable` gets the row numbers of the others, with the reasons.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
+    """
+    with closing(connect_read_only(path)) as connection:
+        yield from read_items(connection, unreadable)
+
+
+def read_items(connection: sqlite3.Connection, unreadable: dict[int, str]) -> Iterator[MemoryItem]:
+    """Yield the readable items of an open file; see `readable_items`."""
+    has_checksums = "body_checksum" in _columns(connection, "items")
+    select = f"SELECT id, CAST(body AS BLOB), {'body_checksum' if has_checksums else 'NULL'} FROM items WHERE row = ?"
+    for row in _rows(connection):
+        try:
+            name, body, checksum = connection.execute(select, (row,)).fetchone() or (None, None, None)
+            if body is None:
+                continue
+            item = load_item_json(body)
+        except (sqlite3.DatabaseError, ValidationError, ValueError) as error:
+            unreadable[row] = str(error).splitlines()[0]
+            continue
+        if checksum is not None and zlib.crc32(body) != checksum:
+            unreadable[row] = f"the checksum of item {name!r} differs"
+        elif item.id != name:
+            unreadable[row] = f"the row of item {name!r} holds item {item.id!r}"
+        else:
+            yield item
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open a file of devmem read-only.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(2, "No such file", str(path))
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise CollectionDamagedError(path, f"cannot be read at all ({error}); restore a backup.") from error
+    if application != APPLICATION_ID:
+        connection.close()
+        raise CollectionDamagedError(path, "is not a file of devmem.")
+    define_functions(connection)
+    # A damaged text need not be UTF-8.
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    return connection
+
+
+def _read_facts(found: Examination, connection: sqlite3.Connection) -> None:
+    try:
+        found.facts = read_meta_unchecked(connection)
+        found.unsealed = not is_sealed(found.facts)
+        found.facts["format"] = connection.execute("PRAGMA user_version").fetchone()[0] or found.facts.get("format")
+    except sqlite3.DatabaseError as error:
+        found.damage.append(f"meta: {error}")
+
+
+def _structure(connection: sqlite3.Connection) -> list[str]:
+    try:
+        messages = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MAX_MESSAGES})")]
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    return [] if messages == ["ok"] else messages
+
+
+def _count(found: Examination, connection: sqlite3.Connection, name: str, rows: str) -> None:
+    if (number := _number(found, connection, rows)) is not None:
+        found.counts[name] = number
+
+
+def _number(found: Examination, connection: sqlite3.Connection, rows: str) -> int | None:
+    try:
+        return int(connection.execute(f"SELECT count(*) FROM {rows}").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        found.damage.append(f"{rows.split()[0]}: {error}")
+        return None
+
+
+def _rows(connection: sqlite3.Connection) -> Iterator[int]:
+    """Yield the row numbers of items; where a page cannot be read, every number up to the highest that was given."""
+    try:
+        yield from [row for (row,) in connection.execute("SELECT row FROM items ORDER BY row")]
+    except sqlite3.DatabaseError:
+        try:
+            found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'items'").fetchone()
+        except sqlite3.DatabaseError:
+            return
+        yield from range(1, (found[0] if found else 0) + 1)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def rows_of_versions(connection: sqlite3.Connection) -> str:
+    """Return the query of the row numbers of items and, in a file whose format has them, of their versions."""
+    current = "SELECT row FROM items"
+    return f"{current} UNION ALL SELECT row FROM versions" if _columns(connection, "versions") else current
+
+
+def _bad_vectors(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:
+    """Yield the passages whose vector has a wrong checksum, a wrong size, or not unit length."""
+    dimension = found.facts.get("dimension")
+    for passage, blob, checksum in _blobs(found, connection, "vectors", "vector"):
+        vector = np.frombuffer(blob, dtype="<f4") if len(blob) % 4 == 0 else np.zeros(0, dtype=np.float32)
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+        is_whole = dimension is None or vector.size == int(dimension)
+        is_unit = bool(np.isfinite(length)) and abs(length - 1) <= _LENGTH_TOLERANCE
+        if not is_whole or not is_unit or (checksum is not None and zlib.crc32(blob) != checksum):
+            yield passage
+
+
+def _bad_codes(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:
+    for passage, blob, checksum in _blobs(found, connection, "tokens", "codes"):
+        if checksum is not None and zlib.crc32(blob) != checksum:
+            yield passage
+
+
+def _blobs(
+    found: Examination, connection: sqlite3.Connection, table: str, column: str
+) -> Iterator[tuple[int, bytes, int | None]]:
+    checksum = "checksum" if "checksum" in _columns(connection, table) else "NULL"
+    try:
+        yield from connection.execute(f"SELECT passage, CAST({column} AS BLOB), {checksum} FROM {table}")
+    except sqlite3.DatabaseError as error:
+        found.damage.append(f"{table}: {error}")
+
+
+def _without_terms(found: Examination, connection: sqlite3.Connection) -> list[int]:
+    missing = "SELECT row FROM items WHERE row NOT IN (SELECT row FROM passages)"
+    try:
+        return [row for (row,) in connection.execute(missing)]
+    except sqlite3.DatabaseError as error:
+        found.damage.append(f"passages: {error}")
+        return []
+
+
+def _leftovers(path: Path) -> list[Path]:
+    names = (
+        sorted(each for each in path.parent.iterdir() if each.name.startswith(path.name))
+        if path.parent.is_dir()
+        else []
+    )
+    return [each for each in names if _UNFINISHED.search(each.name)]
+
+
+_BUSY_SECONDS: Final = 5.0
+_PASSAGES_OF: Final = "SELECT passage FROM passages WHERE row = ?"
+_WITHOUT_PASSAGES: Final = "SELECT row FROM items WHERE row NOT IN (SELECT row FROM passages)"
+_ITEM_OF: Final = "SELECT row FROM passages WHERE passage = ?"
+
+
+def repair(examined: Examination) -> list[str]:
+    """Rebuild what an examination found wrong and return what was done, one line each.
+
+    Orphans and leftovers are deleted, the number of items is corrected, items without terms or with damaged rows are
+    stored again, and those with damaged vectors wait for new ones. Items that cannot be read stay as they are. The
+    snapshot of the indexes is rebuilt by the next opening.
+
+    Raises:
+        CollectionDamagedError: the structure of the file is damaged; nothing was changed.
+        CollectionError: it cannot be written.
+    """
+    path = examined.path
+    if examined.damage:
+        raise CollectionDamagedError(
+            path, "its structure is damaged, so that a repair could lose more; it was left as it is. Save what can be "
+            "read with --salvage, or restore a backup.",
+        )  # fmt: skip
+    done: list[str] = []
+    with translate_errors(str(path)), closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection, connection:
+        connection.execute("BEGIN IMMEDIATE")
+        done += _delete_orphans(connection, examined)
+        done += _drop_vectors(connection, examined)
+        if examined.miscounted:
+            connection.execute("UPDATE meta SET value = (SELECT count(*) FROM items) WHERE key = 'count'")
+            done.append("the number of items was corrected")
+        done += _store_again(connection, examined.without_terms, examined, "without terms")
+        done += _store_again(connection, _damaged(connection, examined), examined, "with damaged rows")
+        if examined.unsealed:
+            done.append("the checksum of the recorded properties was renewed; compare them with the workflow's")
+        if done:
+            # Indexes in memory and on disk were built from the old rows.
+            connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+            seal(connection)
+    if removed := remove_leftovers(path):
+        done.append(f"{removed:,} leftover files were removed")
+    return done
+
+
+def _delete_orphans(connection: sqlite3.Connection, examined: Examination) -> list[str]:
+    if not examined.orphans:
+        return []
+    connection.execute(f"DELETE FROM passages WHERE row NOT IN ({rows_of_versions(connection)})")
+    for table in ("vectors", "tokens"):
+        connection.execute(f"DELETE FROM {table} WHERE passage NOT IN (SELECT passage FROM passages)")
+    return [f"{count:,} {kind} were deleted" for kind, count in examined.orphans.items()]
+
+
+def _damaged(connection: sqlite3.Connection, examined: Examination) -> list[int]:
+    """Return the items with damaged columns or passages, whose bodies are intact."""
+    rows = set(examined.bad_columns)
+    rows |= {row for passage in examined.bad_passages for (row,) in connection.execute(_ITEM_OF, (passage,))}
+    # A passage whose own reference to its item is what was damaged would be left behind.
+    for table in ("vectors", "tokens", "passages"):
+        connection.executemany(f"DELETE FROM {table} WHERE passage = ?", [(each,) for each in examined.bad_passages])
+    rows |= {row for (row,) in connection.execute(_WITHOUT_PASSAGES)}
+    return sorted(rows)
+
+
+def _store_again(connection: sqlite3.Connection, rows: list[int], examined: Examination, kind: str) -> list[str]:
+    """Store items again, as the newest: the numbers of passages follow those of items."""
+    stored = 0
+    for row in rows:
+        found = connection.execute("SELECT CAST(body AS BLOB) FROM items WHERE row = ?", (row,)).fetchone()
+        if found is None or row in examined.unreadable:
+            continue
+        connection.execute("DELETE FROM items WHERE row = ?", (row,))
+        prepared = PreparedItem.of(load_item_json(found[0]))
+        insert_item(connection, prepared, waiting=bool(examined.facts.get("model")))
+        stored += 1
+    return [f"{stored:,} items {kind} were stored again"] if stored else []
+
+
+def _drop_vectors(connection: sqlite3.Connection, examined: Examination) -> list[str]:
+    """Delete every vector of the items with a damaged one, so that they wait for new ones."""
+    rows = {row for passage in examined.bad_vectors for (row,) in connection.execute(_ITEM_OF, (passage,))}
+    for row in rows:
+        for table in ("vectors", "tokens"):
+            connection.execute(
+                f"DELETE FROM {table} WHERE passage IN (SELECT passage FROM passages WHERE row = ?)", (row,)
+            )
+        connection.execute("UPDATE items SET waiting = 1 WHERE row = ?", (row,))
+    return [f"{len(rows):,} items with damaged vectors wait for new ones"] if rows else []
+
+
+_SHOWN: Final = 20
+"""Maximum number of unreadable items that are listed."""
+
+
+def report_of(found: Examination) -> FileReport:
+    """Return the report of an examination."""
+    facts: dict[str, Fact] = {key: found.facts.get(key) for key in ("store_type", "model")}
+    facts.update(found.counts)
+    return FileReport(path=str(found.path), kind="collection", facts=facts, findings=list(_findings(found)))
+
+
+def _findings(found: Examination) -> Iterator[Finding]:
+    yield from (damage(f"structure: {message}") for message in found.damage)
+    for row, reason in list(found.unreadable.items())[:_SHOWN]:
+        yield damage(f"row {row} cannot be read: {reason}")
+    if len(found.unreadable) > _SHOWN:
+        yield damage(f"and {len(found.unreadable) - _SHOWN:,} more items cannot be read")
+    yield from (damage(text) for text in _rebuildable(found))
+    if found.bad_versions:
+        yield damage(f"{len(found.bad_versions):,} versions with damaged rows, which no history shows")
+    yield from found.attachments
+    yield from (unfinished(f"{count:,} {kind}") for kind, count in found.orphans.items())
+    yield from (unfinished(f"leftover of a killed writer: {path.name}") for path in found.leftovers)
+
+
+def _rebuildable(found: Examination) -> Iterator[str]:
+    """Yield damage of what is made from the items."""
+    for rows, thing, problem in (
+        (found.bad_vectors, "passage", "with damaged vectors"),
+        (found.bad_passages, "passage", "with damaged terms"),
+        (found.bad_columns, "item", "with damaged columns, which no search finds"),
+        (found.without_terms, "item", "without terms, which no search finds"),
+    ):
+        if rows:
+            yield f"{len(rows):,} {thing if len(rows) == 1 else thing + 's'} {problem}"
+    if found.unsealed:
+        yield "the recorded properties of the collection (store type, model, ...) differ from their checksum"
+    if found.miscounted:
+        yield f"{found.facts['count']} items are recorded, {found.counts['items']:,} are there"
+
+
+def inspect_file(location: str | Path) -> StoreFacts | None:
+    """Return what is recorded in a file; None when there is no such file, or none that devmem can read."""
+    path = Path(location)
+    if not path.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+                return None
+            meta = read_meta_unchecked(connection)
+    except sqlite3.Error:
+        # Opening the collection finds out what is wrong, and words it.
+        return None
+    return StoreFacts(store_type=_text(meta.get("store_type")), model=_text(meta.get("model")))
+
+
+def _text(value: str | int | None) -> str | None:
+    return None if value is None else str(value)

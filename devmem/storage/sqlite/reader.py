@@ -1,0 +1,512 @@
+"""Reading a database: the methods of a collection that change nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.config.store import IndexConfig
+from devmem.model.items import MemoryItem, Vector
+from devmem.models.embedder import PassageEmbeddings, TokenCodes
+from devmem.search.candidates import filter_indexes
+from devmem.search.conditions import Condition, Scalar, after_prefix
+from devmem.search.indexes.codes import TokenCache
+from devmem.search.indexes.columns import LatestGeneration, Rows, locked
+from devmem.search.indexes.doc_values import ConditionCache, ConditionLookup
+from devmem.search.indexes.index_set import IndexReader
+from devmem.search.pipeline import SearchPipeline
+from devmem.search.query import Filter, Order, SearchQuery, metadata_key
+from devmem.search.source import FilterMatches
+from devmem.storage.attachments import AttachmentFiles
+from devmem.storage.protocol import CollectionInfo, Fields
+from devmem.storage.searching import Moment, SearchingCollection, check_length, check_name
+from devmem.storage.sql import Sql
+from devmem.storage.sqlite import predicates, rows
+from devmem.storage.sqlite import predicates as history
+from devmem.storage.sqlite.database import MEMORY, read_meta
+from devmem.storage.sqlite.follower import SqliteFollower
+from devmem.storage.sqlite.indexed_fields import read_fields
+from devmem.storage.sqlite.predicates import TEXT_MARK, json_text, metadata_sql
+from devmem.storage.sqlite.rows import CODES_CHECKSUM, DamagedRows, fetch_items
+from devmem.storage.sqlite.schema import metadata_type, metadata_value
+
+_INDEXED_COLUMNS: Final = frozenset({"agent", "user", "conversation", "trace"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """Where the values of a key stand."""
+
+    table: str
+    value: str
+    kind: str
+    """Expression of the JSON type."""
+    condition: str
+    parameters: tuple[object, ...]
+    one_by_one: bool
+    """Whether an index leads from each value to the next."""
+
+
+def distinct_values(
+    connection: sqlite3.Connection,
+    key: str,
+    where: Sql | None,
+    *,
+    indexed: Collection[str],
+    prefix: str,
+    limit: int | None,
+    offset: int,
+) -> list[Scalar]:
+    """Return the distinct values of a key; see `Collection.values`.
+
+    Args:
+        connection: in a read transaction.
+        key: the name of a column, or `metadata.KEY`.
+        where: restricts the items; None for all: then an index is read value by value, not entry by entry.
+        indexed: metadata keys that have an index.
+        prefix: of the values, which are texts then.
+        limit: maximum number of values; None for all.
+        offset: number of values to pass over.
+
+    Raises:
+        FilterError: no item has such a key.
+    """
+    values = _values_of(key, where, indexed)
+    others = [] if prefix or values.kind == "'text'" else _flags_and_numbers(connection, values)
+    chosen = others[offset:][:limit]
+    wanted = None if limit is None else limit - len(chosen)
+    texts = _next_texts if values.one_by_one else _texts
+    return [*chosen, *texts(connection, values, prefix, wanted, max(offset - len(others), 0))]
+
+
+def _values_of(key: str, where: Sql | None, indexed: Collection[str]) -> _Values:
+    condition, parameters = where or ("1", [])
+    name = metadata_key(key)
+    if name is None or name in indexed:
+        return _Values(
+            table="items",
+            value=key if name is None else metadata_value(name),
+            kind="'text'" if name is None else metadata_type(name),
+            condition=condition,
+            parameters=tuple(parameters),
+            one_by_one=where is None and (name is not None or key in _INDEXED_COLUMNS),
+        )
+    return _Values(
+        table="items, json_each(CASE WHEN json_valid(body) THEN body ELSE '{}' END, '$.metadata') AS entry",
+        value="entry.atom",
+        kind="entry.type",
+        condition=f"{condition} AND entry.key = CAST(? AS TEXT)",
+        parameters=(*parameters, json_text(name)),
+        one_by_one=False,
+    )
+
+
+def _flags_and_numbers(connection: sqlite3.Connection, values: _Values) -> list[Scalar]:
+    # Numbers come before texts in an index.
+    query = (
+        f"SELECT DISTINCT {values.value}, {values.kind} IN ('true', 'false') FROM {values.table} "
+        f"WHERE {values.condition} AND {values.value} < '' AND {values.kind} IN ('true', 'false', 'integer', 'real') "
+        "ORDER BY 2 DESC, 1"
+    )
+    found = connection.execute(query, values.parameters).fetchall()
+    return [bool(value) if is_flag else value for value, is_flag in found]
+
+
+def _texts(
+    connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
+) -> list[Scalar]:
+    bounds, parameters = _range(values, prefix, ">=")
+    query = (
+        f"SELECT DISTINCT CAST({values.value} AS BLOB) FROM {values.table} WHERE {values.condition} AND {bounds} "
+        f"AND {values.kind} = 'text' ORDER BY 1 LIMIT ? OFFSET ?"
+    )
+    shown = -1 if limit is None else limit
+    found = connection.execute(query, (*values.parameters, *parameters, shown, offset)).fetchall()
+    return [_decoded(value) for (value,) in found]
+
+
+def _next_texts(
+    connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
+) -> list[Scalar]:
+    found: list[Scalar] = []
+    after, comparison = json_text(prefix), ">="
+    while limit is None or len(found) < offset + limit:
+        bounds, parameters = _range(values, prefix, comparison, after)
+        query = (
+            f"SELECT CAST({values.value} AS BLOB) FROM items WHERE {bounds} AND {values.kind} = 'text' "
+            f"ORDER BY {values.value} LIMIT 1"
+        )
+        following = connection.execute(query, parameters).fetchone()
+        if following is None:
+            break
+        after, comparison = following[0], ">"
+        found.append(_decoded(after))
+    return found[offset:]
+
+
+def _decoded(value: bytes) -> str:
+    return value.decode("utf-8", "surrogatepass")
+
+
+def _range(values: _Values, prefix: str, comparison: str, after: bytes | None = None) -> tuple[str, list[object]]:
+    """Return the condition that a value comes after another one, or is it, and begins with a prefix."""
+    end = after_prefix(prefix)
+    lower = f"{values.value} {comparison} {TEXT_MARK}"
+    bounds: list[object] = [json_text(prefix) if after is None else after]
+    return (lower, bounds) if end is None else (f"{lower} AND {values.value} < {TEXT_MARK}", [*bounds, json_text(end)])
+
+
+def read_info(connection: sqlite3.Connection, location: str) -> CollectionInfo:
+    """Return what the database and its files report; the size is without attachments."""
+    meta = read_meta(connection)
+    (waiting,) = connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()
+    model, dimension = meta.get("model"), meta.get("dimension")
+    return CollectionInfo(
+        location=location,
+        items=int(meta["count"] or 0),
+        waiting=int(waiting) if model else 0,
+        size_bytes=0 if location == MEMORY else _size_bytes(location),
+        embedding=str(model) if model else None,
+        dimension=int(dimension) if dimension else None,
+    )
+
+
+def _size_bytes(location: str) -> int:
+    files = (Path(location + suffix) for suffix in ("", "-wal", ".faiss"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+_BATCH: Final = 500
+_SELECTED_BELOW: Final = 5000
+"""Up to this many rows, they are selected by number; beyond, the metadata of all are compared. With an index on one of
+the keys that pays off earlier."""
+
+
+class SqliteTokenRows:
+    """The token codes of a SQLite database; see `TokenRows`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def count_after(self, passage: int, limit: int) -> tuple[int, int]:
+        """Return the number of passages with codes after one, at most `limit`, and the last of these."""
+        counted = (
+            "SELECT count(*), COALESCE(max(passage), 0) FROM (SELECT passage FROM tokens WHERE passage > ? LIMIT ?)"
+        )
+        count, last = self._connection.execute(counted, (passage, limit)).fetchone()
+        return int(count), int(last)
+
+    def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
+        """Return the codes of every passage after one in ascending order, in batches."""
+        query = f"SELECT passage, codes FROM tokens WHERE passage > ? AND {CODES_CHECKSUM} = checksum ORDER BY passage"
+        cursor = self._connection.execute(query, (passage,))
+        while found := cursor.fetchmany(_BATCH):
+            yield found
+
+    def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
+        """Return the codes of passages; one without codes is left out."""
+        found: list[tuple[int, bytes]] = []
+        for start in range(0, len(passages), _BATCH):
+            part = passages[start : start + _BATCH]
+            marks = ", ".join("?" * len(part))
+            query = f"SELECT passage, codes FROM tokens WHERE passage IN ({marks}) AND {CODES_CHECKSUM} = checksum"
+            found += self._connection.execute(query, part)
+        return found
+
+
+class SqliteSource:
+    """The database as of the connection's read transaction; see `SearchSource`."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        indexes: IndexReader,
+        tokens: TokenCache,
+        conditions: ConditionLookup,
+        lock: AbstractContextManager[object],
+        damaged: DamagedRows,
+        indexed: frozenset[str] = frozenset(),
+    ) -> None:
+        """Take what shows one moment.
+
+        Args:
+            connection: in a read transaction.
+            indexes: of the same moment.
+            tokens: the collection's token codes.
+            conditions: remembers which rows match.
+            lock: held for each use of the connection, which other searches may share.
+            damaged: records the rows that are left out.
+            indexed: metadata keys that have an index.
+        """
+        self._indexed = indexed
+        self._connection, self._indexes, self._tokens, self._lock = connection, indexes, tokens, lock
+        self._conditions, self._damaged = conditions, damaged
+
+    @property
+    def indexes(self) -> IndexReader:
+        """The indexes in memory."""
+        return self._indexes
+
+    def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
+        """Return what a filter admits."""
+        return filter_indexes(self._indexes, self.rows_with_metadata, where, period)
+
+    def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
+        """Return those of the rows whose metadata match."""
+        condition, values = metadata_sql(metadata, self._indexed)
+        return self._conditions(
+            repr(dict(metadata)), among, lambda rows: self._matching(metadata, condition, values, rows)
+        )
+
+    def _matching(
+        self, metadata: Mapping[str, Scalar | Condition], condition: str, values: Sequence[object], among: Rows
+    ) -> Rows:
+        """Compare rows in the database."""
+        if len(among) > (_SELECTED_BELOW if self._indexed.isdisjoint(metadata) else _BATCH):
+            query = f"SELECT row FROM items WHERE {condition}"
+            found = locked(self._lock, lambda: self._connection.execute(query, values).fetchall())
+            return np.intersect1d(np.array([row for (row,) in found], dtype=np.int64), among)
+        rows: list[int] = []
+        for part in np.split(among, range(_BATCH, len(among), _BATCH)):
+            marks = ", ".join("?" * len(part))
+            query = f"SELECT row FROM items WHERE row IN ({marks}) AND {condition}"
+            with self._lock:
+                rows += [row for (row,) in self._connection.execute(query, [*part.tolist(), *values])]
+        return np.array(rows, dtype=np.int64)
+
+    def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
+        """Return items by row number, without their embeddings; a damaged row is `MISSING`."""
+        return locked(self._lock, lambda: fetch_items(self._connection, list(rows), self._damaged))
+
+    def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+        """Return the token codes of passages, joined in their order, and the number of codes of each."""
+        return locked(self._lock, lambda: self._tokens.gather(SqliteTokenRows(self._connection), passages, width))
+
+
+T = TypeVar("T")
+
+_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """An opened database, as its readers share it."""
+
+    location: str
+    """Path of the file, for messages."""
+    tokens: LatestGeneration[TokenCache]
+    conditions: ConditionCache
+    attachments: AttachmentFiles | None
+    """None in memory."""
+    damaged: DamagedRows
+    index: IndexConfig | None
+    """How vectors are searched, and which metadata are indexed; None takes the defaults."""
+    clock: Callable[[], float]
+    """Current time in seconds since the epoch, for expiry."""
+
+    @classmethod
+    def at(cls, location: str, *, index: IndexConfig | None, clock: Callable[[], float]) -> Self:
+        """Return what the readers of the database at a location share."""
+        return cls(
+            location=location,
+            tokens=LatestGeneration(TokenCache),
+            conditions=ConditionCache(),
+            attachments=None if location == MEMORY else AttachmentFiles(Path(location + ".files")),
+            damaged=DamagedRows(location),
+            index=index,
+            clock=clock,
+        )
+
+
+class SqliteReader(SearchingCollection):
+    """The reading methods of `Collection`, on the items that a connection shows as `items`."""
+
+    def __init__(
+        self, opened: Opened, *, follower: SqliteFollower, statement_lock: AbstractContextManager[object]
+    ) -> None:
+        """Take what reading needs.
+
+        Args:
+            opened: the database.
+            follower: keeps the indexes of these items.
+            statement_lock: held for each use of a connection that searches share.
+        """
+        self.location, self._clock = opened.location, opened.clock
+        self._opened, self._attachments, self._damaged = opened, opened.attachments, opened.damaged
+        self._follower, self._statement_lock = follower, statement_lock
+        self._indexed = frozenset(opened.index.metadata if opened.index else ())
+
+    @abstractmethod
+    def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation as `_read` does, which holds `_statement_lock` only while it uses the connection."""
+
+    @abstractmethod
+    def _model_name(self) -> str | None:
+        """Return the name of the model that queries are embedded with; None when it is not known."""
+
+    def _total(self, connection: sqlite3.Connection) -> int:
+        """Return the number of items, expired ones that are still there included."""
+        return int(connection.execute("SELECT count(*) FROM items").fetchone()[0])
+
+    def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation that sees the database as of one commit."""
+        return self._read_shared(lambda connection: locked(self._statement_lock, lambda: operation(connection)))
+
+    def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
+        """Bring the indexes up to date and run a search on them."""
+
+        def search(connection: sqlite3.Connection) -> T:
+            now = self._clock()
+            moment = locked(self._statement_lock, lambda: self._follower.follow(connection, now))
+            if query.vector is not None:
+                self._check_query(query.vector, moment)
+            tokens, conditions = (
+                self._opened.tokens.of(moment.generation),
+                self._opened.conditions.at(moment.generation),
+            )
+            source = SqliteSource(
+                connection, moment.indexes, tokens, conditions, self._statement_lock, self._damaged, self._indexed
+            )
+            return run(SearchPipeline(source, query, now))
+
+        return self._read_shared(search)
+
+    def _check_query(self, vector: Vector, moment: Moment) -> None:
+        check_name(self.location, made=moment.model, given=self._model_name())
+        if moment.indexes.vectors is not None:
+            check_length(self.location, made=moment.indexes.vectors.dimension, given=len(vector))
+
+    def _now(self) -> float:
+        return self._clock()
+
+    def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        return [self._resolved(item) for item in items]
+
+    def _resolved(self, item: MemoryItem) -> MemoryItem:
+        """Return the item with the paths of its attachments."""
+        return self._attachments.resolve(item) if self._attachments else item
+
+    def _select(self, clause: str, values: Sequence[object], where: Filter | None = None) -> list[rows.Selected]:
+        """Return row numbers and items, with their embeddings; None for a row that is damaged or does not match."""
+        query, now = f"{rows.SELECT_WHOLE} {clause}", self._clock()
+        found = self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
+        items = ((columns[0], rows.item_from_row(self._damaged, *columns)) for columns in found)
+        return [
+            (row, None if item is None or (where and not where.admits(item, now)) else self._resolved(item))
+            for row, item in items
+        ]
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that are there, in the order of `ids`."""
+        return list(self._in_order([rows.sql_text(wanted) for wanted in ids], Filter()))
+
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        wanted = where or Filter()
+        if order is not Order.STORED:
+            ids = self._ids(wanted, order, newest_first=True, limit=max(limit, 0), offset=offset)
+            return list(self._in_order(ids, wanted))
+        condition, values = predicates.where_sql(wanted, self._clock(), self._indexed)
+        clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ? OFFSET ?"
+        return rows.intact_items(self._select(clause, (*values, max(limit, 0), max(offset, 0)), wanted))
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order."""
+        wanted = where or Filter()
+        if order is not Order.STORED:
+            # By id, as an item that is changed meanwhile gets another row.
+            yield from self._in_order(self._ids(wanted, order, offset=offset), wanted)
+            return
+        condition, values = predicates.where_sql(wanted, self._clock(), self._indexed)
+        clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_AT_ONCE} OFFSET ?"
+        # No lock is held between the parts: a slow reader keeps nobody from writing.
+        last, passed_over = 0, max(offset, 0)
+        while found := self._select(clause, (last, *values, passed_over), wanted):
+            yield from rows.intact_items(found)
+            last, passed_over = found[-1][0], 0
+
+    def _ids(
+        self, where: Filter, order: Order, *, newest_first: bool = False, limit: int = -1, offset: int = 0
+    ) -> list[str]:
+        """Return the ids of the items that match, as the table has them, in an order."""
+        condition, values = predicates.where_sql(where, self._clock(), self._indexed)
+        query = (
+            f"SELECT id FROM items WHERE {condition} "
+            f"ORDER BY {predicates.order_sql(order, newest_first=newest_first)} LIMIT ? OFFSET ?"
+        )
+        parameters = (*values, limit, max(offset, 0))
+        return [found for (found,) in self._read(lambda connection: connection.execute(query, parameters).fetchall())]
+
+    def _in_order(self, ids: Sequence[str | None], where: Filter | None = None) -> Iterator[MemoryItem]:
+        """Return the items of some ids, as the table has them, in their order, reading them in batches."""
+        for start in range(0, len(ids), _AT_ONCE):
+            part = ids[start : start + _AT_ONCE]
+            selected = self._select(f"WHERE id IN ({', '.join('?' * len(part))})", part, where)
+            found = {rows.sql_text(item.id): item for item in rows.intact_items(selected)}
+            yield from (found[wanted] for wanted in part if wanted in found)
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have."""
+
+        def read(connection: sqlite3.Connection) -> list[Scalar]:
+            now = self._clock()
+            is_whole = (where is None or where.everything()) and not history.any_expired(connection, now)
+            condition = None if is_whole else predicates.where_sql(where or Filter(), now, self._indexed)
+            return distinct_values(
+                connection, key, condition, indexed=self._indexed, prefix=prefix, limit=limit, offset=max(offset, 0)
+            )
+
+        return self._read(read)
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of items that a search could find."""
+
+        def count(connection: sqlite3.Connection) -> int:
+            now = self._clock()
+            if (where is None or where.everything()) and not history.any_expired(connection, now):
+                return self._total(connection)
+            condition, values = predicates.where_sql(where or Filter(), now, self._indexed)
+            return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])
+
+        return self._read(count)
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        """Return items whose embedding is still to be made, oldest first."""
+        clause = "WHERE waiting AND (+expires_at IS NULL OR +expires_at > ?) ORDER BY items.row LIMIT ?"
+        return rows.intact_items(self._select(clause, (self._clock(), limit)))
+
+    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of those of the items that have them, by id."""
+
+        def read(connection: sqlite3.Connection) -> dict[str, PassageEmbeddings | None]:
+            return {wanted: rows.read_embeddings(connection, wanted) for wanted in ids}
+
+        return {wanted: found for wanted, found in self._read(read).items() if found is not None}
+
+    def indexed_fields(self) -> Fields:
+        """Return the fields by which items are searched that were written without a choice of their own."""
+        return self._read(read_fields)
+
+    def info(self) -> CollectionInfo:
+        """Report what the collection is and how much it holds."""
+
+        def read(connection: sqlite3.Connection) -> CollectionInfo:
+            return replace(read_info(connection, self.location), items=self._total(connection))
+
+        info = self._read(read)
+        attachments = self._attachments.size_bytes() if self._attachments else 0
+        return replace(info, size_bytes=info.size_bytes + attachments, damaged=len(self._damaged))

@@ -1,0 +1,189 @@
+"""Changing the current items of a database, so that what is replaced or deleted stays as a version."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Final, Protocol
+
+from devmem.model.caller import Actor, current_actor
+from devmem.model.items import MemoryItem
+from devmem.model.versions import Operation
+from devmem.storage.attachments import AttachmentFiles
+from devmem.storage.protocol import PreparedItem
+from devmem.storage.runs import Ending, HistoryLimit
+from devmem.storage.sqlite import database, rows
+from devmem.storage.sqlite import predicates as history
+
+_CHANGES_KEPT: Final = 20_000
+"""A cache that missed more changes than about this number is rebuilt."""
+
+
+class Recorder(Protocol):
+    """Changes items within one write transaction; reading `items` by its connection shows what it changed."""
+
+    connection: sqlite3.Connection
+    attachments: AttachmentFiles | None
+
+    def insert(self, prepared: PreparedItem, body: MemoryItem, *, waiting: bool, operation: Operation) -> list[int]:
+        """Insert an item and the terms of its passages; return the passages' numbers.
+
+        Args:
+            prepared: the item.
+            body: the item with its large attachments as references.
+            waiting: whether its embeddings are still to be made.
+            operation: begins this version.
+        """
+        ...
+
+    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
+        """Delete the items that match a condition, which stay as versions where these are kept; return their number."""
+        ...
+
+    def remove(self, condition: str, values: Sequence[object]) -> int:
+        """Delete the items that match a condition for good, as retention does; return their number."""
+        ...
+
+    def count(self) -> int:
+        """Return the number of items, expired ones that are still there included."""
+        ...
+
+    def purge(self) -> None:
+        """Remove some of what retention removes, where that is due."""
+        ...
+
+
+class CurrentRecorder:
+    """Changes the items that everybody sees; see `Recorder`."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        attachments: AttachmentFiles | None,
+        *,
+        limit: HistoryLimit,
+        now: float,
+        run: str | None = None,
+    ) -> None:
+        """Prepare the changes of one write transaction.
+
+        Args:
+            connection: in a write transaction.
+            attachments: files of the collection; None in memory.
+            limit: how long versions are kept.
+            now: seconds since the epoch.
+            run: the run that is being committed or reverted; None takes that of each item's scope.
+        """
+        self.connection, self.attachments = connection, attachments
+        self._limit, self._now = limit, now
+        # What a run writes on commit has the actors that wrote it.
+        self._actor = Actor(run=run) if run is not None else current_actor()
+
+    @cached_property
+    def at(self) -> int:
+        """Recorded time of the transaction."""
+        return history.tick(self.connection, self._now)
+
+    def insert(
+        self,
+        prepared: PreparedItem,
+        body: MemoryItem,
+        *,
+        waiting: bool,
+        operation: Operation,
+        actor: str | None = None,
+    ) -> list[int]:
+        """Insert a current item; `actor` wrote it, where that is not who changes items now."""
+        run, by = self._actor.run or prepared.item.scope.run, actor or self._actor.name
+        origin = (operation.value, rows.sql_text(run), self.at, rows.sql_text(by))
+        return rows.insert_item(self.connection, prepared, waiting=waiting, body=body, origin=origin)
+
+    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
+        """Move items to the versions; delete them where no versions are kept."""
+        if not self._limit.keeps:
+            return self.remove(condition, values)
+        by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
+        history.keep(self.connection, condition, values, by, self.at)
+        return self._delete(condition, values)
+
+    def remove(self, condition: str, values: Sequence[object]) -> int:
+        """Delete items and release their attachments."""
+        release(self.connection, self.attachments, "items", condition, values)
+        return self._delete(condition, values)
+
+    def _delete(self, condition: str, values: Sequence[object]) -> int:
+        deleted = self.connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
+        if deleted:
+            prune_changes(self.connection)
+        return deleted
+
+    def keeps_since(self, at: int) -> bool:
+        """Whether every version that ended at a recorded time, or later, is still kept."""
+        return self._limit.keeps_since(at, self._now)
+
+    def count(self) -> int:
+        """Return the number of items, which the database keeps."""
+        return int(database.read_meta(self.connection)["count"] or 0)
+
+    def purge(self) -> None:
+        """Remove some of what is past its `expires_at`, and of the versions that ended too long ago.
+
+        At most `SWEPT_AT_ONCE` of each go with one write, so that none is slow; what is left is not found meanwhile.
+        """
+        expired = "expires_at <= ?"
+        if history.any_expired(self.connection, self._now):
+            part = f"SELECT row FROM items WHERE {expired} ORDER BY expires_at, row LIMIT {history.SWEPT_AT_ONCE}"
+            # What replaces an expired item is in no conflict with its expiry.
+            based = f"recorded_until IS NULL AND base IN ({part})"
+            self.connection.execute(f"UPDATE versions SET base = NULL WHERE {based}", (self._now,))
+            self.remove(f"row IN ({part})", [self._now])
+        self._purge_versions(f"{expired} AND recorded_until IS NOT NULL", [self._now])
+        if (oldest := self._limit.oldest(self._now)) is not None:
+            self._purge_versions("recorded_until < ?", [oldest])
+
+    def _purge_versions(self, condition: str, values: Sequence[object]) -> None:
+        """Remove some of the versions that match a condition: a write that does a little is never slow."""
+        part = f"row IN (SELECT row FROM versions WHERE {condition} LIMIT {history.SWEPT_AT_ONCE})"
+        if self.connection.execute(f"SELECT 1 FROM versions WHERE {condition} LIMIT 1", tuple(values)).fetchone():
+            remove_versions(self.connection, self.attachments, part, values)
+
+
+def remove_versions(
+    connection: sqlite3.Connection, attachments: AttachmentFiles | None, condition: str, values: Sequence[object]
+) -> int:
+    """Delete versions for good and release their attachments; return their number."""
+    release(connection, attachments, "versions", condition, values)
+    deleted = connection.execute(f"DELETE FROM versions WHERE {condition}", tuple(values)).rowcount
+    if deleted:
+        prune_changes(connection)
+    return deleted
+
+
+def release(
+    connection: sqlite3.Connection,
+    attachments: AttachmentFiles | None,
+    table: str,
+    condition: str,
+    values: Sequence[object],
+) -> None:
+    """Record the attachments of rows that are about to be deleted; the last of an attachment's rows takes its file."""
+    if attachments is None:
+        return
+    query = f"SELECT CAST(body AS BLOB) FROM {table} WHERE ({condition}) AND instr(body, ?)"
+    for (body,) in connection.execute(query, (*values, ".files/")).fetchall():
+        attachments.release(body.decode(errors="replace"))
+
+
+def prune_changes(connection: sqlite3.Connection) -> None:
+    """Delete the oldest of the recorded changes where there are many."""
+    # As two aggregates of one SELECT, SQLite would read the whole table.
+    newest, oldest = connection.execute(
+        "SELECT (SELECT max(number) FROM changes), (SELECT min(number) FROM changes)"
+    ).fetchone()
+    if newest is None or newest - oldest <= _CHANGES_KEPT:
+        return
+    floor = newest - _CHANGES_KEPT // 2
+    connection.execute("DELETE FROM changes WHERE number <= ?", (floor,))
+    database.set_meta(connection, "changes_floor", floor)

@@ -1,0 +1,353 @@
+"""Items as database rows."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from devmem.model.items import MemoryItem, dump_item_json, load_item_json
+from devmem.models.embedder import PassageEmbeddings, code_bytes
+from devmem.search.indexes.scoring import EncodedTerms
+from devmem.storage.protocol import PreparedItem
+from devmem.storage.searching import COLUMNS, MISSING, item_columns, stored_hash, vector_bytes, vector_from
+from devmem.text.files import encodable, original
+
+_ITEM_COLUMNS: Final = (
+    *("CAST(id AS BLOB)", "CAST(content_hash AS BLOB)", "created_at", "event_time", "expires_at", "trust"),
+    *("importance", "CAST(agent AS BLOB)", "CAST(user AS BLOB)", "CAST(session AS BLOB)"),
+    *("CAST(conversation AS BLOB)", "CAST(trace AS BLOB)", "CAST(run AS BLOB)", "CAST(source_kind AS BLOB)"),
+    *("CAST(source_name AS BLOB)", "CAST(speaker AS BLOB)", "cues", "length"),
+)
+"""All but `waiting`, which changes, and `body`, which has a checksum of its own. A damaged text need not be UTF-8."""
+_CHANGE_COLUMNS: Final = (
+    *("CAST(operation AS BLOB)", "CAST(change_run AS BLOB)", "recorded_from", "CAST(change_actor AS BLOB)"),
+)
+_ENDING_COLUMNS: Final = (
+    *("recorded_until", "CAST(end_operation AS BLOB)", "CAST(end_run AS BLOB)", "CAST(end_actor AS BLOB)"),
+)
+_PASSAGE_COLUMNS: Final = ("row", "term_hashes", "term_counts", "term_length")
+
+
+def _joined(columns: Sequence[str]) -> str:
+    return f"CAST(joined_{len(columns)}({', '.join(columns)}) AS BLOB)"
+
+
+_TEXT_TYPES: Final = ", ".join(
+    f"typeof{column.removeprefix('CAST').removesuffix(' AS BLOB)')})" for column in _ITEM_COLUMNS if "CAST" in column
+)
+
+# NULL, which equals no checksum, where a value is of another type: text and blob differ in one bit of the row's header.
+ITEM_CHECKSUM: Final = f"CASE WHEN 'blob' NOT IN ({_TEXT_TYPES}) THEN crc32({_joined(_ITEM_COLUMNS)}) END"
+CHANGE_CHECKSUMS: Final = {
+    "items": f"crc32({_joined(_CHANGE_COLUMNS)})",
+    "versions": f"crc32({_joined((*_CHANGE_COLUMNS, *_ENDING_COLUMNS))})",
+}
+"""Of the changes that began and ended the rows of a table; those written by formats before 5 have none."""
+BODY_CHECKSUM: Final = "crc32(COALESCE(CAST(body AS BLOB), X''))"
+PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)})"
+VECTOR_CHECKSUM: Final = "CASE WHEN typeof(vector) = 'blob' AND length(vector) THEN crc32(vector) END"
+CODES_CHECKSUM: Final = "CASE WHEN typeof(codes) = 'blob' THEN crc32(codes) END"
+
+
+def ended_checksum(began: Sequence[str], ended: Sequence[str]) -> str:
+    """Return the SQL of the checksum of a version's changes.
+
+    Args:
+        began: SQL of the operation, run, recorded time and actor of the change that began it.
+        ended: likewise of the recorded time, operation, run and actor of the one that ended it.
+    """
+    values = (f"CAST({each} AS BLOB)" if at not in (2, 4) else each for at, each in enumerate((*began, *ended)))
+    return f"crc32({_joined(tuple(values))})"
+
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def checksum(*values: bytes | str | float | None) -> int:
+    """Return the CRC-32 of one blob, or of several column values."""
+    if len(values) == 1 and isinstance(values[0], bytes):
+        return zlib.crc32(values[0])
+    return zlib.crc32(
+        _FORMATS[len(values)](*[each.encode() if isinstance(each, str) else each for each in values]).encode()
+    )
+
+
+_COUNTS: Final = {len(_ITEM_COLUMNS), len(_PASSAGE_COLUMNS), len(_CHANGE_COLUMNS), 2 * len(_CHANGE_COLUMNS)}
+_FORMATS: Final = {count: ("{!r};" * count).format for count in _COUNTS}
+
+
+def is_intact(blob: bytes | str | float | None, its_checksum: int) -> bool:
+    """Whether a value that was selected is the blob that was stored; an empty one never was."""
+    return isinstance(blob, bytes) and blob != b"" and checksum(blob) == its_checksum
+
+
+def define_functions(connection: sqlite3.Connection) -> None:
+    """Define the SQL functions of the checksums in a connection.
+
+    They have no Python code of their own: SQLite would turn Ctrl-C in it into an error of the statement.
+    """
+    connection.create_function("crc32", 1, zlib.crc32, deterministic=True)
+    for count, joined in _FORMATS.items():
+        connection.create_function(f"joined_{count}", count, joined, deterministic=True)
+
+
+class DamagedRows:
+    """The damaged rows of one file that were met since it was opened. Thread-safe."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._found: set[tuple[str, int]] = set()
+        self._taken: set[tuple[str, int]] = set()
+        self._lock = threading.Lock()
+
+    def without(self, table: str, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return the intact ones of selected rows, which begin with whether they are and with their number."""
+        for is_intact, row, *_ in found:
+            if not is_intact:
+                self.add(table, row)
+        return [columns[1:] for columns in found if columns[0]]
+
+    def add(self, table: str, row: int) -> None:
+        """Record a damaged row; the first one is logged."""
+        with self._lock:
+            first = not self._found
+            self._found.add((table, row))
+            self._taken.discard((table, row))
+        if first:
+            _LOG.error(
+                "%s: row %d of the table %r is damaged (its checksum differs) and is left out, as are others like it; "
+                "`info()` counts them. Restore a backup, or copy what can be read to another file.",
+                self._location, row, table,
+            )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def of(self, table: str) -> set[int]:
+        """Return the damaged rows of a table."""
+        with self._lock:
+            return {row for each, row in self._found if each == table} if self._found else set()
+
+    def take(self, table: str) -> list[int]:
+        """Return the damaged rows of a table that no earlier call returned."""
+        with self._lock:
+            new = {(each, row) for each, row in self._found - self._taken if each == table}
+            self._taken |= new
+            return sorted(row for _, row in new)
+
+
+ITEM_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"
+"""Columns that items and versions have in common."""
+_INSERT_ITEM: Final = (
+    f"INSERT INTO items({ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, change_checksum) "
+    f"VALUES ({', '.join('?' * 28)})"
+)
+_INSERT_PENDING: Final = (
+    f"INSERT INTO versions({ITEM_COLUMNS}, operation, change_run, change_actor, base) VALUES ({', '.join('?' * 27)})"
+)
+_INSERT_PASSAGE: Final = (
+    "INSERT INTO passages(row, term_hashes, term_counts, term_length, checksum) VALUES (?, ?, ?, ?, ?)"
+)
+SELECT_WHOLE: Final = (
+    "SELECT items.row, CAST(body AS BLOB), body_checksum, vector, vectors.checksum, vectors.passage FROM items "
+    "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
+)
+"""Selects the arguments of `item_from_row`."""
+HASHED: Final = "content_hash, CAST(body AS BLOB), body_checksum"
+"""Columns that `embedded_hash_of` takes."""
+Origin: TypeAlias = tuple[str | None, str | None, int | None, str | None]
+"""Operation, run, recorded time (microseconds since the epoch) and actor of a change."""
+
+Selected: TypeAlias = tuple[int, MemoryItem | None]
+"""A row number and its item; None for one that is damaged or does not match."""
+
+
+def intact_items(selected: Sequence[Selected]) -> list[MemoryItem]:
+    """Return the items of the rows that have one."""
+    return [item for _, item in selected if item is not None]
+
+
+def insert_item(
+    connection: sqlite3.Connection,
+    prepared: PreparedItem,
+    *,
+    waiting: bool,
+    row: int | None = None,
+    body: MemoryItem | None = None,
+    origin: Origin = (None, None, None, None),
+) -> list[int]:
+    """Insert an item and the terms of its passages; return the passages' numbers.
+
+    Args:
+        connection: in a write transaction.
+        prepared: the item.
+        waiting: whether its embeddings are still to be made.
+        row: row number in a file of an older format; None takes the next one.
+        body: the item with its large attachments as references; None stores it as it is.
+        origin: the change that begins this version.
+    """
+    values = (row, *_columns(prepared, body or prepared.item, waiting=waiting), *origin, checksum(*origin))
+    return insert_passages(connection, connection.execute(_INSERT_ITEM, values).lastrowid or 0, prepared)
+
+
+def insert_pending(
+    connection: sqlite3.Connection,
+    prepared: PreparedItem,
+    *,
+    waiting: bool,
+    row: int,
+    body: MemoryItem,
+    operation: str,
+    run: str,
+    actor: str | None,
+    base: int | None,
+) -> list[int]:
+    """Insert a version of a pending run and the terms of its passages; return the passages' numbers.
+
+    Args:
+        connection: in a write transaction.
+        prepared: the item.
+        waiting: whether its embeddings are still to be made.
+        row: row number, which is that of no item and no version.
+        body: the item with its large attachments as references.
+        operation: begins this version.
+        run: the run.
+        actor: who writes it, as far as it is known.
+        base: row of the current item that it replaces; None where there is none.
+    """
+    values = (row, *_columns(prepared, body, waiting=waiting), operation, run, actor, base)
+    connection.execute(_INSERT_PENDING, values)
+    return insert_passages(connection, row, prepared)
+
+
+def _columns(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> tuple[str | float | int | None, ...]:
+    """Return the values of `ITEM_COLUMNS` but for the row number."""
+    stored = dump_item_json(body)
+    columns = item_columns(prepared, sql_text)
+    return (*columns, int(waiting), stored.decode(), checksum(stored), checksum(*columns))
+
+
+def insert_passages(connection: sqlite3.Connection, row: int, prepared: PreparedItem) -> list[int]:
+    """Insert the terms of the passages of the item in a row; return the passages' numbers."""
+    return [_insert_passage(connection, row, terms) for terms in prepared.terms()]
+
+
+def _insert_passage(connection: sqlite3.Connection, row: int, terms: EncodedTerms) -> int:
+    values = (row, terms.hashes, terms.counts, terms.length)
+    return connection.execute(_INSERT_PASSAGE, (*values, checksum(*values))).lastrowid or 0
+
+
+def update_terms(connection: sqlite3.Connection, passage: int, row: int, terms: EncodedTerms) -> None:
+    """Replace the terms of a passage of the item in a row."""
+    values = (row, terms.hashes, terms.counts, terms.length)
+    connection.execute(
+        "UPDATE passages SET row = ?, term_hashes = ?, term_counts = ?, term_length = ?, checksum = ? "
+        "WHERE passage = ?",
+        (*values, checksum(*values), passage),
+    )
+
+
+def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], encoding: PassageEmbeddings) -> None:
+    """Insert the embeddings of an item's passages; a single vector is that of the first passage."""
+    if len(encoding.vectors) not in (1, len(passages)):
+        raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
+    _insert_blobs(connection, "vectors(passage, vector, checksum)", passages, map(vector_bytes, encoding.vectors))
+    if encoding.tokens is not None:
+        codes = (codes.tobytes() for codes in encoding.tokens)
+        _insert_blobs(connection, "tokens(passage, codes, checksum)", passages, codes)
+
+
+def _insert_blobs(
+    connection: sqlite3.Connection, columns: str, passages: Sequence[int], blobs: Iterable[bytes]
+) -> None:
+    connection.executemany(
+        f"INSERT OR REPLACE INTO {columns} VALUES (?, ?, ?)",
+        ((passage, blob, checksum(blob)) for passage, blob in zip(passages, blobs, strict=False)),
+    )
+
+
+def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbeddings | None:
+    """Return the embeddings of an item; None when it is not there or not embedded."""
+    query = f"SELECT row, {HASHED} FROM items WHERE id = ?"
+    found = connection.execute(query, (sql_text(item_id),)).fetchone()
+    return None if found is None else read_embeddings_of_row(connection, found[0], embedded_hash_of(*found[1:]))
+
+
+def embedded_hash_of(content_hash: str, body: bytes | None, body_checksum: int) -> str:
+    """Return the hash of what is embedded of an item, of which `HASHED` was selected."""
+    if body is None or not is_intact(body, body_checksum):
+        return content_hash
+    return stored_hash(content_hash, body)
+
+
+def read_embeddings_of_row(connection: sqlite3.Connection, row: int, content_hash: str) -> PassageEmbeddings | None:
+    """Return the embeddings of an item or a version, given its row and its `embedded_hash`; None without any."""
+    found = connection.execute(
+        "SELECT vector, codes FROM passages JOIN vectors USING (passage) "
+        f"LEFT JOIN tokens ON tokens.passage = passages.passage AND {CODES_CHECKSUM} = tokens.checksum "
+        f"WHERE row = ? AND {VECTOR_CHECKSUM} = vectors.checksum ORDER BY passages.passage",
+        (row,),
+    ).fetchall()
+    if not found:
+        return None
+    vectors = np.stack([vector_from(vector) for vector, _ in found])
+    width = code_bytes(vectors.shape[1])
+    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw in found if raw is not None)
+    return PassageEmbeddings(
+        vectors=vectors, tokens=codes if len(codes) == len(found) else None, content_hash=content_hash
+    )
+
+
+def sql_text(text: str | None) -> str | None:
+    """Return a text as its column holds it; different texts have different columns."""
+    return None if text is None else encodable(text)
+
+
+def read_text(text: str | None) -> str | None:
+    """Return the text of which `sql_text` made this."""
+    return None if text is None else original(text)
+
+
+def text_sql(text: str) -> str:
+    """Return a text as an SQL expression that needs no parameter."""
+    return f"CAST(X'{encodable(text).encode().hex()}' AS TEXT)"
+
+
+def item_from_row(
+    damaged: DamagedRows,
+    row: int,
+    body: bytes | None,
+    body_checksum: int,
+    vector: bytes | None = None,
+    vector_checksum: int = 0,
+    passage: int = 0,
+) -> MemoryItem | None:
+    """Return the item of a selected row, with its embedding when that was selected too; None for a damaged row."""
+    if body is None or not is_intact(body, body_checksum):
+        damaged.add("items", row)
+        return None
+    item = load_item_json(body)
+    if vector is None:
+        return item
+    if not is_intact(vector, vector_checksum):
+        damaged.add("vectors", passage)
+        return item
+    return replace(item, embedding=vector_from(vector))
+
+
+def fetch_items(connection: sqlite3.Connection, rows: list[int], damaged: DamagedRows) -> dict[int, MemoryItem]:
+    """Return items by row number, without their embeddings; a damaged row is `MISSING`."""
+    found = dict.fromkeys(rows, MISSING)
+    for start in range(0, len(rows), 500):
+        part = rows[start : start + 500]
+        marks = ", ".join("?" * len(part))
+        query = f"SELECT row, CAST(body AS BLOB), body_checksum FROM items WHERE row IN ({marks})"
+        found |= {row: item_from_row(damaged, row, *rest) or MISSING for row, *rest in connection.execute(query, part)}
+    return found

@@ -1,0 +1,302 @@
+"""The tables of a collection's file.
+
+`items` holds the current version of each item, and nothing that reads current items reads another table for them.
+`versions` holds those that ended, and those of pending runs, which have no `recorded_until`. A version keeps its row
+number, and with it its passages, vectors and token codes, when it moves from `items` to `versions`. Recorded times are
+microseconds since the epoch and differ between any two transactions.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Final
+
+from pydantic import ValidationError
+
+from devmem.errors import CollectionDamagedError
+from devmem.model.fields import has_text
+from devmem.model.items import MemoryItem, load_item_json
+from devmem.storage.protocol import PreparedItem
+from devmem.storage.runs import read_transaction, write_transaction
+from devmem.storage.sqlite import rows
+from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
+from devmem.text.analysis import ANALYSIS_VERSION
+
+SCHEMA_VERSION: Final = 5
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS items(
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    content_hash TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    event_time REAL,
+    expires_at REAL,
+    trust REAL NOT NULL,
+    importance REAL,
+    agent TEXT, user TEXT, session TEXT, conversation TEXT, trace TEXT, run TEXT,
+    source_kind TEXT NOT NULL,
+    source_name TEXT NOT NULL,
+    speaker TEXT,
+    cues INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    waiting INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    body_checksum INTEGER NOT NULL,
+    columns_checksum INTEGER NOT NULL,
+    operation TEXT,
+    change_run TEXT,
+    recorded_from INTEGER,
+    change_actor TEXT,
+    change_checksum INTEGER
+);
+CREATE INDEX IF NOT EXISTS items_by_content ON items(content_hash);
+CREATE INDEX IF NOT EXISTS items_by_scope ON items(user, agent, conversation);
+CREATE INDEX IF NOT EXISTS items_by_session ON items(session) WHERE session IS NOT NULL;
+CREATE INDEX IF NOT EXISTS items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS items_waiting ON items(row) WHERE waiting;
+CREATE INDEX IF NOT EXISTS items_by_change_run ON items(change_run) WHERE change_run IS NOT NULL;
+CREATE TABLE IF NOT EXISTS versions(
+    row INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    event_time REAL,
+    expires_at REAL,
+    trust REAL NOT NULL,
+    importance REAL,
+    agent TEXT, user TEXT, session TEXT, conversation TEXT, trace TEXT, run TEXT,
+    source_kind TEXT NOT NULL,
+    source_name TEXT NOT NULL,
+    speaker TEXT,
+    cues INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    waiting INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    body_checksum INTEGER NOT NULL,
+    columns_checksum INTEGER NOT NULL,
+    operation TEXT NOT NULL,
+    change_run TEXT,
+    recorded_from INTEGER,
+    recorded_until INTEGER,
+    end_operation TEXT,
+    end_run TEXT,
+    base INTEGER,
+    change_actor TEXT,
+    end_actor TEXT,
+    change_checksum INTEGER
+);
+CREATE INDEX IF NOT EXISTS versions_by_id ON versions(id);
+CREATE INDEX IF NOT EXISTS versions_by_end ON versions(recorded_until);
+CREATE INDEX IF NOT EXISTS versions_by_change_run ON versions(change_run) WHERE change_run IS NOT NULL;
+CREATE INDEX IF NOT EXISTS versions_by_end_run ON versions(end_run) WHERE end_run IS NOT NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS versions_pending ON versions(change_run, id) WHERE recorded_until IS NULL;
+CREATE INDEX IF NOT EXISTS versions_expiring ON versions(expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS runs(
+    run TEXT PRIMARY KEY, state TEXT NOT NULL, actor TEXT, started_at INTEGER NOT NULL,
+    committed_at INTEGER, ended_at INTEGER
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS passages(
+    passage INTEGER PRIMARY KEY AUTOINCREMENT,
+    row INTEGER NOT NULL,
+    term_hashes BLOB NOT NULL,
+    term_counts BLOB NOT NULL,
+    term_length INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS passages_by_row ON passages(row);
+CREATE TABLE IF NOT EXISTS vectors(
+    passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS tokens(
+    passage INTEGER PRIMARY KEY, codes BLOB NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
+CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
+    UPDATE meta SET value = value + 1 WHERE key = 'count';
+END;
+CREATE TRIGGER IF NOT EXISTS count_down AFTER DELETE ON items BEGIN
+    UPDATE meta SET value = value - 1 WHERE key = 'count';
+    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+END;
+CREATE TRIGGER IF NOT EXISTS drop_passages AFTER DELETE ON items
+WHEN NOT EXISTS (SELECT 1 FROM versions WHERE row = old.row) BEGIN
+    DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM passages WHERE row = old.row;
+END;
+CREATE TRIGGER IF NOT EXISTS drop_version AFTER DELETE ON versions BEGIN
+    DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM passages WHERE row = old.row;
+    INSERT INTO changes(row, kind) VALUES (old.row, 'erased');
+END;
+"""
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables within the caller's transaction, which `executescript` would commit."""
+    for statement in _statements():
+        connection.execute(statement)
+
+
+def _statements() -> Iterator[str]:
+    statement = ""
+    for line in _SCHEMA.strip().splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+_CHECKSUMS: Final = (
+    *(("items", "body_checksum"), ("items", "columns_checksum")),
+    *((table, "checksum") for table in ("passages", "vectors", "tokens")),
+)
+_WITH_ESCAPES: Final = r"SELECT row, CAST(body AS BLOB) FROM items WHERE instr(body, '\u') OR instr(body, '\escaped:')"
+_CHANGES: Final = ("change_actor TEXT", "change_checksum INTEGER")
+_LOG: Final = logging.getLogger(__name__)
+_OF_FORMAT_1: Final = (
+    "DROP TRIGGER count_up",
+    "DROP TRIGGER count_down",
+    "DROP INDEX IF EXISTS items_by_content",
+    "DROP INDEX IF EXISTS items_by_scope",
+    "DROP INDEX IF EXISTS items_by_session",
+    "DROP INDEX IF EXISTS items_expiring",
+    "DROP INDEX IF EXISTS items_waiting",
+    "DROP TABLE vectors",
+    "ALTER TABLE items RENAME TO items_of_format_1",
+)
+
+
+def upgrade_from_1(connection: sqlite3.Connection, location: str) -> None:
+    """Upgrade a file of format 1, which had no passages, within the caller's write transaction.
+
+    Items keep their row numbers and their order; each waits for the embeddings of its passages.
+
+    Raises:
+        CollectionDamagedError: an item cannot be read.
+    """
+    for statement in _OF_FORMAT_1:
+        connection.execute(statement)
+    create_tables(connection)
+    connection.execute("UPDATE meta SET value = 0 WHERE key = 'count'")
+    old = connection.cursor()
+    for row, name, body in old.execute("SELECT row, id, body FROM items_of_format_1 ORDER BY row"):
+        item = _read(location, name, body)
+        rows.insert_item(connection, PreparedItem.of(item), waiting=has_text(item), row=row)
+    connection.execute("DROP TABLE items_of_format_1")
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'analysis'", (ANALYSIS_VERSION,))
+    _LOG.warning("%s: upgraded from an older format; its items will be embedded again.", location)
+
+
+def upgrade_from_2(connection: sqlite3.Connection) -> None:
+    """Add the checksums to a file of format 2, within the caller's write transaction."""
+    _rename_surrogates(connection)
+    for table, column in _CHECKSUMS:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+    connection.execute(
+        f"UPDATE items SET body_checksum = {BODY_CHECKSUM}, columns_checksum = COALESCE({ITEM_CHECKSUM}, -1)"
+    )
+    connection.execute(f"UPDATE passages SET checksum = {PASSAGE_CHECKSUM}")
+    connection.execute(f"UPDATE vectors SET checksum = COALESCE({VECTOR_CHECKSUM}, -1)")
+    connection.execute(f"UPDATE tokens SET checksum = COALESCE({CODES_CHECKSUM}, -1)")
+
+
+def upgrade_from_3(connection: sqlite3.Connection) -> None:
+    """Add the tables of versions and runs to a file of format 3, within the caller's write transaction.
+
+    Its items have no recorded time; they count as recorded when they were made.
+    """
+    for column in ("operation TEXT", "change_run TEXT", "recorded_from INTEGER", *_CHANGES):
+        connection.execute(f"ALTER TABLE items ADD COLUMN {column}")
+    connection.execute("DROP TRIGGER count_down")
+    create_tables(connection)
+
+
+def upgrade_from_4(connection: sqlite3.Connection) -> None:
+    """Add actors and checksums of changes to a file of format 4, within the caller's write transaction.
+
+    What is there keeps its changes without a checksum: nothing tells whether they are still those that were written.
+    """
+    for table, columns in (("items", _CHANGES), ("versions", (*_CHANGES, "end_actor TEXT"))):
+        for column in columns:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
+def _rename_surrogates(connection: sqlite3.Connection) -> None:
+    """Store names with lone surrogates as they are looked up now: format 2 gave two names one column value."""
+    for row, body in connection.execute(_WITH_ESCAPES).fetchall():
+        try:
+            item = load_item_json(body)
+        except ValidationError as error:
+            _LOG.warning("row %d cannot be read and keeps its names: %s", row, error.errors()[0]["msg"])
+            continue
+        names = {"id": item.id, "source_name": item.provenance.name, **asdict(item.scope)}
+        if isinstance(speaker := item.metadata.get("speaker"), str) and speaker:
+            names["speaker"] = speaker
+        columns = ", ".join(f"{name} = ?" for name in names)
+        connection.execute(f"UPDATE items SET {columns} WHERE row = ?", (*map(rows.sql_text, names.values()), row))
+
+
+def _read(location: str, name: str, body: str) -> MemoryItem:
+    try:
+        return load_item_json(body)
+    except ValidationError as error:
+        raise CollectionDamagedError(
+            location,
+            f"is of an older format, and its item {name!r} cannot be read ({error.errors()[0]['msg']}); it was left as "
+            "it is: restore a backup, or move it away to start with an empty one.",
+        ) from error
+
+
+EVENT_TIME: Final = "COALESCE(event_time, created_at)"
+_OF_COLUMNS: Final = {
+    "items_by_agent": "agent",
+    "items_by_conversation": "conversation",
+    "items_by_trace": "trace",
+    "items_by_source": "user, agent, source_name",
+    "items_by_time": EVENT_TIME,
+}
+
+
+def of_body(expression: str) -> str:
+    """Return an expression over the body that is NULL where the body is damaged and no JSON any more."""
+    return f"CASE WHEN json_valid(body) THEN {expression} END"
+
+
+def metadata_value(key: str) -> str:
+    """Return the expression of a metadata value, as the index on its key has it."""
+    return of_body(f"json_extract(body, '$.metadata.\"{key}\"')")
+
+
+def metadata_type(key: str) -> str:
+    """Return the expression of the JSON type of a metadata value, as the index on its key has it."""
+    return of_body(f"json_type(body, '$.metadata.\"{key}\"')")
+
+
+def ensure_indexes(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
+    """Create the indexes that are missing.
+
+    Args:
+        connection: not in a transaction.
+        keys: metadata keys to index, as `IndexConfig` accepts them.
+    """
+    of_metadata = {f"items_by_metadata_{key}": f"{metadata_value(key)}, {metadata_type(key)}" for key in keys}
+    wanted = {**_OF_COLUMNS, **of_metadata}
+    if wanted.keys() - read_transaction(connection, lambda: _existing(connection)):
+        write_transaction(connection, lambda: _create(connection, wanted))
+
+
+def _existing(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+
+
+def _create(connection: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
+    for name, indexed in wanted.items():
+        connection.execute(f'CREATE INDEX IF NOT EXISTS "{name}" ON items({indexed})')

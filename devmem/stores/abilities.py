@@ -1,0 +1,122 @@
+"""Stores on the versions of their items: their history, and what they were at an earlier time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Final, Protocol, runtime_checkable
+
+from devmem.errors import CollectionError, NoVersionsError
+from devmem.model.items import MemoryItem
+from devmem.search.query import Filter
+from devmem.storage.protocol import Collection, VersionedCollection
+from devmem.storage.searching import ExportLog, ExportRecord
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.memory import MemoryBase
+
+
+def versions_of(store: MemoryBase) -> VersionedCollection:
+    """Return the collection that keeps the versions of a store's items.
+
+    Raises:
+        NoVersionsError: there is none.
+    """
+    if not isinstance(store, CollectionMemory):
+        raise NoVersionsError(store.name, f"stores of the type {store.setup.store_type!r} have none")
+    if not isinstance(store.collection, VersionedCollection):
+        raise NoVersionsError(store.name, f"they are in {store.collection.info().location}, which keeps none")
+    return store.collection
+
+
+def keeps_versions(store: MemoryBase) -> bool:
+    """Whether a store keeps the versions of its items."""
+    return isinstance(store, CollectionMemory) and isinstance(store.collection, VersionedCollection)
+
+
+def viewed(store: MemoryBase, view: Collection) -> MemoryBase:
+    """Return a store on a view of its collection; closing it closes the view.
+
+    Raises:
+        NoVersionsError: what the store knows is not in its collection alone.
+    """
+    if not isinstance(store, CollectionMemory):
+        raise NoVersionsError(store.name, f"stores of the type {store.setup.store_type!r} have none")
+    # Another instance: nothing that the store remembers, or has handed out, refers to the view.
+    other = type(store)(store.setup)
+    if store.embedder is None:
+        other.search_by_words()
+    other.show(view)
+    return other
+
+
+def as_of(store: MemoryBase, time: float) -> MemoryBase:
+    """Return a store as it was at a time (seconds since the epoch), read only; the caller closes it.
+
+    Raises:
+        NoVersionsError: the store keeps no versions.
+    """
+    return viewed(store, versions_of(store).as_of(time))
+
+
+_ALL: Final = Filter()
+
+
+def record_export(
+    store: MemoryBase, place: str, *, items: int, where: Filter = _ALL, ids: Sequence[str] = ()
+) -> str | None:
+    """Record an export where the store's items are; return the reason where that is impossible.
+
+    Args:
+        store: the store.
+        place: path of the file; empty where it was printed.
+        items: number of items.
+        where: filter that selected them.
+        ids: ids that selected them; empty where none did.
+    """
+    collection = store.collection if isinstance(store, CollectionMemory) else None
+    if not isinstance(collection, ExportLog):
+        return "a forgetting will not name this export: its place is not recorded by stores of this kind"
+    record = ExportRecord.of_selection(place, made_at=store.setup.clock(), items=items, where=where, ids=ids)
+    try:
+        collection.record_export(record)
+    except CollectionError as error:
+        return f"a forgetting will not name this export: {error}"
+    return None
+
+
+def exports_of(store: MemoryBase, items: Iterable[MemoryItem]) -> list[ExportRecord]:
+    """Return the exports of a store that may hold some of the items, or a version of them that it still has.
+
+    There are none where it remembers none.
+    """
+    collection = store.collection if isinstance(store, CollectionMemory) else None
+    if not isinstance(collection, ExportLog):
+        return []
+    held = list(items)
+
+    @cache
+    def earlier() -> list[MemoryItem]:
+        """Return the versions, which are read only where the items themselves do not tell."""
+        if not isinstance(collection, VersionedCollection):
+            return []
+        return [version.item for item in held for version in collection.history(item.id)]
+
+    def may_hold_some(export: ExportRecord) -> bool:
+        return any(map(export.may_hold, held)) or any(map(export.may_hold, earlier()))
+
+    return [export for export in collection.exports() if may_hold_some(export)]
+
+
+@runtime_checkable
+class TakesStates(Protocol):
+    """A store that takes over what another one of its type keeps beside its items; asked for with `isinstance`."""
+
+    def take_states(self, source: MemoryBase) -> int:
+        """Take over the states of a store whose items were copied into this one; return their number.
+
+        Taking them again changes nothing, and what is here already is kept. A store of another type has none.
+
+        Raises:
+            DevmemError: they cannot be read or written.
+        """
+        ...

@@ -1,0 +1,151 @@
+"""Configuration that stores with a collection have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from devmem.config.agent import ChatConfig
+from devmem.config.base import ConfigModel, Duration
+from devmem.config.store import EmbeddingConfig, IndexConfig, RetrievalConfig
+from devmem.storage.protocol import DEFAULT_HISTORY_DAYS
+
+History: TypeAlias = Literal["keep", "none"] | Annotated[float, Field(gt=0)]
+"""How long the versions of items are kept: for good, not at all, or for a number of days."""
+
+
+class PlaceConfig(ConfigModel):
+    """Where a store's items live; a store type adds its own fields."""
+
+    keeps_versions: ClassVar[bool] = True
+    keeps_states: ClassVar[bool] = False
+    """Whether the store keeps more than items: in a file beside theirs, or in their database."""
+
+    memory_path: str | None = None
+    """Where the items live: a path such as `memory/store.db` (SQLite) or `memory/store.json` (DevAll's format), a
+    database (`postgresql://host/database`), `auto` for a file of the session; absent keeps them for this process
+    only."""
+    durability: Literal["full", "normal"] = Field(default="full", json_schema_extra={"advanced": True})
+    """`full` survives power loss; `normal` is faster and may lose the last writes then, but not when a process dies."""
+    history: History = Field(default=DEFAULT_HISTORY_DAYS, json_schema_extra={"advanced": True})
+    """How long the versions of items that were changed or deleted are kept: a number of days, `keep` for good, `none`
+    not at all. What expires, or goes beyond a store's capacity, leaves no version."""
+
+    @property
+    def history_days(self) -> float | None:
+        """Days for which versions are kept; None for good, 0 not at all."""
+        if self.history == "keep":
+            return None
+        return 0.0 if self.history == "none" else self.history
+
+    @model_validator(mode="after")
+    def _check_history(self) -> Self:
+        if "history" in self.model_fields_set and self.history != "none" and (self.memory_path or "").endswith(".json"):
+            raise ValueError(
+                f"a JSON file such as {self.memory_path} keeps no versions: leave `history` out, or use a path that "
+                "ends with .db"
+            )
+        return self
+
+
+class CollectionConfig(PlaceConfig):
+    """Configuration of a store with a searchable collection; a store type adds its own fields."""
+
+    embedding: EmbeddingConfig | None = None
+    """The model that makes items findable by meaning; absent searches by their text alone."""
+    index: IndexConfig = Field(default_factory=IndexConfig, json_schema_extra={"advanced": True})
+    """How the nearest vectors are found in a large store."""
+    retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig, json_schema_extra={"advanced": True})
+    """The signals that rank what is found."""
+
+    @model_validator(mode="after")
+    def _need_an_embedding(self) -> Self:
+        if self.retrieval.tokens is not None and self.embedding is None:
+            raise ValueError("`retrieval: {tokens: ...}` needs an `embedding:` block beside it")
+        return self
+
+
+_SEARCHED: Final = 10_000
+"""Characters of a text that patterns are searched for in."""
+
+
+class KeyRule(ConfigModel):
+    """Key of the texts that a pattern matches."""
+
+    pattern: str
+    """Regular expression (Python's), searched for in the text."""
+    key: str = Field(min_length=1)
+    """Name of the fact that the text states; `{name}` stands for what the group `(?P<name>...)` matched."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            groups = re.compile(self.pattern).groupindex
+        except re.error as error:
+            raise ValueError(f"`pattern` is no regular expression: {error}") from error
+        try:
+            self.key.format_map(dict.fromkeys(groups, "x"))
+        except (KeyError, ValueError, IndexError) as error:
+            named = ", ".join(groups) or "none"
+            raise ValueError(
+                f"`key` names a group that the pattern does not have ({error}); its groups: {named}"
+            ) from error
+        return self
+
+    def key_of(self, text: str) -> str | None:
+        """Return the key of a text; None where the pattern does not match, or the key would be blank."""
+        found = re.search(self.pattern, text[:_SEARCHED])
+        key = self.key.format_map({name: value or "" for name, value in found.groupdict().items()}) if found else ""
+        return key.strip().casefold() or None
+
+
+class KeysConfig(ConfigModel):
+    """Keys of what nodes write; for store types whose items are known by nothing else."""
+
+    keys: tuple[KeyRule, ...] = Field(default=(), json_schema_extra={"advanced": True})
+    """Rules by which a text states a fact that has one value at a time: it takes the place of the item of the same key,
+    user and agent, which stays in the history. The first rule that matches counts."""
+    key_llm: ChatConfig | None = Field(
+        default=None, title="Language model of keys", json_schema_extra={"advanced": True}
+    )
+    """Model that is asked for the key of a text that no rule matches; absent leaves such a text without one."""
+    key_names: tuple[str, ...] = Field(default=(), json_schema_extra={"advanced": True})
+    """The keys that the model chooses from, such as `user.diet`; none given lets it name them, and shows it those that
+    it gave before."""
+
+    @property
+    def asks_for_keys(self) -> bool:
+        """Whether a language model is asked."""
+        return self.key_llm is not None and self.key_llm.provider != "extractive"
+
+
+def key_by_rules(rules: Sequence[KeyRule], text: str) -> str | None:
+    """Return the key of the first rule that matches a text; None where none does."""
+    return next((key for rule in rules if (key := rule.key_of(text)) is not None), None)
+
+
+class ExpiryConfig(ConfigModel):
+    """When the items of a store expire; for store types that take writes."""
+
+    ttl: Duration | None = Field(default=None, json_schema_extra={"advanced": True})
+    """How long an item is kept that has no `expires_at` of its own: seconds, or text such as `30d`, `12h`, `1h 30m`. It
+    counts from the time of storing; an attachment's `ttl` goes before it. Absent keeps items."""
+
+    @property
+    def lifetime(self) -> float | None:
+        """Seconds after which an item expires; None for never."""
+        return self.ttl
+
+
+class RetentionConfig(ExpiryConfig):
+    """Limits of a store; for store types whose items live in a collection."""
+
+    retention: Duration | None = Field(default=None, json_schema_extra={"advanced": True})
+    """Greatest age of an item since it was stored, whatever its own expiry is: seconds, or text such as `90d`. Items
+    that were stored before it was set are deleted by the next write, or at the end of the next run. Absent sets no
+    limit."""
+    max_items: int | None = Field(default=None, ge=1)
+    """Maximum number of items; the oldest are deleted first. Absent keeps everything."""

@@ -1,0 +1,232 @@
+"""Items made of payloads: what every store type keeps of a node's write."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from devmem.errors import NotStoredError
+from devmem.model.caller import Turn
+from devmem.model.items import MemoryItem, Provenance, SourceKind
+from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
+from devmem.storage.protocol import Collection, FieldedCollection
+from devmem.stores.memory import MemoryBase
+from devmem.text.devall_frames import framed_turns, strip_frames
+
+AGENT_KEY: Final = "agent"
+"""Metadata key of the name of the agent that wrote an item."""
+_PREVIEW: Final = 200
+"""Characters of the input that the metadata show, as DevAll's (ChatDev 2) do."""
+
+
+def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -> MemoryItem:
+    """Return the item of a payload with a summary: snapshots, scope, times, trust and provenance are the payload's.
+
+    A store type changes what it keeps otherwise with `dataclasses.replace`.
+
+    `created_at` is in seconds since the epoch.
+    """
+    shown = payload.output_snapshot or payload.input_snapshot
+    received_from = list(dict.fromkeys(turn.speaker for turn in turns_of(payload) if turn.speaker))
+    return MemoryItem(
+        content_summary=summary,
+        metadata={
+            **payload.metadata,
+            "agent_role": payload.agent_role,
+            "input_preview": strip_frames(payload.inputs_text)[:_PREVIEW],
+            "attachments": [*(shown.attachment_overview() if shown else [])],
+            **({"received_from": [*received_from]} if received_from else {}),
+            **({AGENT_KEY: payload.caller.name} if payload.caller.name else {}),
+        },
+        created_at=created_at,
+        event_time=payload.event_time,
+        expires_at=payload.expires_at,
+        input_snapshot=payload.input_snapshot,
+        output_snapshot=payload.output_snapshot,
+        scope=payload.scope,
+        provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
+        trust=payload.trust,
+    )
+
+
+def turns_of(payload: MemoryWritePayload) -> tuple[Turn, ...]:
+    """Return what each sender said to the node, in order; blank turns are left out."""
+    turns = payload.turns
+    if turns is None:
+        turns = tuple(
+            Turn(text=text, speaker=speaker, role=role) for speaker, role, text in framed_turns(payload.inputs_text)
+        )
+    return tuple(turn for turn in turns if turn.text.strip())
+
+
+def skipped(reason: str) -> WriteOutcome:
+    """Return the outcome of a payload that holds nothing for a store, with the reason."""
+    return WriteOutcome(status=WriteStatus.SKIPPED, reason=reason)
+
+
+_LOG: Final = logging.getLogger(__name__)
+_FRESH_FOR: Final = 5.0
+"""Seconds for which recorded fields are taken for current: another process may reindex the store by others."""
+
+
+class ItemFields:
+    """Settles the fields of new items, and reports items that are searched by others."""
+
+    def __init__(self, store: str, configured: tuple[str, ...] | None, *, clock: Callable[[], float]) -> None:
+        """Take the store's name, for messages, and the configured fields; None leaves them to the collection.
+
+        `clock` returns seconds, which only grow.
+        """
+        self._store, self._configured, self._clock = store, configured, clock
+        self._lock = threading.Lock()
+        self._recorded: tuple[str, ...] = ()
+        self._read_at = -math.inf
+        self._is_recorded = False
+        """Whether the configured fields are known to be on record."""
+
+    def stamped(self, items: Sequence[MemoryItem], collection: Callable[[], Collection]) -> list[MemoryItem]:
+        """Return items as they are stored: one that names no fields gets those of the store."""
+        if all(item.indexed_fields is not None for item in items):
+            return list(items)
+        fields = self._of_store(collection)
+        return [replace(item, indexed_fields=fields) if item.indexed_fields is None else item for item in items]
+
+    def claimed(self, collection: Collection) -> Collection:
+        """Return a collection, with the configured fields on record if it is empty; warn where items have others."""
+        if self._is_outdated(collection):
+            if not collection.count():
+                return self.reindexed(collection)
+            _LOG.warning(
+                "memory store %r: its items are searched by the fields (%s), the configuration names (%s). New items "
+                "follow the configuration; `devmem reindex` brings the others up to date.",
+                self._store, ", ".join(recorded_fields(collection)), ", ".join(self._configured or ()),
+            )  # fmt: skip
+        return collection
+
+    def reindexed(self, collection: Collection) -> Collection:
+        """Return a collection, its items searched by the configured fields unless they have fields of their own."""
+        if self._configured is not None:
+            if isinstance(collection, FieldedCollection):
+                collection.index_fields(self._configured)
+            else:
+                _LOG.warning(
+                    "memory store %r: items of this kind of file keep the fields that they were written with; a .db "
+                    "file takes others (`devmem copy`).", self._store,
+                )  # fmt: skip
+        return collection
+
+    def _of_store(self, collection: Callable[[], Collection]) -> tuple[str, ...] | None:
+        """Return the fields of an item that names none; None where the store has none either."""
+        with self._lock:
+            if self._configured is not None:
+                self._record(collection)
+                return self._configured or None
+            if self._clock() - self._read_at >= _FRESH_FOR:
+                self._recorded, self._read_at = recorded_fields(collection()), self._clock()
+            return self._recorded or None
+
+    def _record(self, collection: Callable[[], Collection]) -> None:
+        """Record the configured fields before items are written with them, so that a reindex knows these later."""
+        if self._is_recorded:
+            return
+        opened = collection()
+        if self._is_outdated(opened) and isinstance(opened, FieldedCollection):
+            opened.record_fields(self._configured or ())
+        self._is_recorded = True
+
+    def _is_outdated(self, collection: Collection) -> bool:
+        return (
+            self._configured is not None
+            and isinstance(collection, FieldedCollection)
+            and collection.indexed_fields() != self._configured
+        )
+
+
+def recorded_fields(collection: Collection) -> tuple[str, ...]:
+    """Return the fields that a collection records; none for one that records nothing."""
+    return collection.indexed_fields() if isinstance(collection, FieldedCollection) else ()
+
+
+def store_items(store: MemoryBase, items: Sequence[MemoryItem]) -> list[str]:
+    """Store items and return the ids under which they are kept.
+
+    Raises:
+        NotStoredError: the store does not take some of them.
+        CollectionError: they cannot be written.
+    """
+    outcomes = store.add(items) if items else []
+    kept: list[str] = []
+    refused: list[str] = []
+    for item, outcome in zip(items, outcomes, strict=True):
+        if outcome.status is WriteStatus.SKIPPED:
+            refused.append(outcome.reason)
+        else:
+            kept.append(outcome.item_id or item.id)
+    if refused:
+        raise NotStoredError(refused, stored=kept)
+    return kept
+
+
+Stored = Callable[[Sequence[str]], Sequence[MemoryItem]]
+"""Returns the stored items of some ids."""
+
+_CHECKS: Final = 100
+"""Number of times within a retention that a store looks for items which were stored without it."""
+
+
+class Expiry:
+    """Stamps items with the time at which they expire. Thread-safe."""
+
+    def __init__(self, *, ttl: float | None, retention: float | None = None) -> None:
+        """Take the limits of a store.
+
+        Args:
+            ttl: seconds after which an item expires that has no expiry of its own; None for never.
+            retention: greatest age of an item in seconds, whatever its expiry; None sets no limit.
+        """
+        self._ttl, self.retention = ttl, retention
+        self._checked: float | None = None
+        self._lock = threading.Lock()
+
+    def stamped(self, items: Sequence[MemoryItem], now: float, stored: Stored) -> list[MemoryItem]:
+        """Return items with their expiry at `now`, in seconds since the epoch.
+
+        What is stored with the same content already keeps its expiry, so that storing it again is no change.
+        """
+        if self._ttl is None and self.retention is None:
+            return list(items)
+        there = {item.id: item for item in stored([item.id for item in items]) if not item.expired(now)}
+        return [self._stamped(item, there.get(item.id), now) for item in items]
+
+    def _stamped(self, item: MemoryItem, older: MemoryItem | None, now: float) -> MemoryItem:
+        if older is not None and older.content_hash == item.content_hash:
+            expires_at = older.expires_at if item.expires_at is None else item.expires_at
+            return self.limited(replace(item, expires_at=expires_at), stored_at=older.created_at)
+        if item.expires_at is None and self._ttl is not None:
+            item = replace(item, expires_at=now + self._ttl)
+        return self.limited(item)
+
+    def limited(self, item: MemoryItem, *, stored_at: float | None = None) -> MemoryItem:
+        """Return an item that expires with the retention at the latest, counted from `stored_at` or its storing."""
+        if self.retention is None:
+            return item
+        latest = (item.created_at if stored_at is None else stored_at) + self.retention
+        return item if item.expires_at is not None and item.expires_at <= latest else replace(item, expires_at=latest)
+
+    def has_passed(self, item: MemoryItem, now: float) -> bool:
+        """Whether an item, as one of an import, was stored longer ago than the retention allows."""
+        return self.retention is not None and item.created_at + self.retention <= now
+
+    def oldest(self, now: float) -> float | None:
+        """Return the time before which no item may have been stored, where it is time to look; None otherwise."""
+        if self.retention is None:
+            return None
+        with self._lock:
+            if self._checked is not None and 0 <= now - self._checked < self.retention / _CHECKS:
+                return None
+            self._checked = now
+        return now - self.retention

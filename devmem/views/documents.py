@@ -1,0 +1,369 @@
+"""JSON form of items and hits, shared by the command line, the web page and the tool servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+from devmem.config.findings import Rule
+from devmem.errors import Finding, Level
+from devmem.model.items import MemoryItem, dump_item
+from devmem.model.results import CutCandidate, Hit, HitGroup, SearchReport, StoreWrite, WriteOutcome
+from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
+from devmem.storage.erasure import Unreached
+from devmem.storage.searching import ExportRecord
+from devmem.stores.forgetting import ForgetReceipt
+from devmem.workflow.erase_plan import WorkflowReceipt
+from devmem.workflow.graph import NodeResult, RunResult
+from devmem.workflow.stores import WorkflowCheck
+
+JsonObject: TypeAlias = dict[str, Any]
+"""An object that `json.dumps` writes as it is."""
+
+SIGNALS: Final = ("score", "similarity", "lexical", "recency", "rerank")
+"""The signals of a hit, in the order in which they are shown."""
+
+
+def item_json(item: MemoryItem) -> JsonObject:
+    """Return an item without its embedding; keys without a value are left out.
+
+    The keys are those of `dump_item`: `id`, `content_summary`, `metadata`, `timestamp` (when it was stored),
+    `event_time`, `expires_at`, `input_snapshot`, `output_snapshot`, `scope`, `provenance`, `trust`, `content_hash`.
+    Times are seconds since the epoch, UTC.
+    """
+    return {key: value for key, value in dump_item(item).items() if key != "embedding"}
+
+
+def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> JsonObject:
+    """Return a hit: `store`, `id`, `text`, `passage` and `field` (what was found), every signal, the rest of the item.
+
+    A signal that does not apply is null.
+
+    Args:
+        hit: what a search returned.
+        waiting: whether the item's embedding is still to be made (`waiting_ids`); None leaves the key out.
+        parts: whether to add `parts`, the contributions to the score by name.
+    """
+    item = item_json(hit.item)
+    form: JsonObject = {"store": hit.store, "id": item.pop("id"), "text": item.pop("content_summary")}
+    if hit.passage is not None:
+        form["passage"] = hit.passage
+    if hit.field is not None:
+        form["field"] = hit.field
+    if hit.related:
+        form["related"] = list(hit.related)
+    form |= {name: getattr(hit, name) for name in SIGNALS} | item
+    if waiting is not None:
+        form["waiting"] = waiting
+    if parts:
+        form["parts"] = dict(hit.parts)
+    return form
+
+
+def waiting_ids(hits: Iterable[Hit]) -> frozenset[str]:
+    """Return the ids of the items among the hits whose embedding is still to be made; each store has its own model."""
+    found = list(hits)
+    # A hit without a similarity tells something about its item only if the query had an embedding, and was searched:
+    # the latest items, which some stores return unasked, have no signal at all.
+    by_meaning = {hit.store for hit in found if hit.similarity is not None}
+    return frozenset(
+        hit.item.id for hit in found if hit.store in by_meaning and hit.similarity is None and hit.lexical is not None
+    )
+
+
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def finding_json(finding: Finding) -> JsonObject:
+    """Return a finding's `level`, `rule`, `file`, `line` (null for the whole file), `path` and `message`."""
+    return {
+        "level": finding.level.value,
+        "rule": finding.rule,
+        "file": finding.file,
+        "line": finding.line,
+        "path": finding.path,
+        "message": finding.message,
+    }
+
+
+def checks_json(checks: Sequence[WorkflowCheck]) -> JsonObject:
+    """Return the outcome of checking workflows: `files` with their counts, and `findings`."""
+    return {
+        "files": [
+            {"file": check.file, "valid": check.workflow is not None}
+            | {f"{level.value}s": check.count(level) for level in Level}
+            for check in checks
+        ],
+        "findings": [finding_json(finding) for check in checks for finding in check.findings],
+    }
+
+
+def checks_sarif(checks: Sequence[WorkflowCheck], version: str) -> JsonObject:
+    """Return the findings as a SARIF log with one run; `version` is that of devmem."""
+    findings = [finding for check in checks for finding in check.findings]
+    rules = list(Rule)
+    driver = {
+        "name": "devmem",
+        "version": version,
+        "rules": [{"id": rule.value, "shortDescription": {"text": rule.description}} for rule in rules],
+    }
+    results = [_result(finding, [rule.value for rule in rules]) for finding in findings]
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _result(finding: Finding, rules: Sequence[str]) -> JsonObject:
+    place: JsonObject = {"artifactLocation": {"uri": _uri(finding.file)}}
+    if finding.line is not None:
+        place["region"] = {"startLine": finding.line}
+    location: JsonObject = {"physicalLocation": place}
+    if finding.path:
+        location["logicalLocations"] = [{"fullyQualifiedName": finding.path}]
+    result: JsonObject = {"level": finding.level.value, "message": {"text": finding.message}, "locations": [location]}
+    if finding.rule in rules:
+        result |= {"ruleId": finding.rule, "ruleIndex": rules.index(finding.rule)}
+    return result
+
+
+def _uri(file: str) -> str:
+    """Return a relative reference for a relative path, which services resolve against the repository's root."""
+    path = Path(file)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+
+
+def receipt_lines(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -> Iterator[str]:
+    """Return the lines of a receipt; `total` is the number of items that the store has now."""
+    done = "would be forgotten" if dry_run else "forgotten"
+    derived = f", {len(receipt.derived):,} of them derived from others" if receipt.derived else ""
+    yield f"{receipt.store}: {_items(receipt.items)} {done}{derived}; {_items(total)} now"
+    yield from _place_lines(receipt.reached, receipt.unreached)
+    yield from _export_lines(receipt.exports)
+
+
+def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -> dict[str, Any]:
+    """Return the JSON form of a receipt; `total` is the number of items that the store has now."""
+    return {
+        "store": receipt.store,
+        "would_forget" if dry_run else "forgotten": receipt.items,
+        "items": total,
+        "derived": list(receipt.derived),
+        "reached": list(receipt.reached),
+        "not_reached": _unreached_json(receipt.unreached),
+        "exports": [_export_json(export) for export in receipt.exports],
+    }
+
+
+def workflow_receipt_lines(receipt: WorkflowReceipt, *, dry_run: bool = False) -> Iterator[str]:
+    """Return the lines of the receipt of a workflow."""
+    done = "would be forgotten" if dry_run else "forgotten"
+    yield f"{_items(receipt.items)} of {len(receipt.stores)} stores {done}"
+    for part in receipt.stores:
+        derived = f", {len(part.derived):,} of them copied or derived" if part.derived else ""
+        yield f"{part.store}: {_items(part.items)}{derived}"
+        yield from _place_lines(part.reached, part.unreached)
+    if receipt.writes:
+        yield f"{receipt.writes:,} writes that waited for a store {done}"
+    yield from _place_lines(receipt.reached, receipt.unreached)
+    yield from _export_lines(receipt.exports)
+
+
+def workflow_receipt_json(receipt: WorkflowReceipt, *, dry_run: bool = False) -> dict[str, Any]:
+    """Return the JSON form of the receipt of a workflow."""
+    count = "would_forget" if dry_run else "forgotten"
+    return {
+        count: receipt.items,
+        "writes": receipt.writes,
+        "stores": [
+            {
+                "store": part.store,
+                count: part.items,
+                "derived": list(part.derived),
+                "reached": list(part.reached),
+                "not_reached": _unreached_json(part.unreached),
+            }
+            for part in receipt.stores
+        ],
+        "reached": list(receipt.reached),
+        "not_reached": _unreached_json(receipt.unreached),
+        "exports": [_export_json(export) for export in receipt.exports],
+    }
+
+
+def _place_lines(reached: Sequence[str], unreached: Sequence[Unreached]) -> Iterator[str]:
+    yield from (f"  reached: {place}" for place in reached)
+    yield from (f"  not reached: {left.place}: {left.reason}" for left in unreached)
+
+
+def _export_lines(exports: Sequence[ExportRecord]) -> Iterator[str]:
+    for export in exports:
+        made = datetime.fromtimestamp(export.made_at, UTC)
+        place = export.place or "standard output"
+        yield f"  not reached: {place}: {export.kind} of {made:%Y-%m-%d %H:%M} UTC, which may hold some of it"
+
+
+def _export_json(export: ExportRecord) -> dict[str, Any]:
+    """Return the JSON form without the hashes, which say nothing to a reader."""
+    hidden = ("scope", "ids", "salt")
+    return {key: value for key, value in export.to_json().items() if key not in hidden}
+
+
+def _unreached_json(unreached: Sequence[Unreached]) -> list[dict[str, str]]:
+    return [{"place": left.place, "reason": left.reason} for left in unreached]
+
+
+def _items(count: int) -> str:
+    return f"{count:,} item{'' if count == 1 else 's'}"
+
+
+def run_json(text: str, result: RunResult) -> JsonObject:
+    """Return one run: `input`, `answer`, `nodes`, `warnings`, `hidden`, `trace` and `usage`.
+
+    A node has `node`, `answer`, `recalled` (hits, each with its `stages`), `writes` (see `outcome_json`, each with its
+    `store` and `stage`), `failures`, `tool_calls` and `usage`.
+    """
+    return {
+        "input": text,
+        "answer": result.output,
+        "nodes": [_node_json(node) for node in result.nodes],
+        "warnings": list(result.warnings),
+        "hidden": dict(result.hidden),
+        "trace": result.trace,
+        "usage": asdict(result.usage),
+    }
+
+
+def outcome_json(outcome: WriteOutcome) -> JsonObject:
+    """Return a write's `status`, `id` (null when nothing holds the content), `reason` and `waiting`."""
+    return {
+        "status": outcome.status.value,
+        "id": outcome.item_id,
+        "reason": outcome.reason,
+        "waiting": outcome.waiting,
+    }
+
+
+def recalled_hits(node: NodeResult) -> list[tuple[Hit, list[str]]]:
+    """Return the items that a node recalled, each once, with the names of the stages at which it was recalled."""
+    found: dict[tuple[str, str], tuple[Hit, list[str]]] = {}
+    for stage, result in node.recalled.items():
+        for hit in result.hits:
+            found.setdefault((hit.store, hit.item.id), (hit, []))[1].append(stage.value)
+    return list(found.values())
+
+
+def _node_json(node: NodeResult) -> JsonObject:
+    return {
+        "node": node.node,
+        "answer": node.text,
+        "recalled": [hit_json(hit) | {"stages": stages} for hit, stages in recalled_hits(node)],
+        "writes": [
+            _write_json(write) | {"stage": stage.value}
+            for stage, result in node.written.items()
+            for write in result.writes
+        ],
+        "failures": [str(failure) for failure in node.failures],
+        "tool_calls": [asdict(call) for call in node.tool_calls],
+        "usage": asdict(node.usage),
+    }
+
+
+def _write_json(write: StoreWrite) -> JsonObject:
+    return {"store": write.store, **outcome_json(write.outcome)}
+
+
+GROUP_KEYS: Final = ("conversation", "session", "agent", "user")
+"""The parts of the scope that name a conversation, from the narrowest to the widest."""
+
+
+def hits_json(hits: Sequence[Hit], *, parts: bool = False) -> list[JsonObject]:
+    """Return the hits of one search, best first, each with `waiting`; see `hit_json`."""
+    waiting = waiting_ids(hits)
+    return [hit_json(hit, waiting=hit.item.id in waiting, parts=parts) for hit in hits]
+
+
+def groups_json(groups: Sequence[HitGroup], *, parts: bool = False) -> list[JsonObject]:
+    """Return conversations, best first: `conversation`, `session`, `agent`, `user`, `score` and `hits`.
+
+    With `parts`, each group and each hit has the contributions to its score.
+    """
+    waiting = waiting_ids(hit for group in groups for hit in group.hits)
+    return [
+        {
+            **{key: getattr(group, key) for key in GROUP_KEYS},
+            "score": group.score,
+            **({"parts": dict(group.parts)} if parts else {}),
+            "hits": [hit_json(hit, waiting=hit.item.id in waiting, parts=parts) for hit in group.hits],
+        }
+        for group in groups
+    ]
+
+
+def report_json(report: SearchReport) -> JsonObject:
+    """Return what a search did.
+
+    `hits` (with `waiting` and `parts`), `cut` (candidates that were left out and why), `candidates`, `reranked`,
+    `filtered` (numbers of items), `query_cut` (characters of a query that is too long), `period` (the time that the
+    query names: two times in seconds, or null), `stage_ms` (milliseconds of each stage) and `failure` (what a
+    reranker could not do, or null).
+    """
+    return {
+        "hits": hits_json(report.hits, parts=True),
+        "cut": [_cut_json(candidate) for candidate in report.cut],
+        "candidates": report.candidates,
+        "reranked": report.reranked,
+        "filtered": report.filtered,
+        "query_cut": report.query_cut,
+        "period": list(report.period) if report.period else None,
+        "stage_ms": dict(report.stage_ms),
+        "failure": report.failure or None,
+    }
+
+
+def _cut_json(candidate: CutCandidate) -> JsonObject:
+    form: JsonObject = {
+        "id": candidate.item_id,
+        "reason": candidate.reason.value,
+        "score": candidate.score,
+        "similarity": candidate.similarity,
+    }
+    return form | ({"like": candidate.like} if candidate.like else {})
+
+
+def version_json(version: ItemVersion) -> JsonObject:
+    """Return the JSON form of a version: its item, and the changes that began and ended it."""
+    ended = version.ended
+    return {
+        "item": item_json(version.item),
+        "began": change_json(version.began),
+        "ended": None if ended is None else change_json(ended),
+    }
+
+
+def change_json(change: Change) -> JsonObject:
+    """Return the JSON form of a change; `at` is in seconds since the epoch."""
+    return {"operation": change.operation.value, "at": change.at, "run": change.run, "actor": change.actor}
+
+
+def run_info_json(info: RunInfo) -> JsonObject:
+    """Return the JSON form of a run; its times are in seconds since the epoch."""
+    return {
+        "run": info.run,
+        "state": info.state.value,
+        "actor": info.actor,
+        "started_at": info.started_at,
+        "ended_at": info.ended_at,
+        "changes": info.changes,
+    }
+
+
+def difference_json(found: ItemDifference) -> JsonObject:
+    """Return the JSON form of a difference: the operation, and the item before and after it."""
+    return {
+        "id": found.item_id,
+        "operation": found.operation.value,
+        "before": None if found.before is None else item_json(found.before),
+        "after": None if found.after is None else item_json(found.after),
+    }

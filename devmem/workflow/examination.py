@@ -1,0 +1,97 @@
+"""Examining everything that the stores of a workflow keep, or one file of any kind, without changing it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from devmem.config.workflow import Workflow
+from devmem.errors import StoreTypeError
+from devmem.model.results import FileReport, damage
+from devmem.plugins import StoreRegistry, registry
+from devmem.recording.forwarder import journal_folder
+from devmem.recording.log import examine_journals
+from devmem.storage.location_report import examine_json
+from devmem.storage.outbox import TABLE, examine_outbox
+from devmem.storage.sidecar_db import tables_of
+from devmem.stores.memory import MemoryBase
+from devmem.workflow.recording import journals_of
+from devmem.workflow.rescue import examine_rescue_file, examine_rescued
+from devmem.workflow.stores import DEFAULT_SESSION, make_store, session_folder
+
+_LOG: Final = logging.getLogger(__name__)
+_ITEMS: Final = frozenset({"meta", "items"})
+"""Tables by which the file of a collection is known."""
+
+
+def examine_workflow(
+    workflow: Workflow, session: str = DEFAULT_SESSION, types: StoreRegistry = registry
+) -> Iterator[tuple[str, FileReport]]:
+    """Yield a report of each file that a workflow's stores keep, with the store's name.
+
+    The name is empty for the session's own files: writes that no store took.
+
+    Raises:
+        SessionNameError: the session's name cannot be used.
+    """
+    folder = session_folder(workflow, session)
+    for declaration in workflow.memory:
+        for report in _examine_store(workflow, declaration.name, session, types):
+            yield declaration.name, report
+    for report in examine_rescued(folder):
+        yield "", report
+
+
+def _examine_store(workflow: Workflow, name: str, session: str, types: StoreRegistry) -> Iterator[FileReport]:
+    try:
+        store = make_store(workflow, name, session=session, types=types)
+        try:
+            yield from store.examine()
+            journals = journals_of(store, session_folder(workflow, session))
+        finally:
+            store.close()
+    except Exception as error:  # noqa: BLE001 - a store type may be third-party code; the other stores are examined
+        yield FileReport(path=name, kind="store", findings=[damage(f"it cannot be examined: {error}")])
+        return
+    if journals.is_dir():
+        yield examine_journals(journals)
+
+
+def examine_file(path: Path, types: StoreRegistry = registry) -> FileReport | None:
+    """Return the report of a file of any kind but a SQLite collection; None where it is no such file.
+
+    A folder is taken for one of journals. Raises `FileNotFoundError` when there is nothing at the path.
+    """
+    if path.is_dir():
+        return examine_journals(path)
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file", str(path))
+    if path.suffix == ".json":
+        return examine_json(path)
+    if path.suffix == ".jsonl":
+        return examine_rescue_file(path)
+    tables = tables_of(path)
+    if TABLE in tables:
+        return examine_outbox(path)
+    return None if not tables or tables >= _ITEMS else _of_a_store_type(path, types)
+
+
+def journals_beside(path: Path) -> FileReport | None:
+    """Return the report of the journals beside the file of a collection; None where there are none."""
+    folder = journal_folder(path)
+    return examine_journals(folder) if folder.is_dir() else None
+
+
+def _of_a_store_type(path: Path, types: StoreRegistry) -> FileReport | None:
+    """Return the report of a file that only one store type knows; None for any other file."""
+    for name in types.names():
+        try:
+            factory = types.get(name).factory
+        except StoreTypeError as error:
+            _LOG.warning("files of the store type %r are not recognised: %s", name, error)
+            continue
+        if isinstance(factory, type) and issubclass(factory, MemoryBase) and (report := factory.examine_file(path)):
+            return report
+    return None

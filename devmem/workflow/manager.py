@@ -1,0 +1,452 @@
+"""The memory of one agent node: its attachments, and what they retrieve and write at each stage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+from devmem.config.agent import Attachment
+from devmem.config.base import MemoryOptions
+from devmem.model.caller import RETRIEVING, Caller, Stage, acting_as
+from devmem.model.items import MemoryContentSnapshot, Scope
+from devmem.model.results import (
+    Hit,
+    MemoryRetrievalResult,
+    MemoryUpdateResult,
+    MemoryWritePayload,
+    StoreFailure,
+    StoreWrite,
+    WriteOutcome,
+    WriteStatus,
+)
+from devmem.search.merging import MergePolicy, is_echo, merge, says_nothing_new
+from devmem.search.query import Filter
+from devmem.search.rendering import rank_as_devall, strip_recalled
+from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
+from devmem.text.devall_frames import split_turns, strip_frames
+from devmem.workflow.attachments import (
+    AttachmentHandle,
+    OperationCounts,
+    OperationHook,
+    OperationKind,
+    User,
+    attachments_of_items,
+    attachments_of_payload,
+    checked_hits,
+    log_operation,
+    timed,
+    visible_to,
+)
+from devmem.workflow.rescue import UnsavedWrites
+
+MAX_TURNS: Final = 8
+"""Maximum number of turns that are searched for; of more, the last ones are."""
+EARLIER_WEIGHT: Final = 0.9
+"""Factor of the scores that a turn before the last gives; the last one's count in full."""
+
+
+def turns_to_search(turns: Sequence[str]) -> list[str]:
+    """Return the texts to search for, each once, the last said one last; one blank text when nothing was said."""
+    said = [turn.strip() for turn in turns if turn.strip()]
+    distinct = list(dict.fromkeys(reversed(said)))[:MAX_TURNS]
+    return distinct[::-1] or [""]
+
+
+def search_turns(
+    queries: Sequence[MemoryQuery], top_k: int, search: Callable[[MemoryQuery], Sequence[Hit]]
+) -> list[Hit]:
+    """Search for each turn and return the best hits, best first.
+
+    A store's scores are comparable between queries, so an item has the best score that a turn gives it, the last turn
+    weighted at most.
+
+    Args:
+        queries: one for each turn, at least one, the last said one last.
+        top_k: maximum number of hits.
+        search: returns a store's hits for one query, best first.
+    """
+    last = list(search(queries[-1]))
+    if len(queries) == 1:
+        return last
+    best = {hit.item.id: hit for hit in last}
+    for query in queries[:-1]:
+        for hit in search(query):
+            # A score below 0, as a reranker may give, becomes no better by a weight below 1.
+            score = hit.score * (EARLIER_WEIGHT if hit.score > 0 else 1 / EARLIER_WEIGHT)
+            if hit.item.id not in best or score > best[hit.item.id].score:
+                best[hit.item.id] = replace(hit, score=score)
+    return sorted(best.values(), key=lambda hit: -hit.score)[:top_k]
+
+
+_KEPT: Final = 256
+
+T = TypeVar("T")
+
+
+class RecallCache:
+    """The last queries, their embeddings, and what was recalled for them; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._embeddings: OrderedDict[str, QueryEmbedding] = OrderedDict()
+        self._texts: OrderedDict[str, dict[str, set[str]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def embedding(self, query: str) -> QueryEmbedding:
+        """Return the query's embedding, the same at every stage; one whose provider failed is tried again."""
+        with self._lock:
+            known = self._embeddings.pop(query, None)
+            if known is None or known.failures:
+                known = QueryEmbedding(query)
+            self._embeddings[query] = known
+            _shrink(self._embeddings)
+            return known
+
+    def remember(self, query: str, hits: Iterable[Hit]) -> None:
+        """Note what each store recalled for a query."""
+        with self._lock:
+            by_store = self._texts.setdefault(query, {})
+            for hit in hits:
+                by_store.setdefault(hit.store, set()).add(hit.item.content_summary)
+            self._texts.move_to_end(query)
+            _shrink(self._texts)
+
+    def texts(self, queries: Iterable[str], store: str | None = None) -> frozenset[str]:
+        """Return the texts that a store, or any store, recalled for one of the queries."""
+        with self._lock:
+            found = [self._texts.get(query, {}) for query in queries]
+            wanted = [texts for by_store in found for name, texts in by_store.items() if store in (None, name)]
+            return frozenset().union(*wanted)
+
+
+def _shrink(cache: OrderedDict[str, T]) -> None:
+    while len(cache) > _KEPT:
+        cache.popitem(last=False)
+
+
+ECHO: Final = WriteOutcome(
+    status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
+)
+"""Outcome of a payload that brings nothing new."""
+
+
+def without_recalled(payload: MemoryWritePayload, recalls: RecallCache) -> tuple[MemoryWritePayload, bool]:
+    """Return the payload without what only repeats memory, and whether its answer did and was taken out."""
+    turns = payload.turns
+    fresh = replace(
+        payload,
+        inputs_text=strip_recalled(payload.inputs_text),
+        turns=turns and tuple(replace(turn, text=strip_recalled(turn.text)) for turn in turns),
+        input_snapshot=_without_block(payload.input_snapshot),
+        output_snapshot=_without_block(payload.output_snapshot),
+    )
+    answer = fresh.output_text()
+    only_block = bool(payload.output_text().strip()) and not answer.strip()
+    echo = payload.quoted or only_block or is_echo(answer, recalls.texts(turns_in(fresh.inputs_text)))
+    return (replace(fresh, output_snapshot=None) if echo else fresh), echo
+
+
+def says_only_known(inputs: str, recalls: RecallCache, store: str) -> bool:
+    """Whether the inputs only ask, or repeat what this store recalled; another store may not have it."""
+    return says_nothing_new(strip_frames(inputs), recalls.texts(turns_in(inputs), store))
+
+
+def turns_in(text: str) -> list[str]:
+    """Return what each sender said in a framed text, without recalled memory."""
+    return split_turns(strip_recalled(text))
+
+
+def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
+    return snapshot and replace(snapshot, text=strip_recalled(snapshot.text))
+
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class MemoryManager:
+    """Retrieves from and writes to the stores that a node is attached to.
+
+    The stores are shared with other managers, and one manager may be called from several threads. A store that fails
+    is reported in the result and the log; it takes neither the node nor the other stores down.
+    """
+
+    def __init__(
+        self,
+        attachments: Sequence[Attachment],
+        stores: Mapping[str, MemoryBase],
+        *,
+        options: MemoryOptions | None = None,
+        rescue_dir: Path | None = None,
+        clock: Callable[[], float] = time.time,
+        on_operation: OperationHook = log_operation,
+        run_only: Collection[str] = (),
+        caller: Caller | None = None,
+    ) -> None:
+        """Attach a node to its stores.
+
+        Args:
+            attachments: what the node reads and writes, in the order in which that happens.
+            stores: every store by its name, loaded.
+            options: budget, language and ranking of what is shown.
+            rescue_dir: where `close` puts writes that failed to the end; None takes the folder for temporary files.
+            clock: returns the time in seconds since the epoch.
+            on_operation: is called after each search of a store, each write to it, and each call of a handle from
+                `attachment`; logs it by default.
+            run_only: names of stores in which only items of the same run are seen, where a run is named.
+            caller: the node and its agent, for stores that tell agents apart; a call may say more.
+
+        Raises:
+            ValueError: an attachment names a store that is not there.
+        """
+        for attachment in attachments:
+            if attachment.name not in stores:
+                raise ValueError(f"memory store {attachment.name} not found")
+        self._attachments = tuple(attachments)
+        self._stores = dict(stores)
+        self._options = options or MemoryOptions()
+        self._rescue_dir = rescue_dir
+        self._clock = clock
+        self._on_operation = on_operation
+        self._run_only = frozenset(run_only)
+        self._caller = caller or Caller()
+        self._recalls = RecallCache()
+        self._unsaved = UnsavedWrites(rescue_dir)
+
+    @property
+    def policy(self) -> MergePolicy:
+        """How the hits of several stores are put together for the manager's own caller."""
+        return self._policy_for(self._caller)
+
+    def _policy_for(self, reader: Caller) -> MergePolicy:
+        options = self._options
+        return MergePolicy(
+            token_budget=options.token_budget,
+            language=options.language,
+            dedupe=options.dedupe,
+            origins=options.origins,
+            reader=reader,
+        )
+
+    def attachment(self, name: str, scope: Scope | None = None) -> AttachmentHandle:
+        """Return a handle on one attached store that stays within a scope and does what the attachment allows.
+
+        Raises:
+            KeyError: the node is not attached to a store of this name.
+            ValueError: the scope's user is empty text, as an unset variable gives.
+        """
+        entry = {entry.name: entry for entry in self._attachments}[name]
+        lasts_one_run = name in self._run_only
+        return AttachmentHandle(
+            entry,
+            self._stores[name],
+            scope or Scope(),
+            clock=self._clock,
+            one_run=lasts_one_run,
+            caller=self._caller,
+            on_operation=self._on_operation,
+        )
+
+    def retrieve(
+        self,
+        *,
+        agent_role: str = "",
+        query: MemoryContentSnapshot | str,
+        turns: Sequence[str] | None = None,
+        current_stage: Stage | str = Stage.GEN,
+        user: User = None,
+        run: str | None = None,
+        where: Filter | None = None,
+        caller: Caller | None = None,
+    ) -> MemoryRetrievalResult | None:
+        """Search every attachment that reads at this stage; None when nothing was found and nothing failed.
+
+        Args:
+            agent_role: the agent's name or system prompt.
+            query: what the user or the previous nodes said; an earlier block of memories in it is not searched for.
+            turns: what each of them said, in order, where the caller knows it; None takes DevAll's frames in the
+                query's text apart. All are searched for, the last one weighted at most.
+            current_stage: the stage at which the node is.
+            user: whose items are seen, beside those bound to nobody; None sees only these, `devmem.ANY` everybody's.
+            run: the run that asks; stores that last for one run show its items alone.
+            where: a further filter.
+            caller: who asks; parts that it leaves open are those of the manager.
+
+        Raises:
+            ValueError: there is no such stage, or the user is empty text.
+        """
+        stage = Stage(current_stage)
+        asked = MemoryQuery(
+            text="",
+            agent_role=agent_role,
+            caller=self._completed(caller),
+            snapshot=MemoryContentSnapshot(text=query) if isinstance(query, str) else query,
+            where=visible_to(user, where),
+        )
+        queries = self._queries(asked, turns)
+        texts = [each.text for each in queries]
+        found, failures = self._search_all(queries, stage, run)
+        if self._options.ranking == "devall":
+            found = rank_as_devall(found, texts[-1], self._clock())
+        result = merge(found, self._policy_for(asked.caller), failures)
+        for text in texts:
+            self._recalls.remember(text, (hit for hits in found for hit in hits))
+        return result if result.hits or failures else None
+
+    def _search_all(
+        self, queries: Sequence[MemoryQuery], stage: Stage, run: str | None
+    ) -> tuple[list[list[Hit]], list[StoreFailure]]:
+        """Return the hits of each attachment that answered, and the failures of stores and embedding models."""
+        found: list[list[Hit]] = []
+        failures: list[StoreFailure] = []
+        for attachment in self._reading(stage):
+            try:
+                found.append(self._search(attachment, queries, stage, run))
+            except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
+                failures.append(_failure(attachment.name, "retrieve", error))
+        return found, [*failures, *_embedding_failures(queries)]
+
+    def _queries(self, asked: MemoryQuery, turns: Sequence[str] | None) -> list[MemoryQuery]:
+        """Return a query for each turn, the last said one last."""
+        said = turns_in(asked.snapshot.text if asked.snapshot else "") if turns is None else turns
+        texts = turns_to_search([strip_recalled(turn) for turn in said])
+        return [replace(asked, text=text, embedding=self._recalls.embedding(text)) for text in texts]
+
+    def _search(
+        self, attachment: Attachment, queries: Sequence[MemoryQuery], stage: Stage, run: str | None
+    ) -> list[Hit]:
+        store = self._stores[attachment.name]
+
+        def search(query: MemoryQuery) -> list[Hit]:
+            where = replace(query.where, min_trust=max(query.where.min_trust, attachment.min_trust))
+            if run is not None and attachment.name in self._run_only:
+                where = replace(where, scope=replace(where.scope, run=run))
+            asked = replace(
+                query,
+                top_k=attachment.top_k,
+                similarity_threshold=attachment.similarity_threshold,
+                min_relevance=attachment.min_relevance,
+                where=where,
+                view=attachment.view,
+            )
+            return checked_hits(store.search(asked))
+
+        with self._timed("retrieve", attachment.name, stage) as counts:
+            hits = search_turns(queries, attachment.top_k, search)
+            counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
+        return hits
+
+    def _completed(self, caller: Caller | None) -> Caller:
+        return caller.completed_by(self._caller) if caller else self._caller
+
+    def _timed(self, kind: OperationKind, store: str, stage: Stage) -> AbstractContextManager[OperationCounts]:
+        return timed(kind, store, stage, clock=self._clock, report=self._on_operation)
+
+    def update(self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED) -> MemoryUpdateResult:
+        """Write the payload to every attachment that writes at this stage; it is durable when this returns.
+
+        A write that fails is kept, and tried again before the next one to that store.
+        """
+        stage = Stage(current_stage)
+        fresh, echo = without_recalled(replace(payload, caller=self._completed(payload.caller)), self._recalls)
+        writes: list[StoreWrite] = []
+        failures: list[StoreFailure] = []
+        for attachment in self._attachments:
+            if not attachment.write or stage not in attachment.write_stage:
+                continue
+            if echo and says_only_known(fresh.inputs_text, self._recalls, attachment.name):
+                writes.append(StoreWrite(store=attachment.name, outcome=ECHO))
+                continue
+            operation = "update"
+            try:
+                outcome = self._write(attachment.name, self._expiring(fresh, attachment), stage)
+                writes.append(StoreWrite(store=attachment.name, outcome=outcome))
+                if outcome.failure is not None:
+                    failures.append(_failure(attachment.name, operation, outcome.failure))
+                operation = "save"
+                self._stores[attachment.name].save()
+            except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
+                failures.append(_failure(attachment.name, operation, error))
+        return MemoryUpdateResult(writes=tuple(writes), failures=tuple(failures))
+
+    def _expiring(self, payload: MemoryWritePayload, attachment: Attachment) -> MemoryWritePayload:
+        """Return the payload with the expiry that the attachment's `ttl` gives it, unless it has an own."""
+        if attachment.ttl is None or payload.expires_at is not None:
+            return payload
+        return replace(payload, expires_at=self._clock() + attachment.ttl)
+
+    def _write(self, name: str, payload: MemoryWritePayload, stage: Stage) -> WriteOutcome:
+        """Write what is unsaved, then the payload; what fails is kept, in order."""
+        with self._timed("update", name, stage) as counts:
+            outcome = self._unsaved.write(name, payload, partial(self._update_store, name))
+            counts.failure = outcome.failure
+            if outcome.status in _MANAGER_KEPT:
+                counts.items, counts.attachments = 1, attachments_of_payload(payload)
+        return outcome
+
+    def _update_store(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
+        with acting_as(payload.caller.name, run=payload.scope.run):
+            outcome = cast("WriteOutcome | None", self._stores[name].update(payload))
+        return _UNSAID if outcome is None else outcome
+
+    def _reading(self, stage: Stage) -> list[Attachment]:
+        return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
+
+    @property
+    def unsaved(self) -> int:
+        """Number of writes that failed and wait for another attempt."""
+        return len(self._unsaved)
+
+    def close(self) -> list[Path]:
+        """Try once more to write what failed, and return the files that hold the rest. The stores stay open."""
+        for name in dict.fromkeys(entry.name for entry in self._attachments):
+            error = self._unsaved.flush(name, partial(self._update_store, name))
+            if error is not None:
+                _failure(name, "update", error)
+        return self._unsaved.rescue(self._rescue_dir)
+
+    async def aretrieve(
+        self,
+        *,
+        agent_role: str = "",
+        query: MemoryContentSnapshot | str,
+        turns: Sequence[str] | None = None,
+        current_stage: Stage | str = Stage.GEN,
+        user: User = None,
+        run: str | None = None,
+        where: Filter | None = None,
+        caller: Caller | None = None,
+    ) -> MemoryRetrievalResult | None:
+        """Do `retrieve` without blocking the event loop."""
+        retrieve = partial(self.retrieve, agent_role=agent_role, query=query, turns=turns, caller=caller)
+        return await asyncio.to_thread(retrieve, current_stage=current_stage, user=user, run=run, where=where)
+
+    async def aupdate(
+        self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED
+    ) -> MemoryUpdateResult:
+        """Do `update` without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.update(payload, current_stage=current_stage))
+
+
+_UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
+
+_MANAGER_KEPT: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
+
+
+def _embedding_failures(queries: Sequence[MemoryQuery]) -> list[StoreFailure]:
+    # Copied first: another thread with the same query may be adding to it.
+    failed = {name: error for query in queries for name, error in [*query.embedding.failures.items()]}
+    return [StoreFailure(model=name, operation="embed the query", error=error) for name, error in failed.items()]
+
+
+def _failure(store: str, operation: str, error: Exception) -> StoreFailure:
+    failure = StoreFailure(store=store, operation=operation, error=error)
+    _LOG.error("%s", failure, exc_info=error)
+    return failure

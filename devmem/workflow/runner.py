@@ -1,0 +1,307 @@
+"""Running a workflow's agent nodes with their memories."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Self, TypeAlias
+from uuid import uuid4
+
+from devmem.config.agent import CARRIED_OUT, AgentConfig, LiteralConfig, PassthroughConfig
+from devmem.config.workflow import NodeConfig, Workflow
+from devmem.errors import DevmemError
+from devmem.model.caller import Caller, acting_as
+from devmem.model.items import ANY, Scope
+from devmem.model.message import Message, MessageBlock, Role
+from devmem.models.chat import ChatModel, Quotation
+from devmem.models.chat_providers import open_chat_model
+from devmem.recording.log import caller_in_trace
+from devmem.search.query import Filter
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.config import PlaceConfig
+from devmem.stores.memory import MemoryBase, async_twin
+from devmem.workflow.agent import AgentRun
+from devmem.workflow.attachments import OperationHook, User, log_operation
+from devmem.workflow.graph import Graph, NodeResult, RunResult
+from devmem.workflow.manager import MemoryManager
+from devmem.workflow.recording import RunRecording
+from devmem.workflow.transaction import finish_earlier, in_transaction
+
+_LOG: Final = logging.getLogger(__name__)
+_UNBOUND: Final = Filter(unbound=("user",))
+
+
+def count_hidden(nodes: Iterable[NodeConfig], stores: Mapping[str, MemoryBase], user: User) -> dict[str, int]:
+    """Return the number of items bound to users in each store that the nodes read; empty when the run sees them.
+
+    Stores without a collection, such as those behind a service, are left out: counting would cost a request.
+    """
+    if user is not None:
+        return {}
+    read = dict.fromkeys(
+        entry.name for node in nodes if node.config is not None for entry in node.config.memories if entry.read
+    )
+    counts = {name: _bound_items(stores.get(name)) for name in read}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _bound_items(store: MemoryBase | None) -> int:
+    if not isinstance(store, CollectionMemory):
+        return 0
+    try:
+        return store.count_memories() - store.count_memories(_UNBOUND)
+    except DevmemError as error:
+        _LOG.warning("The items of memory store %r that belong to users cannot be counted: %s", store.name, error)
+        return 0
+
+
+def pass_on(node: NodeConfig, inputs: Sequence[Message]) -> NodeResult:
+    """Return what a node that is no agent says: a literal its text, any other its inputs."""
+    settings = node.settings
+    if isinstance(settings, LiteralConfig):
+        said = Message(role=Role(settings.role), content=settings.content, source=node.id)
+        return NodeResult(node=node.id, text=said.text(), messages=(said,))
+    is_passthrough = node.type == "passthrough"
+    passthrough = settings if isinstance(settings, PassthroughConfig) else PassthroughConfig()
+    if is_passthrough and passthrough.only_last_message:
+        inputs = inputs[-1:]
+    text = "\n\n".join(message.text() for message in inputs)
+    quotations = [found for each in inputs if (found := Quotation.in_message(each))]
+    quotation = Quotation.joined(quotations) if quotations and len(quotations) == len(inputs) else None
+    messages = tuple(inputs) if is_passthrough else ()
+    return NodeResult(node=node.id, text=text, quoted=quotation is not None, quotation=quotation, messages=messages)
+
+
+Managers: TypeAlias = Mapping[str, MemoryManager]
+"""The manager of each agent node, by node id."""
+ChatModels = Callable[[NodeConfig, AgentConfig], ChatModel]
+"""Chooses the chat model of an agent node."""
+TextHook = Callable[[str, str], None]
+"""Takes a node's id and a piece of what its model says."""
+
+
+def configured_chat_models(workflow: Workflow) -> ChatModels:
+    """Return the chooser that opens what each node's configuration names.
+
+    It raises `ConfigError` when a placeholder of the node has no value, `ChatModelError` when the model cannot be used.
+    """
+
+    def choose(node: NodeConfig, config: AgentConfig) -> ChatModel:
+        if config.provider != "extractive":
+            workflow.require_resolved(*node.place.location)
+        return open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)
+
+    return choose
+
+
+def attached_stores(workflow: Workflow, node: str | None = None) -> list[str]:
+    """Name the stores that the workflow's agents (or one of them) are attached to, and the one that records them."""
+    nodes = [workflow.node(node)] if node is not None else list(workflow.nodes)
+    used = [entry.name for each in nodes if each.config is not None for entry in each.config.memories]
+    return list(dict.fromkeys([*used, *recording_stores(workflow)]))
+
+
+def recording_stores(workflow: Workflow) -> list[str]:
+    """Name the stores that the workflow's `conversation` block writes to."""
+    block = workflow.conversation
+    return [block.store, *(rule.into for rule in block.copies)] if block is not None and block.active else []
+
+
+class WorkflowRunner:
+    """Runs the nodes of a workflow along its edges; nodes of types that devmem does not run pass their input on.
+
+    It may run several inputs one after another; the stores stay open between them and belong to the caller. Closing it,
+    or leaving its `with` block, sees to writes that failed.
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        stores: Mapping[str, MemoryBase],
+        *,
+        chat_models: ChatModels | None = None,
+        scope: Scope | None = None,
+        all_users: bool = False,
+        rescue_dir: Path | None = None,
+        on_operation: OperationHook = log_operation,
+        on_text: TextHook | None = None,
+    ) -> None:
+        """Prepare a workflow for running.
+
+        Args:
+            workflow: what to run.
+            stores: every store that an agent is attached to, and the one that `conversation` names, loaded.
+            chat_models: chooses each node's chat model; None takes what the node's configuration names.
+            scope: whom the run is for; each input gets a `run` of its own. Items of its user are recalled beside those
+                bound to nobody; without a user only these are.
+            all_users: recall everybody's items, whoever the run is for.
+            rescue_dir: where writes go that failed to the end.
+            on_operation: is called after each search of a store and each write to it; logs it by default.
+            on_text: is called with a node's id and each piece of what its model says, while it comes.
+
+        Raises:
+            ValueError: the scope's user is empty text, as an unset variable gives; or the store that `conversation`
+                names is not among the stores.
+            TypeError: that store keeps no records.
+        """
+        if scope is not None and scope.user is not None and not scope.user.strip():
+            raise ValueError("the run's user is empty; leave it out where there is none")
+        self._workflow = workflow
+        self._graph = Graph(workflow)
+        self._chat_models = chat_models or configured_chat_models(workflow)
+        self._stores = stores
+        self._scope = scope or Scope()
+        self._user: User = ANY if all_users else self._scope.user
+        self._recording = RunRecording(workflow, stores, rescue_dir)
+        self._rescue_dir, self._on_operation = rescue_dir, on_operation
+        self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
+        self._chats: dict[str, ChatModel] = {}
+        self._on_text = on_text
+        finish_earlier(stores, rescue_dir)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, text: str, *, node: str | None = None, attachments: Sequence[MessageBlock] = ()) -> RunResult:
+        """Run the workflow, or one of its nodes alone, with a text as its input.
+
+        Raises:
+            KeyError: there is no such node.
+            ConfigError: a placeholder that a node needs has no value.
+            ChatModelError: a chat model gave no answer; what earlier nodes wrote is kept, unless the workflow is a
+                `transaction`.
+            RunFailedError, RunConflictError, NoVersionsError: the workflow is a `transaction`, and cannot be committed;
+                what it wrote was dropped.
+        """
+        asked = Message(role=Role.USER, content=text, source="user", blocks=attachments)
+        scope = replace(self._scope, run=self._scope.run or uuid4().hex)
+        chosen = None if node is None else self._workflow.node(node)
+        with self._recording.run(scope), acting_as(run=scope.run):
+            result = self._run_committed(chosen, asked, scope)
+        self._recording.settle()
+        return replace(result, trace=scope.trace or scope.run if self._recording.is_on else None)
+
+    arun = async_twin(run)
+
+    def _run_committed(self, node: NodeConfig | None, asked: Message, scope: Scope) -> RunResult:
+        """Run all or one of the nodes, as a transaction where the workflow says so."""
+
+        def run(managers: Managers) -> RunResult:
+            if node is None:
+                return self._run_all(asked, scope, managers)
+            return self._run_one(node, asked, scope, managers)
+
+        def run_on(stores: Mapping[str, MemoryBase]) -> RunResult:
+            # A write that fails ends the run: nothing is left to be rescued.
+            return run(_open_managers(self._workflow, stores, None, self._on_operation))
+
+        if not self._workflow.transaction:
+            return run(self._managers)
+        return in_transaction(self._workflow, self._stores, scope.run or "", self._rescue_dir, run_on)
+
+    def _run_one(self, node: NodeConfig, asked: Message, scope: Scope, managers: Managers) -> RunResult:
+        result = self._run_node(node, [asked], scope, managers)
+        hidden = count_hidden([node], self._stores, self._user)
+        return RunResult(nodes=(result,), output=result.text, warnings=self._not_carried_out(node), hidden=hidden)
+
+    def _run_all(self, asked: Message, scope: Scope, managers: Managers) -> RunResult:
+        warnings = [
+            f"the edge from {edge.source!r} to {edge.target!r} leads back and is not followed"
+            for edge in self._graph.back_edges
+        ]
+        done: dict[str, NodeResult] = {}
+        for name in self._graph.order:
+            node = self._workflow.node(name)
+            inputs = self._graph.inputs(name, asked, done)
+            if inputs is None:
+                warnings.append(f"node {name!r} did not run: no edge that is followed leads to it")
+                _LOG.warning("%s", warnings[-1])
+                continue
+            warnings += self._not_carried_out(node)
+            if node.type == "human" and inputs != [asked]:
+                _LOG.warning("%s", warnings[-1])
+            done[name] = self._run_node(node, inputs, scope, managers)
+        results = tuple(done.values())
+        agents = [result for result in results if self._workflow.node(result.node).config is not None]
+        output = (agents or [*results])[-1].text if results else asked.content
+        hidden = count_hidden(self._workflow.nodes, self._stores, self._user)
+        return RunResult(nodes=results, output=output, warnings=tuple(warnings), hidden=hidden)
+
+    def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope, managers: Managers) -> NodeResult:
+        if node.config is None:
+            return pass_on(node, inputs)
+        if node.id not in managers:
+            raise KeyError(f"the stores of node {node.id!r} were not opened")
+        with self._recording.call(node.id, inputs) as call, acting_as(node.config.agent or node.id):
+            result = AgentRun(
+                node=node.id,
+                config=node.config,
+                inputs=inputs,
+                manager=managers[node.id],
+                chat=self._chat(node, node.config),
+                scope=scope,
+                user=self._user,
+                caller=_caller(node, node.config, scope),
+                on_text=None if self._on_text is None else partial(self._on_text, node.id),
+            ).run()
+            call.output(result.text)
+        return result
+
+    def _chat(self, node: NodeConfig, config: AgentConfig) -> ChatModel:
+        if node.id not in self._chats:
+            self._chats[node.id] = self._chat_models(node, config)
+        return self._chats[node.id]
+
+    @staticmethod
+    def _not_carried_out(node: NodeConfig) -> tuple[str, ...]:
+        if node.type in CARRIED_OUT:
+            return ()
+        return (f"node {node.id!r} is of type {node.type!r}, which devmem does not run; its input is passed on",)
+
+    def close(self) -> list[Path]:
+        """Try once more to write what failed, and put the rest into files, which are returned."""
+        self._recording.close()
+        return [file for manager in self._managers.values() for file in manager.close()]
+
+
+def _caller(node: NodeConfig, config: AgentConfig, scope: Scope) -> Caller:
+    """Return a node's agent, and a new call of it."""
+    own = Caller(node=node.id, agent=config.agent or node.id, call=caller_in_trace().call or uuid4().hex)
+    return own.completed_by(Caller.of(scope))
+
+
+def _open_managers(
+    workflow: Workflow, stores: Mapping[str, MemoryBase], rescue_dir: Path | None, on_operation: OperationHook
+) -> dict[str, MemoryManager]:
+    """Return the manager of each agent node all of whose stores are there, by node id."""
+    return {
+        node.id: MemoryManager(
+            node.config.memories,
+            stores,
+            options=workflow.options(node),
+            rescue_dir=rescue_dir,
+            on_operation=on_operation,
+            run_only=_lasting_one_run(workflow),
+            caller=Caller(node=node.id, agent=node.config.agent or node.id),
+        )
+        for node in workflow.nodes
+        if node.config is not None and all(entry.name in stores for entry in node.config.memories)
+    }
+
+
+def _lasting_one_run(workflow: Workflow) -> frozenset[str]:
+    """Return the stores without a path of DevAll's documents, where such a store lasts for one run."""
+    if not workflow.is_devall:
+        return frozenset()
+    configs = ((store.name, store.config) for store in workflow.memory)
+    return frozenset(
+        name
+        for name, config in configs
+        if isinstance(config, PlaceConfig) and "memory_path" not in config.model_fields_set
+    )

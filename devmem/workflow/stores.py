@@ -1,0 +1,191 @@
+"""Opening the stores that a workflow declares."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import mimetypes
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from devmem import config
+from devmem.config import reading as checking
+from devmem.config.reading import WorkflowCheck
+from devmem.config.store import EmbeddingConfig
+from devmem.config.workflow import Workflow
+from devmem.errors import SessionNameError
+from devmem.model.message import AttachmentRef, MessageBlock
+from devmem.models.embedder import Embedder
+from devmem.models.embedding_providers import open_embedder
+from devmem.plugins import StoreRegistry, registry
+from devmem.stores.erasure_decisions import DECISIONS, decisions_folder
+from devmem.stores.memory import MemoryBase, StoreSetup
+from devmem.workflow.erasing import finish_in_stores
+
+__all__ = ["WorkflowCheck", "check_workflow"]
+
+
+_LOG: Final = logging.getLogger(__name__)
+
+DEFAULT_SESSION: Final = "default"
+
+
+def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
+    """Return the folder of a session's `auto` files and rescued writes: `.devmem/SESSION` beside the workflow.
+
+    Raises:
+        SessionNameError: the session's name could leave that folder.
+    """
+    if not session or session in (".", "..", DECISIONS) or any(char in session for char in "/\\\0:"):
+        raise SessionNameError(session)
+    return workflow.base_dir / ".devmem" / session
+
+
+def session_names(folder: Path) -> list[str]:
+    """Return the names of the sessions that have files, given the folder of all of them."""
+    found = folder.iterdir() if folder.is_dir() else []
+    return sorted(each.name for each in found if each.is_dir() and each.name != DECISIONS)
+
+
+def make_store(
+    workflow: Workflow,
+    name: str,
+    *,
+    session: str = DEFAULT_SESSION,
+    types: StoreRegistry = registry,
+    embedders: Callable[[EmbeddingConfig], Embedder] = open_embedder,
+    clock: Callable[[], float] = time.time,
+) -> MemoryBase:
+    """Make the store of this name without opening its files; the workflow is not changed.
+
+    Args:
+        workflow: declares the store.
+        name: the store's name.
+        session: whose `auto` files are meant.
+        types: where store types are looked up.
+        embedders: opens embedding models.
+        clock: returns the time in seconds since the epoch.
+
+    Raises:
+        KeyError: the workflow declares no such store.
+        ConfigError: a placeholder in its configuration has no value.
+        StoreTypeError: its type cannot be used.
+    """
+    declaration = workflow.store(name)
+    workflow.require_resolved(*declaration.place.location)
+    setup = StoreSetup(
+        name=declaration.name,
+        store_type=declaration.type,
+        config=declaration.config,
+        base_dir=workflow.base_dir,
+        session_dir=session_folder(workflow, session),
+        open_embedder=embedders,
+        clock=clock,
+    )
+    return types.get(declaration.type).factory(setup)
+
+
+@contextmanager
+def open_stores(
+    workflow: Workflow,
+    names: Iterable[str] | None = None,
+    *,
+    session: str = DEFAULT_SESSION,
+    types: StoreRegistry = registry,
+    embedders: Callable[[EmbeddingConfig], Embedder] = open_embedder,
+    clock: Callable[[], float] = time.time,
+    load: Callable[[MemoryBase], None] | None = None,
+) -> Iterator[Mapping[str, MemoryBase]]:
+    """Open stores by name (None: all of the workflow), and save and close them at the end, also after an error.
+
+    What an earlier process had decided to forget is finished first.
+
+    `load` loads one store, for a caller that shows the progress of a long one; None calls its `load`.
+
+    Raises what `make_store` raises, and `DevmemError` when a store's files cannot be used.
+    """
+    wanted = [store.name for store in workflow.memory] if names is None else list(dict.fromkeys(names))
+    with ExitStack() as opened:
+        stores: dict[str, MemoryBase] = {}
+        for name in wanted:
+            store = make_store(workflow, name, session=session, types=types, embedders=embedders, clock=clock)
+            opened.callback(store.close)
+            (load or _load)(store)
+            opened.push(partial(_save, store))
+            stores[name] = store
+        finish_in_stores(decisions_folder(workflow.base_dir), stores)
+        yield stores
+
+
+def _load(store: MemoryBase) -> None:
+    store.load()
+
+
+def _save(store: MemoryBase, _kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+    """Save a store at the end; after an error, which must not be hidden by another one, a failure is logged."""
+    try:
+        store.save()
+    except Exception:
+        if error is None:
+            raise
+        _LOG.exception("memory store %r could not save at the end", store.name)
+
+
+def load_workflow(
+    path: str | Path, *, types: StoreRegistry = registry, environ: Mapping[str, str] | None = None
+) -> Workflow:
+    """Read and check a workflow file, ours or DevAll's.
+
+    Args:
+        path: the YAML file.
+        types: where store types are looked up.
+        environ: values for placeholders; None takes the process's environment.
+
+    Raises:
+        ConfigError: with everything that is wrong with the file.
+    """
+    return config.load_workflow(path, types, environ=environ)
+
+
+def check_workflow(
+    path: str | Path, *, types: StoreRegistry = registry, environ: Mapping[str, str] | None = None
+) -> WorkflowCheck:
+    """Check a workflow file, ours or DevAll's: findings instead of errors, and a closer look than loading it takes.
+
+    Args:
+        path: the YAML file.
+        types: where store types are looked up.
+        environ: values for placeholders; None takes the process's environment.
+    """
+    return checking.check_workflow(path, types, environ=environ)
+
+
+_TYPES: Final = frozenset({"image", "audio", "video"})
+
+
+def attached_file(path: Path) -> MessageBlock:
+    """Read a file into a block of a message: an image, sound, a video, or else a file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    content = path.read_bytes()
+    mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    kind = mime.partition("/")[0]
+    return MessageBlock(
+        type=kind if kind in _TYPES else "file",
+        attachment=AttachmentRef(
+            attachment_id=uuid4().hex,
+            mime_type=mime,
+            name=path.name,
+            size=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+            data_uri=f"data:{mime};base64,{base64.b64encode(content).decode('ascii')}",
+        ),
+    )

@@ -1,0 +1,223 @@
+"""States of conversations in the database of the items, which several machines share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+from urllib.parse import urlsplit
+
+from devmem import MissingExtraError
+from devmem.errors import CollectionError
+from devmem.storage import StateKey, StateTable, Unreached
+from devmem.stores import Backoff
+from devmem_stores.brain.config import BrainCacheError, CacheRefusedError, CacheUnavailableError, RedisConfig
+from devmem_stores.brain.local_states import Deletion, Stored, Watermark
+from devmem_stores.brain.state import load_state
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+T = TypeVar("T")
+
+_STATE: Final = "conversation"
+_WAITING: Final = "conversation that waits for Redis"
+_DELETION: Final = "deletion"
+_CHECKED: Final[StateKey] = ("watermark", "")
+
+
+class StatesInDatabase:
+    """States by their keys; `LocalStates` documents the methods."""
+
+    place = "the database of its messages"
+
+    def __init__(self, open_table: Callable[[], StateTable]) -> None:
+        """Prepare; `open_table` is called for every operation."""
+        self._open = open_table
+
+    def _run(self, operation: str, action: Callable[[StateTable], T]) -> T:
+        try:
+            return action(self._open())
+        except CollectionError as error:
+            raise CacheUnavailableError(self.place, operation, str(error)) from error
+
+    def get(self, key: str) -> Stored | None:
+        """Return the value of a key."""
+        found = self._run("read a conversation", lambda table: table.get([(_STATE, key), (_WAITING, key)]))
+        body = found.get((_STATE, key))
+        if body is None:
+            return None
+        return Stored(body=body, version=_version(body), waiting=(_WAITING, key) in found)
+
+    def put(self, key: str, stored: Stored, *, expected: bytes | None) -> bool:
+        """Replace the expected value of a key, durably."""
+        values = {(_STATE, key): stored.body, (_WAITING, key): b"" if stored.waiting else None}
+        return self._run("keep a conversation", lambda table: table.write(values, expected={(_STATE, key): expected}))
+
+    def discard(self, key: str, *, expected: bytes) -> bool:
+        """Remove a key that has the expected value, durably."""
+        values: dict[StateKey, bytes | None] = {(_STATE, key): None, (_WAITING, key): None}
+        return self._run("remove a conversation", lambda table: table.write(values, expected={(_STATE, key): expected}))
+
+    def scrub(self) -> list[Unreached]:
+        """Do nothing: the receipt of the collection tells of the database."""
+        return []
+
+    def keys(self, *, waiting: bool = False) -> list[str]:
+        """Return all keys, or those that wait for Redis."""
+        return self._run("list the conversations", lambda table: table.names(_WAITING if waiting else _STATE))
+
+    def record(self, deletions: Sequence[Deletion]) -> None:
+        """Record deletions before they begin; durable when it returns."""
+        self._run("record a deletion", lambda table: table.write(dict.fromkeys(map(_key_of, deletions), b"")))
+
+    def recorded(self) -> list[Deletion]:
+        """Return the deletions that were recorded and not finished."""
+        names = self._run("read the deletions", lambda table: table.names(_DELETION))
+        return [Deletion(*json.loads(name)) for name in names]
+
+    def finish(self, deletions: Sequence[Deletion]) -> None:
+        """Forget deletions that are finished."""
+        self._run("finish a deletion", lambda table: table.write(dict.fromkeys(map(_key_of, deletions))))
+
+    def watermark(self) -> Watermark | None:
+        """Return the watermark of the last check; None before the first one."""
+        found = self._run("read the watermark", lambda table: table.get([_CHECKED]))
+        return Watermark(*json.loads(found[_CHECKED])) if found else None
+
+    def set_watermark(self, watermark: Watermark) -> None:
+        """Replace the watermark."""
+        value = json.dumps([watermark.item, watermark.stored_at]).encode()
+        self._run("keep the watermark", lambda table: table.write({_CHECKED: value}))
+
+    def close(self) -> None:
+        """Do nothing: the collection is closed by the store."""
+
+
+def _key_of(deletion: Deletion) -> StateKey:
+    return _DELETION, json.dumps([deletion.key, deletion.item])
+
+
+def _version(body: bytes) -> int:
+    """Return the version in a state; 0 where it cannot be read, which whoever reads it reports."""
+    try:
+        return load_state(body).version
+    except ValueError:
+        return 0
+
+
+_LONGEST_PAUSE: Final = 60.0
+
+
+class RedisCache:
+    """A Redis server; after a failure requests back off. Safe to use from several threads."""
+
+    def __init__(self, config: RedisConfig, *, clock: Callable[[], float]) -> None:
+        """Prepare the connections; nothing is sent yet. `clock` is monotonic, in seconds.
+
+        Raises:
+            MissingExtraError: the `redis` package is not installed.
+        """
+        try:
+            import redis
+        except ImportError as error:
+            raise MissingExtraError(feature="`redis` of a brain store", package="redis", extra="redis") from error
+        from redis.backoff import NoBackoff
+        from redis.exceptions import AuthenticationError, NoPermissionError
+        from redis.retry import Retry
+
+        self._config = config
+        self._redis = redis
+        self._refusals = (AuthenticationError, NoPermissionError)
+        secrets = (config.password, urlsplit(config.url.get_secret_value()).password)
+        self._secrets = [s if isinstance(s, str) else s.get_secret_value() for s in secrets if s]
+        password = {"password": config.password.get_secret_value()} if config.password else {}
+        # A connection that the server closed is opened again at once; a server that is gone is not waited for.
+        self._client: Redis = redis.Redis.from_url(
+            config.url.get_secret_value(),
+            socket_timeout=config.timeout,
+            socket_connect_timeout=config.timeout,
+            retry=Retry(NoBackoff(), 1),
+            **password,
+        )
+        parts = urlsplit(config.url.get_secret_value())
+        self.place = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
+        self._backoff = Backoff(first=config.retry_after, longest=_LONGEST_PAUSE, clock=clock)
+        self._last: BrainCacheError | None = None
+
+    @property
+    def resting(self) -> bool:
+        """Whether requests to Redis back off now."""
+        return self._backoff.left > 0
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of a key."""
+        return self._call("read a conversation", lambda: cast("bytes | None", self._client.get(key)))
+
+    def put(self, key: str, body: bytes, *, expected: bytes | None) -> bool:
+        """Replace the expected value of a key, for the time to live; return False when another one is there."""
+        return self._call("keep a conversation", lambda: self._put(key, body, expected))
+
+    def _put(self, key: str, body: bytes, expected: bytes | None) -> bool:
+        with self._client.pipeline() as pipe:
+            try:
+                pipe.watch(key)  # type: ignore[no-untyped-call] # redis has no types for it
+                if pipe.get(key) != expected:
+                    return False
+                pipe.multi()
+                pipe.set(key, body, px=max(int(self._config.ttl * 1000), 1))
+                pipe.execute()
+            except self._redis.WatchError:
+                return False
+        return True
+
+    def discard(self, key: str, *, expected: bytes) -> bool:
+        """Remove a key that has the expected value; return False when it has another one."""
+        return self._call("remove a conversation", lambda: self._discard(key, expected))
+
+    def _discard(self, key: str, expected: bytes) -> bool:
+        with self._client.pipeline() as pipe:
+            try:
+                pipe.watch(key)  # type: ignore[no-untyped-call] # redis has no types for it
+                if pipe.get(key) != expected:
+                    return False
+                pipe.multi()
+                pipe.delete(key)
+                pipe.execute()
+            except self._redis.WatchError:
+                return False
+        return True
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return all keys that start with a prefix of plain ASCII."""
+        return self._call(
+            "list the conversations", lambda: [key.decode() for key in self._client.scan_iter(match=f"{prefix}*")]
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _call(self, operation: str, action: Callable[[], T]) -> T:
+        last, wait = self._last, self._backoff.left
+        if last is not None and wait:
+            raise type(last)(self.place, operation, f"it failed and is asked again in {wait:.0f} s ({last.detail})")
+        try:
+            result = action()
+        except self._redis.RedisError as error:
+            # Without its cause, whose frames hold the password.
+            raise self._failed(operation, error) from None
+        self._last = None
+        self._backoff.worked()
+        return result
+
+    def _failed(self, operation: str, error: Exception) -> BrainCacheError:
+        detail = str(error) or type(error).__name__
+        for secret in self._secrets:
+            detail = detail.replace(secret, "***")
+        kind = CacheRefusedError if isinstance(error, self._refusals) else CacheUnavailableError
+        failure = kind(self.place, operation, detail)
+        self._last = failure
+        self._backoff.failed()
+        return failure

@@ -1,0 +1,71 @@
+"""The model's files, embedders that nobody else shares, and a service to talk to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem.config.store import EmbeddingConfig, EmbeddingParams
+from devmem.models import Embedder, open_embedder
+from devmem.models.minilm import find_model, read_vocabulary
+
+from .fake_service import FakeService
+
+OpenMiniLM = Callable[..., Embedder]
+OpenOpenAI = Callable[..., Embedder]
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    return find_model(None)
+
+
+@pytest.fixture(scope="session")
+def vocabulary(model_folder: Path) -> list[str]:
+    return read_vocabulary(model_folder)
+
+
+@pytest.fixture
+def open_minilm() -> OpenMiniLM:
+    """Open a MiniLM that is loaded again."""
+
+    def opened(**params: Any) -> Embedder:
+        return open_embedder(EmbeddingConfig(params=EmbeddingParams(**params)), shared=False)
+
+    return opened
+
+
+@pytest.fixture(scope="session", params=["numpy", "onnx"])
+def minilm(request: pytest.FixtureRequest) -> Embedder:
+    """The model on each backend, loaded once."""
+    return open_embedder(EmbeddingConfig(params=EmbeddingParams(backend=request.param)))
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeService]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with FakeService() as running:
+        yield running
+
+
+@pytest.fixture
+def open_openai(service: FakeService) -> OpenOpenAI:
+    """Open an embedder that asks the fake service."""
+
+    def opened(*, api_key: str = "sk-secret", model: str | None = None, **params: Any) -> Embedder:
+        config = EmbeddingConfig.model_validate(
+            {
+                "provider": "openai",
+                "model": model,
+                "api_key": api_key,
+                "base_url": service.address,
+                "params": {"max_retries": 2, **params},
+            }
+        )
+        return open_embedder(config, shared=False)
+
+    return opened

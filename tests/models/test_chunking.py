@@ -1,0 +1,168 @@
+"""Long texts: cut, or embedded in pieces that lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from devmem.config.store import EmbeddingParams
+from devmem.errors import EmbeddingError
+from devmem.model.items import Vector
+from devmem.models.embedder import ModelIdentity
+from devmem.models.embedding_providers import ChunkingEmbedder
+from devmem.text.analysis import split_text
+
+
+class Recorder:
+    """Returns a unit vector of its own for each text, and records the texts."""
+
+    identity = ModelIdentity(name="recorder", dimension=16)
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        self.calls.append(list(texts))
+        return np.stack([self.vector(text) for text in texts])
+
+    @staticmethod
+    def vector(text: str) -> Vector:
+        row = np.random.default_rng(list(text.encode())).normal(size=16)
+        return (row / np.linalg.norm(row)).astype(np.float32)
+
+
+def chunking(**params: Any) -> tuple[ChunkingEmbedder, Recorder]:
+    recorder = Recorder()
+    return ChunkingEmbedder(recorder, EmbeddingParams(**params)), recorder
+
+
+def unit(row: Any) -> Any:
+    return row / np.linalg.norm(row)
+
+
+THREE = "First thing. Second one! Third is it?"
+PIECES = ["First thing. ", "Second one! ", "Third is it?"]
+
+
+@given(st.text(st.sampled_from("ab .。!?\n”; 中"), max_size=200), st.integers(1, 40))
+@settings(deadline=None)
+def test_pieces_join_to_the_text_and_keep_the_limit(text: str, limit: int) -> None:
+    pieces = split_text(text, limit)
+    assert "".join(pieces) == text
+    assert all(len(piece) <= limit for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "pieces"),
+    [
+        pytest.param(THREE, 15, PIECES, id="sentences"),
+        pytest.param(THREE, 26, ["First thing. Second one! ", "Third is it?"], id="as few as fit"),
+        pytest.param("你好。天气好！是吗？好；对", 4, ["你好。", "天气好！", "是吗？", "好；对"], id="Chinese"),
+        pytest.param("one\ntwo\n\nthree", 6, ["one\n", "two\n\n", "three"], id="lines"),
+        pytest.param("He said “no.” Then left.", 14, ["He said “no.” ", "Then left."], id="quotes"),
+        pytest.param("pi is 3.14159 at a.b/c?d=1", 14, ["pi is 3.14159 ", "at a.b/c?d=1"], id="no end inside"),
+        pytest.param("x" * 25, 10, ["x" * 10, "x" * 10, "x" * 5], id="no end at all"),
+    ],
+)
+def test_splits_at_the_ends_of_sentences(text: str, limit: int, pieces: list[str]) -> None:
+    assert split_text(text, limit) == pieces
+
+
+def test_a_text_that_fits_reaches_the_model_as_it_is() -> None:
+    embedder, recorder = chunking(use_chunking=True, max_length=len(THREE))
+    vectors = embedder.embed([THREE, "  odd -- text;; "])
+    assert recorder.calls == [[THREE, "  odd -- text;; "]]
+    np.testing.assert_array_equal(vectors[0], recorder.vector(THREE))
+
+
+def test_without_chunking_a_long_text_is_cut() -> None:
+    embedder, recorder = chunking(max_length=20)
+    embedder.embed(["a" * 21, "b" * 20])
+    assert recorder.calls == [["a" * 20, "b" * 20]]
+
+
+def test_a_cut_never_leaves_only_blanks() -> None:
+    embedder, recorder = chunking(max_length=20)
+    embedder.embed([" " * 30 + "words"])
+    assert recorder.calls == [["words"]]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "weights"), [("average", [1, 1, 1]), ("weighted", [1, 1 / 2, 1 / 3]), ("first", [1, 0, 0])]
+)
+def test_pieces_are_combined_by_the_strategy(strategy: str, weights: list[float]) -> None:
+    embedder, recorder = chunking(use_chunking=True, chunk_strategy=strategy, max_length=30)
+    (vector,) = embedder.embed([THREE])
+    expected = unit(sum(w * recorder.vector(p) for w, p in zip(weights, PIECES, strict=True)))
+    np.testing.assert_allclose(vector, expected, rtol=1e-5)
+    assert vector.dtype == np.float32
+
+
+def test_all_pieces_of_all_texts_go_in_one_call() -> None:
+    embedder, recorder = chunking(use_chunking=True, max_length=30)
+    vectors = embedder.embed(["short", THREE, "also short"])
+    assert recorder.calls == [["short", *PIECES, "also short"]]
+    np.testing.assert_allclose(vectors[0], recorder.vector("short"), rtol=1e-5)
+    np.testing.assert_allclose(vectors[2], recorder.vector("also short"), rtol=1e-5)
+
+
+def test_the_first_strategy_embeds_no_more_than_it_uses() -> None:
+    embedder, recorder = chunking(use_chunking=True, chunk_strategy="first", max_length=30)
+    embedder.embed([THREE])
+    assert recorder.calls == [PIECES[:1]]
+
+
+def test_blank_pieces_are_not_embedded() -> None:
+    embedder, recorder = chunking(use_chunking=True, max_length=20)
+    embedder.embed(["one." + " " * 40 + "two."])
+    assert all(piece.strip() for piece in recorder.calls[0])
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t\u3000"])
+def test_a_blank_text_is_refused_before_anything_is_embedded(blank: str) -> None:
+    embedder, recorder = chunking()
+    with pytest.raises(EmbeddingError, match="text 1 is blank"):
+        embedder.embed(["fine", blank])
+    assert recorder.calls == []
+
+
+def test_one_text_in_place_of_many_is_refused() -> None:
+    with pytest.raises(TypeError, match="a sequence of texts"):
+        chunking()[0].embed("text")
+
+
+def test_no_texts_make_no_call() -> None:
+    embedder, recorder = chunking()
+    assert embedder.embed([]).shape == (0, 16)
+    assert recorder.calls == []
+
+
+def test_pieces_that_cancel_out_are_an_error_and_not_a_zero_vector() -> None:
+    class Opposed(Recorder):
+        def embed(self, texts: Sequence[str]) -> Vector:
+            return np.array([[1, 0], [-1, 0]], dtype=np.float32)
+
+    embedder = ChunkingEmbedder(Opposed(), EmbeddingParams(use_chunking=True, max_length=16))
+    with pytest.raises(EmbeddingError, match="all zeros"):
+        embedder.embed(["a" * 8 + "b" * 8 + " "])
+
+
+def test_what_changes_vectors_changes_the_name() -> None:
+    variants: list[dict[str, Any]] = [
+        {},
+        {"max_length": 100},
+        {"use_chunking": True},
+        {"use_chunking": True, "max_length": 100},
+        {"use_chunking": True, "chunk_strategy": "weighted"},
+        {"use_chunking": True, "chunk_strategy": "first"},
+    ]
+    names = [chunking(**params)[0].identity.name for params in variants]
+    assert len(set(names)) == len(variants)
+    assert names[0] == "recorder"
+    assert chunking(chunk_strategy="first")[0].identity.name == "recorder"
+    assert all(chunking(**params)[0].identity.dimension == 16 for params in variants)

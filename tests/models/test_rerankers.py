@@ -1,0 +1,159 @@
+"""Rerankers: the chat model's grades, plugins, and what cannot be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from devmem.config import RerankerConfig
+from devmem.errors import ChatModelError, RerankerError
+from devmem.models import Reranker, open_reranker, register_reranker, reranker_names
+from devmem.models.chat_reranker import ChatReranker
+from devmem.testing import ScriptedChat
+from tests.models.service import ChatService, Reply, answering
+
+HERE = Path(__file__).parent
+NOTES = ("Tea is hot.", "Tea is made of leaves that were dried.", "Tea: see shelf four.")
+LLM = RerankerConfig(type="llm", model="m")
+
+
+class Longest:
+    """Prefers long texts."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        assert query
+        return [float(len(text)) for text in texts]
+
+
+def longest(_config: RerankerConfig, _base_dir: Path) -> Reranker:
+    return Longest()
+
+
+def other(_config: RerankerConfig, _base_dir: Path) -> Reranker:
+    return Longest()
+
+
+def no_reranker(_config: RerankerConfig, _base_dir: Path) -> object:
+    return object()
+
+
+POINTS = [
+    EntryPoint("longest", f"{__name__}:longest", "devmem.rerankers"),
+    EntryPoint("broken", f"{__name__}:no_reranker", "devmem.rerankers"),
+]
+
+
+def by_chat(*script: str | Exception) -> ChatReranker:
+    return ChatReranker(ScriptedChat(*script), LLM)
+
+
+def test_the_search_does_some_itself() -> None:
+    assert open_reranker(RerankerConfig(), HERE) is None
+    assert open_reranker(RerankerConfig(type="none"), HERE) is None
+
+
+def test_an_unknown_name_is_answered_with_the_near_ones() -> None:
+    with pytest.raises(RerankerError, match=r"unknown reranker 'cross_encodr'\. Did you mean 'cross_encoder'\?"):
+        open_reranker(RerankerConfig(type="cross_encodr"), HERE)
+
+
+def test_a_package_offers_its_own() -> None:
+    found = open_reranker(RerankerConfig(type="longest"), HERE, discover=lambda: POINTS)
+    assert found is not None
+    assert found.scores("q", ["a", "bbb"]) == [1.0, 3.0]
+
+
+def test_what_makes_no_reranker_is_refused() -> None:
+    with pytest.raises(RerankerError, match="'broken' made object, which has no method `scores`"):
+        open_reranker(RerankerConfig(type="broken"), HERE, discover=lambda: POINTS)
+
+
+def test_all_names_are_listed() -> None:
+    register_reranker("test_longest", longest)
+    names = reranker_names(lambda: POINTS)
+    assert {"broken", "cross_encoder", "late_interaction", "llm", "longest", "none", "test_longest"} <= {*names}
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize("name", ["llm", "cross_encoder", "none", "late_interaction"])
+def test_a_taken_name_is_refused(name: str) -> None:
+    with pytest.raises(RerankerError, match="another name"):
+        register_reranker(name, longest)
+
+
+def test_registering_the_same_again_is_no_clash() -> None:
+    register_reranker("test_longest", longest)
+    register_reranker("test_longest", longest)
+    with pytest.raises(RerankerError, match="test_longest"):
+        register_reranker("test_longest", other)
+
+
+def test_a_chat_model_grades() -> None:
+    assert by_chat("1: 3\n2: 10\n3. 0.5").scores("tea?", NOTES) == [3.0, 10.0, 0.5]
+
+
+def test_what_the_model_passes_over_gets_nothing() -> None:
+    assert by_chat("Sure!\n- 2: 7\n9: 9").scores("tea?", NOTES) == [0.0, 7.0, 0.0]
+
+
+def test_the_model_is_shown_each_note_on_a_line_of_its_own() -> None:
+    chat = ScriptedChat("1: 1")
+    ChatReranker(chat, LLM).scores("tea?", ["one\n[2] two: 10", "three"])
+    assert chat.asked == ["Question: tea?\n\nNotes:\n[1] one [2] two: 10\n[2] three"]
+
+
+@pytest.mark.parametrize("script", ["I like them all.", "7.5\n3.0", ChatModelError("503")])
+def test_no_grades_are_an_error(script: str | Exception) -> None:
+    with pytest.raises(RerankerError):
+        by_chat(script).scores("tea?", NOTES)
+
+
+def test_nothing_to_grade_asks_nobody() -> None:
+    chat = ScriptedChat()
+    assert ChatReranker(chat, LLM).scores("tea?", []) == []
+    assert chat.requests == []
+
+
+def open_llm(service: ChatService, timeout: float = 10.0) -> Reranker:
+    config = RerankerConfig(
+        type="llm", model="m-1", api_key=SecretStr("k"), base_url=service.address, timeout=timeout, params={"seed": 1}
+    )
+    found = open_reranker(config, HERE)
+    assert found is not None
+    return found
+
+
+def test_a_service_is_asked_as_the_block_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with ChatService(script=[answering("1: 7")]) as service:
+        assert open_llm(service).scores("tea?", NOTES[:1]) == [7.0]
+    (request,) = service.requests
+    assert (request["model"], request["seed"], service.keys) == ("m-1", 1, ["Bearer k"])
+
+
+def test_a_service_that_fails_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with ChatService(script=[Reply(body={}, status=503)]) as service, pytest.raises(RerankerError):
+        open_llm(service).scores("tea?", NOTES)
+    assert len(service.requests) == 2
+
+
+def test_a_service_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with ChatService(script=[Reply(body={}, hangs=True)]) as service, pytest.raises(RerankerError, match="timed out"):
+        open_llm(service, timeout=0.05).scores("tea?", NOTES)
+
+
+def test_a_cross_encoder_needs_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="needs `model_path`"):
+        RerankerConfig(type="cross_encoder")
+    with pytest.raises(RerankerError, match="needs `model_path`"):
+        open_reranker(RerankerConfig().model_copy(update={"type": "cross_encoder"}), tmp_path)
+    found = open_reranker(RerankerConfig(type="cross_encoder", model_path=Path("nowhere")), tmp_path)
+    assert found is not None
+    with pytest.raises(RerankerError, match="nowhere"):
+        found.scores("q", ["a"])

@@ -1,0 +1,143 @@
+"""Token vectors: what the model gives for each piece of a word, and the codes that are kept of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.config.store import EmbeddingConfig, EmbeddingParams
+from devmem.errors import EmbeddingError
+from devmem.models import Embedder, PassageEmbeddings, TokenEmbedder, TokenEmbedding, open_embedder, token_codes
+from devmem.models.embedder import READABLE
+from devmem.models.minilm import WordPiece
+from devmem.testing import HashTokenEmbedder
+
+TEXTS = [
+    "I like tea.",
+    "Is the deployment's password unbelievably long?",
+    "中文 and naïve [SEP] words",
+    "word " * 300,
+    "x",
+]
+
+
+def tokens_of(embedder: Embedder, texts: list[str]) -> list[TokenEmbedding]:
+    assert isinstance(embedder, TokenEmbedder)
+    return embedder.embed_tokens(texts)
+
+
+def test_the_vectors_are_those_of_embed(minilm: Embedder) -> None:
+    found = np.stack([made.vector for made in tokens_of(minilm, TEXTS)])
+    np.testing.assert_allclose(found, minilm.embed(TEXTS), atol=2e-6)
+
+
+def test_tokens_align_with_words(minilm: Embedder) -> None:
+    """Each token names its word, a word as often as it has pieces, and all of them have unit length."""
+    for made in tokens_of(minilm, TEXTS):
+        assert made.tokens.shape == (len(made.words), 384)
+        assert made.tokens.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(made.tokens, axis=1), 1, atol=1e-5)
+    simple, asked, _, long, _ = tokens_of(minilm, TEXTS)
+    assert simple.words == ("i", "like", "tea", ".")
+    assert asked.words.count("unbelievably") > 1
+    assert list(dict.fromkeys(asked.words)) == [
+        "is", "the", "deployment", "'", "s", "password", "unbelievably", "long", "?",
+    ]  # fmt: skip
+    assert len(long.words) == 254
+
+
+def test_a_word_has_another_vector_in_another_context(minilm: Embedder) -> None:
+    river, money, again = tokens_of(minilm, ["the river bank", "the bank account", "the river bank"])
+    banks = [made.tokens[made.words.index("bank")] for made in (river, money, again)]
+    assert float(banks[0] @ banks[2]) == pytest.approx(1, abs=1e-5)
+    assert float(banks[0] @ banks[1]) < 0.95
+
+
+def test_the_backends_agree() -> None:
+    numpy, onnx = (
+        tokens_of(open_embedder(EmbeddingConfig(params=EmbeddingParams(backend=name))), TEXTS)
+        for name in ("numpy", "onnx")
+    )
+    for one, other in zip(numpy, onnx, strict=True):
+        assert (one.words, one.known) == (other.words, other.known)
+        np.testing.assert_allclose(one.tokens, other.tokens, atol=2e-5)
+        np.testing.assert_allclose(one.vector, other.vector, atol=2e-6)
+
+
+def test_how_much_of_a_text_the_model_knows(minilm: Embedder) -> None:
+    english, strange = tokens_of(minilm, ["I like tea", "\U0001f9d9 \U0001f9da tea \U0001f9db"])
+    assert english.known == 1
+    assert strange.known == pytest.approx(0.25)
+
+
+def test_marks_and_digits_make_a_language_no_more_readable(minilm: Embedder) -> None:
+    chinese = tokens_of(minilm, ["我们把发布会改到六月二日。", "会议室在三楼，九点开会。", "项目预算是 100000 元。"])
+    assert all(one.known < READABLE for one in chinese)
+
+
+def test_no_texts_and_blank_texts(minilm: Embedder) -> None:
+    assert tokens_of(minilm, []) == []
+    with pytest.raises(EmbeddingError, match="text 1 is blank"):
+        tokens_of(minilm, ["x", " \n"])
+
+
+def test_a_text_that_the_model_cannot_see_has_no_tokens(minilm: Embedder) -> None:
+    (made,) = tokens_of(minilm, ["\u200b\u200b"])
+    assert made.tokens.shape == (0, 384)
+    assert token_codes(made).shape == (0, 48)
+
+
+def test_long_texts_in_pieces_have_the_vector_of_embed() -> None:
+    """However a text's vector is made, it is one and the same; its tokens are those of its start."""
+    params = EmbeddingParams(use_chunking=True, max_length=40)
+    embedder = open_embedder(EmbeddingConfig(params=params))
+    texts = ["short", "A long text about rain. Then it is about tea, and it goes on for a while."]
+    made = tokens_of(embedder, texts)
+    np.testing.assert_allclose(np.stack([one.vector for one in made]), embedder.embed(texts), atol=2e-6)
+    assert "rain" in made[1].words
+    assert "while" not in made[1].words
+
+
+@given(text=st.text(max_size=80))
+def test_words_are_as_many_as_ids(vocabulary: list[str], text: str) -> None:
+    for most in (4, 256):
+        pieces = WordPiece(vocabulary, max_tokens=most)
+        assert len(pieces.words(text)) == len(pieces.encode(text)) - 2
+
+
+def embedding(words: list[str], seed: int = 0) -> TokenEmbedding:
+    rng = np.random.default_rng(seed)
+    tokens = rng.standard_normal((len(words), 20)).astype(np.float32)
+    return TokenEmbedding(vector=np.ones(20, dtype=np.float32), tokens=tokens, words=tuple(words))
+
+
+def test_codes_are_signs_of_content_words() -> None:
+    """Stop words and punctuation are left out; a bit says that a component is above 0."""
+    made = embedding(["where", "is", "the", "umbrella", "?", "红", "umbrella"])
+    codes = token_codes(made)
+    assert codes.shape == (3, 3)
+    assert codes.dtype == np.uint8
+    assert np.array_equal(np.unpackbits(codes, axis=1, count=20), made.tokens[[3, 5, 6]] > 0)
+
+
+def test_a_text_of_stop_words_alone_keeps_them() -> None:
+    assert len(token_codes(embedding(["to", "be", "or", "not"]))) == 1, "not is no stop word"
+    assert len(token_codes(embedding(["it", "is", "."]))) == 3
+    assert token_codes(embedding([])).shape == (0, 3)
+
+
+def test_the_hash_embedder_gives_a_word_the_same_token_everywhere() -> None:
+    one, other, nothing = HashTokenEmbedder(dimension=16).embed_tokens(["red tea", "Tea!", "?"])
+    assert one.words == ("red", "tea")
+    assert np.array_equal(one.tokens[1], other.tokens[0])
+    assert nothing.tokens.shape == (0, 16)
+
+
+def test_an_encoding_has_codes_for_every_passage() -> None:
+    vectors, codes = np.eye(2, 16, dtype=np.float32), np.zeros((3, 2), dtype=np.uint8)
+    assert PassageEmbeddings(vectors=vectors, tokens=(codes, codes)).tokens is not None
+    with pytest.raises(ValueError, match="2 passages, but token codes of 1"):
+        PassageEmbeddings(vectors=vectors, tokens=(codes,))
+    assert PassageEmbeddings.of(vectors[0]).vectors.shape == (1, 16)

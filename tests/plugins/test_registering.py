@@ -1,0 +1,177 @@
+"""Store types that code registers: as a decorator, as a function, from a module that a workflow names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from devmem import ConfigError, load_workflow, register_memory_store
+from devmem.errors import PluginLoadError, StoreTypeClashError
+from devmem.plugins import StoreRegistry, StoreType, registry
+from devmem.stores import ConfigModel, StoreSetup
+from tests.workflow.doubles import ScriptedStore
+
+from .strangers import NOTES_SOURCE
+
+
+class NotesConfig(ConfigModel):
+    """A setting."""
+
+    color: str = "red"
+
+
+class Notes(ScriptedStore):
+    config_model = NotesConfig
+    summary = "The class's own words"
+
+    def __init__(self, setup: StoreSetup) -> None:
+        super().__init__(setup.name)
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> StoreRegistry:
+    """A registry in the place of everyone's, so that a test leaves nothing behind."""
+    fresh = StoreRegistry(discover=list)
+    monkeypatch.setattr(sys.modules[StoreRegistry.__module__], "registry", fresh)
+    return fresh
+
+
+def test_the_decorator_gives_the_class_back_and_takes_its_words(own: StoreRegistry) -> None:
+    assert register_memory_store("notes")(Notes) is Notes
+    found = own.get("notes")
+    assert (found.name, found.factory, found.config_model) == ("notes", Notes, NotesConfig)
+    assert found.summary == own.summary("notes") == "The class's own words"
+    assert own.config_model("notes") is NotesConfig
+    assert own.owner("notes") == f"module {__name__}"
+    assert list(own.names()) == ["notes"]
+
+
+def test_the_decorators_summary_wins(own: StoreRegistry) -> None:
+    register_memory_store("notes", summary="Other words")(Notes)
+    assert own.summary("notes") == "Other words"
+
+
+def test_the_function_takes_a_model_and_a_factory(own: StoreRegistry) -> None:
+    def make(setup: StoreSetup) -> Notes:
+        return Notes(setup)
+
+    register_memory_store("notes", config_cls=NotesConfig, factory=make, summary="By hand")
+    found = own.get("notes")
+    assert (found.factory, found.config_model, found.summary) == (make, NotesConfig, "By hand")
+
+
+@pytest.mark.parametrize("only", [{"config_cls": NotesConfig}, {"factory": Notes}])
+def test_the_function_needs_both(own: StoreRegistry, only: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="config_cls and factory together"):
+        register_memory_store("notes", **only)
+    assert list(own.names()) == []
+
+
+@pytest.mark.parametrize("wrong", [object, ConfigModel, 3, type("NoModel", (ScriptedStore,), {"config_model": None})])
+def test_what_is_no_store_class_is_refused_at_once(own: StoreRegistry, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="is not a subclass of devmem"):
+        register_memory_store("notes")(wrong)
+    assert list(own.names()) == []
+
+
+def described(name: str) -> StoreType:
+    return StoreType(name=name, config_model=NotesConfig, factory=Notes)
+
+
+def test_two_modules_with_one_name_clash_and_the_first_stays(own: StoreRegistry) -> None:
+    own.register(described("notes"), "first")
+    with pytest.raises(StoreTypeClashError, match=r"claimed by module first and by module second"):
+        own.register(described("notes"), "second")
+    own.register(described("notes"), "first")  # a module that is imported again
+    assert own.owner("notes") == "module first"
+
+
+def run_python(folder: Path, code: str) -> str:
+    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONWARNINGS": "error"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+FLOW = "plugins: [my_plugin]\nmemory: [{name: j, type: jotter, config: {mark: '!'}}]\n"
+
+
+def test_a_module_under_plugins_registers_a_type_that_the_same_file_uses(tmp_path: Path) -> None:
+    source = NOTES_SOURCE + '\nfrom devmem import register_memory_store\nregister_memory_store("jotter")(Jotter)\n'
+    (tmp_path / "my_plugin.py").write_text(source)
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    code = dedent(
+        """
+        import devmem
+        workflow = devmem.load_workflow("flow.yaml")
+        with devmem.open_stores(workflow) as stores:
+            print(type(stores["j"]).__name__, devmem.plugins.registry.owner("jotter"))
+        """
+    )
+    assert run_python(tmp_path, code) == "Jotter module my_plugin"
+
+
+def test_a_type_can_be_registered_before_anything_else_is_loaded(tmp_path: Path) -> None:
+    code = dedent(
+        """
+        import devmem, sys
+
+        @devmem.register_memory_store("mine", summary="Mine")
+        class Mine(devmem.stores.CollectionMemory):
+            def compose(self, payload):
+                return devmem.stores.skipped("never")
+
+        assert not any(name.startswith("devmem_stores") for name in sys.modules)
+        assert {"mine", "simple"} <= set(devmem.plugins.registry.names())
+        print(devmem.plugins.registry.summary("mine"), devmem.plugins.registry.summary("simple") != "")
+        """
+    )
+    assert run_python(tmp_path, code) == "Mine True"
+
+
+def test_a_name_of_ours_that_code_takes_is_a_clash_with_us(tmp_path: Path) -> None:
+    code = dedent(
+        """
+        import devmem
+
+        @devmem.register_memory_store("simple")
+        class Mine(devmem.stores.CollectionMemory):
+            def compose(self, payload):
+                return devmem.stores.skipped("never")
+
+        try:
+            devmem.plugins.registry.get("simple")
+        except Exception as error:
+            print(type(error).__name__, error.owners[0].split()[0], error.owners[1])
+        """
+    )
+    assert run_python(tmp_path, code) == "StoreTypeClashError devmem-framework module __main__"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        pytest.param(None, "there is no module 'broken_plugin_of_a_test'", id="not there"),
+        pytest.param("import no_such_module_at_all", "there is no module 'no_such_module_at_all'", id="needs another"),
+        pytest.param("raise ValueError('my config')", "ValueError: my config", id="fails"),
+    ],
+)
+def test_a_plugin_that_cannot_be_imported_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str | None, reason: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    if source is not None:
+        (tmp_path / "broken_plugin_of_a_test.py").write_text(source)
+    with pytest.raises(PluginLoadError) as caught:
+        registry.load_plugin("broken_plugin_of_a_test")
+    assert reason in caught.value.reason
+    assert str(caught.value).startswith("module 'broken_plugin_of_a_test' cannot be imported: ")
+    (tmp_path / "flow.yaml").write_text("plugins:\n  - broken_plugin_of_a_test\n")
+    with pytest.raises(ConfigError, match=r"flow\.yaml:2: plugins\[0\]: module 'broken_plugin_of_a_test' cannot"):
+        load_workflow(tmp_path / "flow.yaml")

@@ -1,0 +1,319 @@
+"""The approximate index finds what the exact one finds, whatever is written while it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from devmem.config import IndexConfig
+from devmem.model.items import Vector
+from devmem.search.indexes.columns import Rows
+from devmem.search.indexes.vectors import VectorIndex
+
+DIMENSION = 50
+APPROXIMATE = IndexConfig(search="approximate")
+EXACT = IndexConfig(search="exact")
+
+
+def unit(vectors: NDArray[np.floating[Any]]) -> Vector:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
+
+
+def clustered(count: int, seed: int = 0, dimension: int = DIMENSION) -> Vector:
+    """Noisy mixtures of two of a hundred centres."""
+    centres = unit(np.random.default_rng(0).standard_normal((100, dimension)))
+    chance = np.random.default_rng([seed, 1])
+    one, other = chance.integers(0, 100, size=(2, count))
+    share = chance.uniform(0.3, 1, size=(count, 1))
+    noise = 0.5 * chance.standard_normal((count, dimension)) / np.sqrt(dimension)
+    return unit(np.asarray(share * centres[one] + (1 - share) * centres[other] + noise, dtype=np.float32))
+
+
+def numbered(start: int, stop: int) -> Rows:
+    return np.arange(start, stop, dtype=np.int64)
+
+
+def filled(count: int, config: IndexConfig = APPROXIMATE, **options: Any) -> tuple[VectorIndex, Vector]:
+    """Make an index of which row n is vector n."""
+    vectors = clustered(count)
+    index = VectorIndex(DIMENSION, config, **options)
+    index.add(numbered(0, count), vectors)
+    return index, vectors
+
+
+def recall(index: VectorIndex, vectors: Vector, allowed: Rows | None = None, *, limit: int = 10) -> float:
+    """Share of the nearest rows, of which all that are not NaN are in the index, that the index finds."""
+    queries = clustered(40, seed=9)
+    rows = numbered(0, len(vectors)) if allowed is None else allowed
+    rows = rows[~np.isnan(vectors[rows, 0])]
+    reader, shares = index.reader(), []
+    for query in queries:
+        found = reader.search(query, limit, allowed)
+        wanted = rows[np.argsort(-(vectors[rows] @ query))[:limit]]
+        assert len(found) == len(set(found.tolist())) == len(wanted)
+        assert np.isin(found, rows).all()
+        assert (np.diff(vectors[found] @ query) <= 1e-3).all(), "best first"
+        shares.append(np.isin(wanted, found).mean())
+    return float(np.mean(shares))
+
+
+class Held(Executor):
+    """Runs nothing before it is told to."""
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.work.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def release(self) -> None:
+        for future, work in self.work:
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(work())
+            except Exception as error:  # noqa: BLE001 - as every executor does
+                future.set_exception(error)
+        self.work = []
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+def test_recall() -> None:
+    index, vectors = filled(20_000)
+    index.wait_for_build()
+    assert index.approximate
+    assert recall(index, vectors) >= 0.98
+    assert recall(index, vectors, limit=50) >= 0.98
+
+
+@pytest.mark.parametrize("dimension", [3, 33, 700])
+def test_any_dimension(dimension: int) -> None:
+    vectors = clustered(5000, dimension=dimension)
+    index = VectorIndex(dimension, APPROXIMATE)
+    index.add(numbered(0, 5000), vectors)
+    index.wait_for_build()
+    for query in clustered(20, seed=4, dimension=dimension):
+        wanted = np.sort(vectors @ query)[::-1][:10]
+        assert (vectors[index.reader().search(query, 10)] @ query).tolist() == pytest.approx(wanted.tolist(), abs=2e-3)
+    assert index.approximate
+
+
+def test_when_it_is_made() -> None:
+    """From the configured number on, when it is searched, and never when an exact search is wanted."""
+    config = IndexConfig(approximate_from=3000)
+    below, _ = filled(2999, config)
+    below.wait_for_build()
+    assert not below.approximate
+    unsearched, _ = filled(3000, config)
+    assert not unsearched.approximate
+    unsearched.wait_for_build()
+    assert unsearched.approximate
+    exact, vectors = filled(3000, EXACT)
+    exact.wait_for_build()
+    assert not exact.approximate
+    assert recall(exact, vectors) == 1
+
+
+@pytest.mark.parametrize("share", [0.001, 0.02, 0.1, 0.2, 0.5, 0.9, 1.0])
+def test_filters(share: float) -> None:
+    index, vectors = filled(24_000)
+    index.wait_for_build()
+    chance = np.random.default_rng(2)
+    allowed = np.sort(chance.choice(24_000, int(24_000 * share), replace=False))
+    assert recall(index, vectors, allowed) >= 0.98
+
+
+def test_a_filter_that_leaves_only_what_is_far_from_the_query() -> None:
+    """Too few of the best codes are allowed: the search becomes exact instead of finding too little."""
+    index, vectors = filled(20_000)
+    index.wait_for_build()
+    query = clustered(1, seed=9)[0]
+    far = np.sort(np.argsort(vectors @ query)[:8000])
+    found = index.reader().search(query, 10, far)
+    assert np.isin(found, far).all()
+    wanted = np.sort(vectors[far] @ query)[::-1][:10]
+    assert (vectors[found] @ query).tolist() == pytest.approx(wanted.tolist(), abs=1e-3)
+
+
+def test_deleted_rows_are_not_found() -> None:
+    index, vectors = filled(20_000)
+    index.wait_for_build()
+    gone = np.random.default_rng(3).choice(20_000, 3000, replace=False)
+    index.remove(gone)
+    vectors[gone] = np.nan
+    assert len(index) == 17_000
+    assert not index.contains(gone).any()
+    assert recall(index, vectors) >= 0.98
+    assert np.isnan(index.reader().similarities(clustered(1)[0], gone[:5])).all()
+
+
+def test_many_deletions_have_it_made_anew() -> None:
+    index, vectors = filled(8000)
+    index.wait_for_build()
+    gone = numbered(0, 4000)
+    index.remove(gone)
+    vectors[gone] = np.nan
+    index.wait_for_build()
+    assert index.approximate
+    assert recall(index, vectors) >= 0.98
+
+
+def test_too_little_is_left_for_it() -> None:
+    index, vectors = filled(4000)
+    index.wait_for_build()
+    index.remove(numbered(0, 3700))
+    vectors[:3700] = np.nan
+    assert not index.approximate
+    assert recall(index, vectors) == 1
+    index.remove(numbered(3700, 4000))
+    assert index.reader().search(vectors[0], 5).tolist() == []
+
+
+def test_writes_and_deletions_while_it_is_made(held: Held) -> None:
+    """They are found before and after it takes over, and searching never waits for it."""
+    index, vectors = filled(6000, executor=lambda: held)
+    assert recall(index, vectors) == 1, "exact until it is ready"
+    index.add(numbered(6000, 6500), more := clustered(500, seed=5))
+    index.remove(gone := numbered(5900, 6100))
+    vectors = np.concatenate([vectors, more])
+    vectors[gone] = np.nan
+    assert not index.approximate
+    assert recall(index, vectors) == 1
+    held.release()
+    assert recall(index, vectors) >= 0.98
+    assert index.approximate
+    assert len(index) == 6300
+    found = index.reader().similarities(vectors[6200], numbered(6200, 6201))
+    assert found.tolist() == pytest.approx([1.0], abs=1e-3)
+
+
+def test_it_is_made_anew_when_much_was_added() -> None:
+    index, vectors = filled(5000)
+    index.wait_for_build()
+    index.add(numbered(5000, 7000), more := clustered(2000, seed=6))
+    index.wait_for_build()
+    vectors = np.concatenate([vectors, more])
+    assert recall(index, vectors) >= 0.98
+    assert len(index) == 7000
+
+
+def test_a_failure_while_it_is_made(held: Held, caplog: pytest.LogCaptureFixture) -> None:
+    """It is reported, the search stays exact, and it is tried again with twice as many."""
+    index, vectors = filled(2000, executor=lambda: held)
+    index.reader().search(vectors[0], 1)
+    future, _ = held.work.pop()
+    future.set_exception(MemoryError("no room"))
+    assert recall(index, vectors) == 1
+    assert "no room" in caplog.text
+    assert not held.work
+    index.add(numbered(2000, 4000), more := clustered(2000, seed=7))
+    vectors = np.concatenate([vectors, more])
+    assert recall(index, vectors) == 1
+    held.release()
+    assert recall(index, vectors) >= 0.98
+    assert index.approximate
+
+
+def test_vectors_that_codes_do_not_tell_apart(caplog: pytest.LogCaptureFixture) -> None:
+    """An index that would find too little is not taken."""
+    same = unit(np.ones((1, 200), dtype=np.float32))
+    noise = np.random.default_rng(8).standard_normal((40_000, 200)).astype(np.float32)
+    vectors = unit(same + 1e-4 * noise)
+    index = VectorIndex(200, APPROXIMATE)
+    index.add(numbered(0, len(vectors)), vectors)
+    index.wait_for_build()
+    assert not index.approximate
+    assert "stays exact" in caplog.text
+
+
+def test_closing_while_it_is_made(held: Held) -> None:
+    index, vectors = filled(2000, executor=lambda: held)
+    index.reader().search(vectors[0], 1)
+    future, _ = held.work[0]
+    index.close()
+    assert future.cancelled()
+    assert recall(index, vectors) == 1
+
+
+def test_closing_in_the_middle_of_a_step() -> None:
+    index, vectors = filled(30_000)
+    index.reader().search(vectors[0], 1)
+    index.close()
+    assert len(index) == 30_000
+
+
+def test_similarities_come_with_the_rows() -> None:
+    (query,) = clustered(1, seed=3)
+    for config in (EXACT, APPROXIMATE):
+        index, _ = filled(6000, config)
+        index.wait_for_build()
+        index.add(numbered(6000, 6100), clustered(100, seed=4))
+        index.remove(numbered(10, 20))
+        for allowed in (None, numbered(0, 50), numbered(0, 5000), numbered(10, 20)):
+            rows, near = index.reader().nearest(query, 10, allowed)
+            assert rows.tolist() == index.reader().search(query, 10, allowed).tolist()
+            np.testing.assert_allclose(near, index.reader().similarities(query, rows), atol=1e-5)
+            assert (np.diff(near) <= 0).all()
+
+
+def test_restoring() -> None:
+    index, vectors = filled(5000)
+    index.wait_for_build()
+    index.add(numbered(5000, 5100), more := clustered(100, seed=4))
+    index.remove(gone := numbered(4950, 5050))
+    vectors = np.concatenate([vectors, more])
+    vectors[gone] = np.nan
+    restored = VectorIndex.restore(index.parts(), APPROXIMATE)
+    assert restored.approximate
+    assert len(restored) == 5000
+    assert recall(restored, vectors) >= 0.98
+    restored.add(numbered(5100, 5200), clustered(100, seed=5))
+    restored.remove(numbered(0, 10))
+    assert len(restored) == 5090
+    with pytest.raises(ValueError, match="exact"):
+        VectorIndex.restore(index.parts(), EXACT)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["add", "remove", "build", "restore"]), st.integers(1, 1500)), max_size=8),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_order_of_work(steps: list[tuple[str, int]], seed: int) -> None:
+    """After any of it the index holds the rows that it should, and finds each by its own vector."""
+    chance = np.random.default_rng(seed)
+    index, kept = VectorIndex(DIMENSION, APPROXIMATE), dict[int, Vector]()
+    following = 0
+    for step, count in [("add", 2000), *steps]:
+        match step:
+            case "add":
+                vectors = unit(chance.standard_normal((count, DIMENSION)).astype(np.float32))
+                index.add(numbered(following, following + count), vectors)
+                kept |= {following + at: vector for at, vector in enumerate(vectors)}
+                following += count
+            case "remove":
+                gone = chance.integers(0, following, size=count)
+                index.remove(gone)
+                kept = {row: vector for row, vector in kept.items() if row not in set(gone.tolist())}
+            case "build":
+                index.wait_for_build()
+            case _:
+                index = VectorIndex.restore(index.parts(), APPROXIMATE)
+        assert len(index) == len(kept)
+        assert index.contains(numbered(0, following)).tolist() == [row in kept for row in range(following)]
+        for row in list(kept)[:: max(1, len(kept) // 5)]:
+            assert index.reader().search(kept[row], 1).tolist() == [row]
+    index.close()

@@ -1,0 +1,174 @@
+"""Near-duplicates are recognized, and nothing else is taken for one; diverse hits differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
+from devmem.search.selection import diversified, initials, sameness
+
+DAY = 86_400.0
+
+
+def item(text: str, **fields: Any) -> MemoryItem:
+    return MemoryItem(content_summary=text, **fields)
+
+
+def picture(name: str) -> MemoryContentSnapshot:
+    ref = AttachmentRef(attachment_id=name)
+    return MemoryContentSnapshot(blocks=(SnapshotBlock(block=MessageBlock(type="image", attachment=ref)),))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The cat sat on the mat.", "the cat sat on the mat"),
+        ("the cats sat", "The cat sat!"),
+        ("I like tea", "i, like: tea"),
+        ("a plan for the house", "plan for house"),
+        ("ＡＢＣ", "abc"),
+        ("会议改到星期五。", "会议改到星期五"),
+        ("Ann's dog is called Rex.", "Ann’s dog is called Rex…"),
+        ("It isn't allowed.", "it is not allowed"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("\U0001f44d", "\U0001f44d "),
+    ],
+)
+def test_the_same(one: str, other: str) -> None:
+    assert sameness(item(one)) == sameness(item(other))
+    assert initials(item(one)) == initials(item(other))
+
+
+WORDS = [
+    *("plan", "Plans", "skies", "sky", "dying", "die", "e-mail", "v1.2", "get_name", "the", "A", "an"),
+    *("it's", "it’s", "it", "isn't", "isn’t", "is", "not"),
+]
+MARKS = st.sampled_from([" ", ", ", ". ", "! ", " - ", '" ', " '", "\n", ": (", " – ", "… ", " \N{THUMBS UP SIGN} "])
+
+
+@given(words=st.lists(st.tuples(st.sampled_from(WORDS), MARKS), max_size=4), other=st.data())
+def test_what_says_the_same_begins_with_the_same_letters(words: list[tuple[str, str]], other: st.DataObject) -> None:
+    texts = ["".join(word + mark for word, mark in words)]
+    texts.append("".join(other.draw(st.sampled_from([word, *WORDS])) + other.draw(MARKS) for word, _ in words))
+    texts.append("".join(word.upper() + other.draw(MARKS) for word, _ in words if word not in ("the", "A", "an")))
+    for one in texts:
+        for two in texts:
+            if sameness(item(one)) == sameness(item(two)):
+                assert initials(item(one)) == initials(item(two))
+
+
+def test_of_other_scripts_the_letters_say_nothing() -> None:
+    assert initials(item("会议改到星期五")) is initials(item("caf\u00e9")) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("I like tea", "I do not like tea"),
+        ("It is allowed.", "It isn't allowed."),
+        ("The parcel was delivered.", "The parcel wasn’t delivered."),
+        ("She'd go", "She'll go"),
+        ("deploy \N{WHITE HEAVY CHECK MARK}", "deploy \N{CROSS MARK}"),
+        ("it is -5 outside", "it is 5 outside"),
+        ("x > 5", "x < 5"),
+        ("we use C++", "we use C#"),
+        ("vitamin A helps", "vitamin helps"),
+        ("it costs 5", "it costs 6"),
+        ("Anna met Bob", "Bob met Anna"),
+        ("Anna is here", "Bob is here"),
+        ("our tea", "their tea"),
+        ("before the meeting", "after the meeting"),
+        ("\U0001f44d", "\U0001f44e"),
+        ("?", "!"),
+        ("", "…"),
+    ],
+)
+def test_not_the_same(one: str, other: str) -> None:
+    assert sameness(item(one)) != sameness(item(other))
+
+
+def test_the_same_of_another_person_is_something_else() -> None:
+    ann, bob = (item("I voted yes", metadata={"speaker": name}) for name in ("Ann", "Bob"))
+    assert sameness(ann) != sameness(bob)
+    assert sameness(item("I swam", scope=Scope(user="u"))) != sameness(item("I swam", scope=Scope(user="v")))
+    assert sameness(item("I swam", metadata={"speaker": ["odd"]})) == sameness(item("I swam"))
+
+
+def test_the_same_on_another_day_is_something_else() -> None:
+    """A weekly "I went swimming" tells of several weeks."""
+    morning, evening = item("I swam", event_time=10 * DAY), item("I swam", event_time=11 * DAY - 1)
+    assert sameness(morning) == sameness(evening)
+    assert sameness(morning) != sameness(item("I swam", event_time=11 * DAY))
+    assert sameness(morning) != sameness(item("I swam"))
+
+
+def test_a_summary_that_is_only_the_start() -> None:
+    """Long texts that begin alike say different things."""
+    one = item("A letter…", output_snapshot=MemoryContentSnapshot(text="A letter about tea"))
+    other = item("A letter…", output_snapshot=MemoryContentSnapshot(text="A letter about war"))
+    again = item("A letter…", output_snapshot=MemoryContentSnapshot(text="a letter  about tea"))
+    assert sameness(one) != sameness(other)
+    assert sameness(one) == sameness(again)
+
+
+def test_a_snapshot_that_repeats_the_summary_adds_nothing() -> None:
+    assert sameness(item("tea")) == sameness(item("tea", input_snapshot=MemoryContentSnapshot(text="tea")))
+
+
+def test_the_same_words_with_another_picture() -> None:
+    one, other = item("look", input_snapshot=picture("a")), item("look", input_snapshot=picture("b"))
+    assert sameness(one) != sameness(other)
+    assert sameness(one) == sameness(item("look", input_snapshot=picture("a")))
+
+
+@given(event_time=st.none() | st.floats(), text=st.text(max_size=30))
+def test_no_time_is_too_strange(event_time: float | None, text: str) -> None:
+    assert hash(sameness(item(text, event_time=event_time))) is not None
+
+
+def chosen_plainly(scores: np.ndarray, vectors: np.ndarray, limit: int, diversity: float) -> list[int]:
+    spread = np.ptp(scores)
+    value = [(score - scores.min()) / spread if spread else 1.0 for score in scores]
+    chosen: list[int] = []
+    while len(chosen) < min(limit, len(scores)):
+        worth = {
+            at: (1 - diversity) * value[at] - diversity * max([0.0, *(vectors[at] @ vectors[one] for one in chosen)])
+            for at in range(len(scores))
+            if at not in chosen
+        }
+        chosen.append(max(worth, key=lambda at: worth[at]))
+    return chosen
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), count=st.integers(1, 12), limit=st.integers(0, 14), diversity=st.floats(0.05, 0.95)
+)
+def test_choosing_is_maximal_marginal_relevance(seed: int, count: int, limit: int, diversity: float) -> None:
+    rng = np.random.default_rng(seed)
+    scores, vectors = rng.random(count), rng.standard_normal((count, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert diversified(scores, vectors, limit, diversity) == chosen_plainly(scores, vectors, limit, diversity)
+
+
+def test_without_diversity_the_scores_decide() -> None:
+    scores = np.array([0.3, 0.9, 0.5])
+    vectors = np.full((3, 4), 0.5, dtype=np.float32)
+    assert diversified(scores, vectors, 3, 0.0) == [1, 2, 0]
+    assert diversified(scores, vectors, 2, 0.0) == [1, 2]
+
+
+def test_what_is_unlike_comes_before_more_of_the_same() -> None:
+    scores = np.array([1.0, 0.9, 0.6])
+    vectors = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
+    assert diversified(scores, vectors, 2, 0.5) == [0, 2]
+
+
+def test_candidates_without_a_vector_are_like_nothing() -> None:
+    assert diversified(np.array([0.9, 0.8, 0.1]), np.zeros((3, 4), dtype=np.float32), 3, 0.5) == [0, 1, 2]
+    assert diversified(np.empty(0), np.empty((0, 4), dtype=np.float32), 3, 0.5) == []

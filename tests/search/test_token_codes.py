@@ -1,0 +1,173 @@
+"""Token codes are read once and kept, up to a bound."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from devmem.search import code_width
+from devmem.search.indexes.codes import TokenCache
+from devmem.storage.sqlite.reader import SqliteTokenRows
+from devmem.storage.sqlite.rows import checksum, define_functions
+from devmem.storage.sqlite.schema import create_tables
+
+WIDTH = 4
+KEPT = 10
+"""Number of passages of 3 tokens that fit into the cache."""
+
+
+class Database:
+    """A database of token codes that knows which passages were read."""
+
+    def __init__(self, passages: int) -> None:
+        self.connection = sqlite3.connect(":memory:")
+        define_functions(self.connection)
+        create_tables(self.connection)
+        self.codes: dict[int, np.ndarray] = {}
+        for passage in range(1, passages + 1):
+            self.add(passage)
+
+    def add(self, passage: int) -> None:
+        self.codes[passage] = np.full((3, WIDTH), passage % 251, dtype=np.uint8)
+        codes = self.codes[passage].tobytes()
+        self.connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (passage, codes, checksum(codes)))
+
+    def forget(self) -> None:
+        self.connection.execute("DELETE FROM tokens")
+
+
+@pytest.fixture
+def database() -> Database:
+    return Database(1200)
+
+
+def gathered(database: Database, cache: TokenCache, passages: list[int]) -> dict[int, np.ndarray]:
+    """Ask for codes, and give those of each passage that has some, without the zeros behind them."""
+    codes, counts = cache.gather(SqliteTokenRows(database.connection), passages, WIDTH)
+    assert len(codes) == counts.sum()
+    assert not codes[:, WIDTH:].any()
+    ends = np.cumsum(counts).tolist()
+    starts = [0, *ends]
+    parts = {one: codes[start:end, :WIDTH] for one, start, end in zip(passages, starts, ends, strict=False)}
+    return {one: part for one, part in parts.items() if len(part)}
+
+
+def check(database: Database, found: dict[int, np.ndarray]) -> None:
+    for passage, codes in found.items():
+        assert np.array_equal(codes, database.codes[passage])
+
+
+def bounded(ahead: int = 0) -> TokenCache:
+    return TokenCache(most_bytes=KEPT * 3 * code_width(WIDTH), ahead=ahead)
+
+
+@pytest.mark.parametrize("ahead", [0, 5000])
+def test_codes_are_those_of_the_database(database: Database, ahead: int) -> None:
+    """More of them than the cache keeps, and than SQLite takes at once, are given all the same."""
+    everything = list(database.codes)
+    for cache in (bounded(ahead), TokenCache(ahead=ahead)):
+        for _ in range(2):
+            found = gathered(database, cache, everything[::-1])
+            assert sorted(found) == everything
+            check(database, found)
+
+
+def test_what_was_asked_for_is_kept(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, [3, 1, 2])
+    database.forget()
+    found = gathered(database, cache, [1, 2, 3, 4])
+    assert sorted(found) == [1, 2, 3]
+    check(database, found)
+
+
+def test_when_there_is_no_more_room_it_starts_again(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, list(range(1, KEPT + 1)))
+    check(database, gathered(database, cache, [2, 100, 101]))
+    database.forget()
+    assert sorted(gathered(database, cache, list(database.codes))) == [2, 100, 101]
+
+
+def test_a_small_database_is_read_at_once(database: Database) -> None:
+    cache = TokenCache(ahead=1200)
+    gathered(database, cache, [7])
+    database.connection.execute("DELETE FROM tokens WHERE passage < 1000")
+    database.add(1201)
+    found = gathered(database, cache, [*database.codes, 9999])
+    assert sorted(found) == list(database.codes)
+    check(database, found)
+
+
+def test_numbers_of_what_was_deleted_do_not_count(database: Database) -> None:
+    for passage in (90_000, 90_001, 90_002):
+        database.add(passage)
+    database.connection.execute("DELETE FROM tokens WHERE passage < 90000")
+    cache = TokenCache(ahead=3)
+    gathered(database, cache, [90_001])
+    database.forget()
+    assert sorted(gathered(database, cache, [90_000, 90_001, 90_002])) == [90_000, 90_001, 90_002]
+
+
+def test_codes_of_another_width_are_those_of_another_model(database: Database) -> None:
+    cache = bounded()
+    gathered(database, cache, [1])
+    codes, counts = cache.gather(SqliteTokenRows(database.connection), [1], 5)
+    assert (len(codes), counts.tolist()) == (0, [0])
+    assert sorted(gathered(database, cache, [1])) == [1]
+
+
+def test_of_a_large_database_only_what_is_needed_is_read(database: Database) -> None:
+    cache = TokenCache(ahead=1199)
+    gathered(database, cache, [7])
+    database.forget()
+    assert sorted(gathered(database, cache, [6, 7, 8])) == [7]
+
+
+def test_reading_ahead_ends_where_there_is_no_more_room(database: Database) -> None:
+    cache = bounded(ahead=5000)
+    for passages in ([7], [1100, 3], [1, 1200]):
+        found = gathered(database, cache, passages)
+        assert sorted(found) == sorted(passages)
+        check(database, found)
+
+
+def test_codes_larger_than_the_bound_are_given_but_not_kept(database: Database) -> None:
+    cache = TokenCache(most_bytes=5, ahead=0)
+    check(database, gathered(database, cache, [1, 2]))
+    check(database, gathered(database, cache, [3]))
+    database.forget()
+    assert sorted(gathered(database, cache, [1, 2, 3])) == [3]
+
+
+def test_passages_without_codes_or_with_those_of_another_model(database: Database) -> None:
+    for passage, codes in ((5000, b""), (5001, b"\x01\x02\x03\x04\x05")):
+        database.connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (passage, codes, checksum(codes)))
+    assert sorted(gathered(database, bounded(), [1, 5000, 5001, 7000])) == [1]
+    assert gathered(database, bounded(), [5000, 7000]) == {}
+    assert gathered(database, bounded(), []) == {}
+
+
+def test_a_cache_that_has_grown_keeps_its_codes() -> None:
+    """Its room grows step by step first, and then at once."""
+
+    class Rows:
+        def count_after(self, passage: int, limit: int) -> tuple[int, int]:
+            return 0, 0
+
+        def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
+            yield from ()
+
+        def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
+            return [(passage, bytes([passage]) * WIDTH * 60_000) for passage in passages]
+
+    cache, width = TokenCache(ahead=0), code_width(WIDTH)
+    assert 3 * 60_000 * width > 8 << 20
+    for passage in range(1, 7):
+        cache.gather(Rows(), [passage], WIDTH)
+    codes, counts = cache.gather(Rows(), [1, 3, 6], WIDTH)
+    assert counts.tolist() == [60_000] * 3
+    assert [set(codes[start : start + 60_000, 0].tolist()) for start in (0, 60_000, 120_000)] == [{1}, {3}, {6}]

@@ -1,0 +1,115 @@
+"""The vector index gives what a plain product gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.model.items import Vector
+from devmem.search.indexes.vectors import VectorIndex
+
+DIMENSION = 12
+
+
+def unit(chance: np.random.Generator, count: int) -> Vector:
+    rows = chance.standard_normal((count, DIMENSION)).astype(np.float32)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+
+
+class Naive:
+    """Rows and vectors in a dict."""
+
+    def __init__(self) -> None:
+        self.vectors: dict[int, Vector] = {}
+
+    def search(self, query: Vector, limit: int, allowed: set[int] | None = None) -> list[float]:
+        rows = [row for row in self.vectors if allowed is None or row in allowed]
+        return sorted((float(self.vectors[row] @ query) for row in rows), reverse=True)[:limit]
+
+
+def check(index: VectorIndex, naive: Naive, query: Vector, limit: int, allowed: set[int] | None = None) -> None:
+    rows = None if allowed is None else np.array(sorted(allowed), dtype=np.int64)
+    found = index.reader().search(query, limit, rows).tolist()
+    assert len(found) == len(set(found))
+    assert [float(naive.vectors[row] @ query) for row in found] == pytest.approx(
+        naive.search(query, limit, allowed), abs=1e-5
+    )
+
+
+@given(
+    steps=st.lists(st.tuples(st.booleans(), st.integers(1, 40)), max_size=8),
+    limit=st.integers(1, 20),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_adding_and_removing(steps: list[tuple[bool, int]], limit: int, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    index, naive, following = VectorIndex(DIMENSION), Naive(), 1
+    for adds, count in steps:
+        if adds:
+            rows = np.arange(following, following + count, dtype=np.int64) * 3
+            vectors = unit(chance, count)
+            index.add(rows, vectors)
+            naive.vectors |= dict(zip(rows.tolist(), vectors, strict=True))
+            following += count
+        else:
+            gone = chance.integers(0, 3 * following, size=count)
+            index.remove(gone)
+            for row in gone.tolist():
+                naive.vectors.pop(row, None)
+        query = unit(chance, 1)[0]
+        assert len(index) == len(naive.vectors)
+        check(index, naive, query, limit)
+        check(index, naive, query, limit, set(chance.integers(0, 3 * following + 3, size=20).tolist()))
+    restored = VectorIndex.restore(index.parts())
+    check(restored, naive, unit(chance, 1)[0], limit)
+
+
+def filled(count: int) -> tuple[VectorIndex, Naive, np.random.Generator]:
+    chance = np.random.default_rng(3)
+    index, naive = VectorIndex(DIMENSION), Naive()
+    vectors = unit(chance, count)
+    index.add(np.arange(count, dtype=np.int64), vectors)
+    naive.vectors = dict(enumerate(vectors))
+    return index, naive, chance
+
+
+def test_many_allowed_rows() -> None:
+    """So many that they are scanned for, not gathered."""
+    index, naive, chance = filled(6000)
+    check(index, naive, unit(chance, 1)[0], 10, set(range(0, 6000, 2)))
+
+
+def test_most_rows_are_removed() -> None:
+    """Their room is given back, and the rest is found as before."""
+    index, naive, chance = filled(6000)
+    gone = np.arange(0, 5500, dtype=np.int64)
+    index.remove(gone)
+    naive.vectors = {row: vector for row, vector in naive.vectors.items() if row >= 5500}
+    assert len(index) == 500
+    check(index, naive, unit(chance, 1)[0], 10)
+    index.remove(np.arange(6000, dtype=np.int64))
+    assert index.reader().search(unit(chance, 1)[0], 5).tolist() == []
+    index.add(np.array([9000], dtype=np.int64), unit(chance, 1))
+    assert index.reader().search(unit(chance, 1)[0], 5).tolist() == [9000]
+
+
+def test_similarities() -> None:
+    index, naive, chance = filled(50)
+    index.remove(np.array([7], dtype=np.int64))
+    query = unit(chance, 1)[0]
+    found = index.reader().similarities(query, np.array([3, 7, 999, 49], dtype=np.int64))
+    assert np.isnan(found[[1, 2]]).all()
+    assert found[[0, 3]].tolist() == pytest.approx([float(naive.vectors[row] @ query) for row in (3, 49)], abs=1e-6)
+
+
+def test_an_empty_index() -> None:
+    index = VectorIndex(DIMENSION)
+    query = np.ones(DIMENSION, dtype=np.float32)
+    assert index.reader().search(query, 5).tolist() == []
+    assert index.reader().search(query, 5, np.array([1], dtype=np.int64)).tolist() == []
+    assert np.isnan(index.reader().similarities(query, np.array([1], dtype=np.int64))).all()
+    assert not index.contains(np.array([1], dtype=np.int64)).any()
+    index.remove(np.array([1], dtype=np.int64))
+    assert len(index) == 0

@@ -1,0 +1,105 @@
+"""Transactions that run at the same time, are refused, or lose their connection: each is applied once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from itertools import count
+from typing import Any, Final
+from unittest.mock import patch
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteStatus
+from devmem.storage.postgres import database, transactions
+from devmem.storage.postgres.collection import PostgresCollection
+from devmem.storage.postgres.database import Connection
+from tools.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+_STORES = count()
+_YEAR: Final = 366 * 86_400
+FAULTS: Final = ("", "", "refused", "lost before", "lost after")
+"""Fates of a COMMIT: none, refused by the server, or the connection is lost before or after it."""
+batches = st.lists(st.permutations("abcd").map(lambda ids: ids[:3]), min_size=1, max_size=4)
+faults = st.lists(st.sampled_from(FAULTS), max_size=6)
+
+
+@contextmanager
+def _failing() -> Iterator[Callable[[Sequence[str]], None]]:
+    """Have the next commits of a thread fail: yield a function that takes the thread's faults."""
+    planned = threading.local()
+    execute = Connection.execute
+
+    def failing(self: Connection, query: Any, *given: Any, **options: Any) -> Any:
+        left: list[str] = getattr(planned, "faults", [])
+        fault = left.pop(0) if query == "COMMIT" and left else ""
+        if fault == "refused":
+            raise psycopg.errors.SerializationFailure("could not serialize access")
+        if fault == "lost before":
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        result = execute(self, query, *given, **options)
+        if fault == "lost after":
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return result
+
+    with patch.object(Connection, "execute", failing):
+        yield lambda wanted: setattr(planned, "faults", list(wanted))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(writes=st.tuples(batches, batches), failures=st.tuples(faults, faults))
+def test_two_writers_of_the_same_items(
+    postgres_server: PostgresServer,
+    writes: tuple[list[list[str]], list[list[str]]],
+    failures: tuple[list[str], list[str]],
+) -> None:
+    """In whatever order: each batch is there once and whole, and each writer's batches in their order."""
+    both = threading.Barrier(2, timeout=60)
+    with (
+        closing(PostgresCollection(postgres_server.url(store=f"concurrent {next(_STORES)}"))) as store,
+        _failing() as fail,
+        ThreadPoolExecutor(2) as pool,
+    ):
+
+        def write(writer: int) -> None:
+            both.wait()
+            fail(failures[writer])
+            for number, ids in enumerate(writes[writer]):
+                outcomes = store.add([MemoryItem(id=each, content_summary=f"{writer} {number}") for each in ids])
+                # What was written is reported as such, also where the answer came with another attempt.
+                assert WriteStatus.DUPLICATE not in {each.status for each in outcomes}
+            fail([])
+
+        list(pool.map(write, range(2)))
+        for name in "abcd":
+            versions = [each.item.content_summary for each in store.history(name)]
+            for writer in range(2):
+                expected = [f"{writer} {number}" for number, ids in enumerate(writes[writer]) if name in ids]
+                assert [text for text in versions if text.startswith(f"{writer} ")] == expected
+            assert [item.content_summary for item in store.get([name])] == versions[-1:]
+
+
+@pytest.mark.parametrize("offset", [-_YEAR, _YEAR])
+def test_a_clock_that_is_a_year_off_costs_no_write(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    """Whether a transaction was committed is asked by a token that is as old as the server's clock says."""
+    clock = "clock_timestamp()"
+    assert clock in database._IDENTITY
+    monkeypatch.setattr(database, "_IDENTITY", database._IDENTITY.replace(clock, f"{clock} + interval '{offset} s'"))
+    monkeypatch.setattr(transactions, "_PRUNED_EVERY", 1)
+    # A pool of its own: the connections of others know the clock as it is.
+    with closing(PostgresCollection(f"{store_url}&connections=3")) as store, _failing() as fail:
+        store.add([MemoryItem(id=str(number), content_summary="tea") for number in range(5)])
+        for left in (4, 3, 2):
+            fail(["lost after"])
+            assert len(store.pop()) == 1
+            assert store.count() == left

@@ -1,0 +1,168 @@
+"""Copying a store into a database and out of it, also where that is interrupted, and embedding it again there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from typer.testing import CliRunner, Result
+
+import devmem
+from devmem.cli.app import app
+from devmem.memory.reading import MemoryReader
+from devmem.models import Embedder
+from devmem.stores import CollectionMemory
+from devmem.testing import HashTokenEmbedder
+from devmem.transfer.copy import copy_items
+from devmem_stores.brain import BrainMemory
+
+pytestmark = pytest.mark.postgres
+
+KILLED = """
+import os, signal, sys
+import devmem
+from devmem.transfer.copy import copy_items
+
+def advance(done):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+with devmem.open(sys.argv[1], embedding=None) as source, devmem.open(sys.argv[2], embedding=None) as target:
+    copy_items(source.store, target.store, advance)
+"""
+
+
+def filled(path: Path, embedder: Embedder | None, count: int = 150) -> Path:
+    with devmem.open(path, embedding=embedder) as memory:
+        memory.add([f"Note number {n} of the launch." for n in range(count)], user="ann", metadata={"topic": "launch"})
+    return path
+
+
+def collection_of(memory: devmem.Memory) -> CollectionMemory:
+    assert isinstance(memory.store, CollectionMemory)
+    return memory.store
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def copied(source: object, target: object) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = json.loads(run("copy", source, target, "--json").stdout)
+    return found
+
+
+def test_a_store_moves_into_a_database_and_back(tmp_path: Path, store_url: str) -> None:
+    source = filled(tmp_path / "notes.db", None)
+    for first, second in ((source, store_url), (store_url, tmp_path / "notes.json"), (store_url, tmp_path / "back.db")):
+        report = copied(first, second)
+        assert (report["counts"], report["identical"], report["items"]) == ({"stored": 150}, True, 150)
+        again = copied(first, second)
+        assert (again["counts"], again["identical"], again["items"]) == ({"duplicate": 150}, True, 150)
+    with devmem.open(source, embedding=None) as one, devmem.open(tmp_path / "back.db", embedding=None) as two:
+        assert [(r.id, r.text, r.user, r.time) for r in one.scoped(user="ann")] == [
+            (r.id, r.text, r.user, r.time) for r in two.scoped(user="ann")
+        ]
+
+
+def test_fields_move_with_their_store(tmp_path: Path, store_url: str) -> None:
+    """Adding, changing, earlier states and erasing go by them, in the database and back in a file."""
+    model = HashTokenEmbedder(32)
+    with devmem.open(tmp_path / "notes.db", embedding=model, fields=["title"]) as memory:
+        memory.add("Tea at three.", id="tea", metadata={"title": "the night train"})
+        memory.add("No field.", id="none", metadata={"title": "a bare heading"}, fields=[])
+    for first, second in ((tmp_path / "notes.db", store_url), (store_url, tmp_path / "back.db")):
+        with devmem.open(first, embedding=model) as one, devmem.open(second, embedding=model) as two:
+            assert copy_items(one.store, two.store, lambda _: None).identical
+    for place in (store_url, tmp_path / "back.db"):
+        with devmem.open(place, embedding=model) as memory:
+            assert found(memory, "the night train") == ("tea", "title")
+            assert found(memory, "a bare heading") is None
+            then = memory.history("tea")[-1].since
+            memory.add("Rain at noon.", id="rain", metadata={"title": "an umbrella"})
+            memory.update("tea", metadata={"title": "a day at sea"})
+            assert found(memory, "an umbrella") == ("rain", "title")
+            assert (found(memory, "a day at sea"), found(memory, "the night train")) == (("tea", "title"), None)
+            with memory.as_of(then) as earlier:
+                assert found(earlier, "the night train") == ("tea", "title")
+            memory.update("none", fields=["title"])
+            assert found(memory, "a bare heading") == ("none", "title")
+            memory.erase("tea")
+            assert (found(memory, "a day at sea"), memory.history("tea")) == (None, [])
+
+
+def found(memory: MemoryReader, text: str) -> tuple[str, str | None] | None:
+    """Return the item that has this very text, and the field in which it is."""
+    best = memory.search(text)[0]
+    return (best.id, best.hit.field) if (best.hit.similarity or 0) > 0.99 else None
+
+
+def test_a_copy_that_was_killed_goes_on(tmp_path: Path, store_url: str) -> None:
+    source = filled(tmp_path / "notes.db", None)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(source), store_url], env=os.environ, check=False)
+    assert done.returncode == -signal.SIGKILL
+    with devmem.open(store_url, embedding=None) as target:
+        there = len(target.scoped(user="ann"))
+    assert 0 < there < 150
+    report = copied(source, store_url)
+    assert report["counts"] == {"duplicate": there, "stored": 150 - there}
+    assert (report["identical"], report["items"]) == (True, 150)
+
+
+@pytest.mark.parametrize("other", ["same", "another"])
+def test_vectors_and_token_codes_go_along_where_the_model_is_the_same(
+    tmp_path: Path, store_url: str, other: str
+) -> None:
+    model, its = HashTokenEmbedder(32, name="same"), HashTokenEmbedder(32, name=other)
+    with devmem.open(filled(tmp_path / "notes.db", model, 5), embedding=model) as one:
+        its.texts.clear()
+        with devmem.open(store_url, embedding=its) as two:
+            report = copy_items(one.store, two.store, lambda _: None)
+            assert report.identical
+            assert bool(its.texts) == bool(report.vectors_left) == (other == "another")
+            ids = [record.id for record in one.scoped(user="ann")]
+            before, after = (collection_of(each).collection.embeddings(ids) for each in (one, two))
+            same = all((before[name].vectors == after[name].vectors).all() for name in ids)
+            assert same or other == "another"
+            assert [after[name].tokens is not None for name in ids] == [before[n].tokens is not None for n in ids]
+
+
+def test_a_store_is_embedded_again_by_another_model(tmp_path: Path, store_url: str) -> None:
+    def workflow(name: str, embedding: str) -> Path:
+        config = f"{{memory_path: '{store_url}', embedding: {embedding}}}"
+        path = tmp_path / name
+        path.write_text(f"memory: [{{name: notes, type: simple, config: {config}}}]\n")
+        return path
+
+    first = workflow("first.yaml", "{provider: minilm}")
+    second = workflow("second.yaml", "{provider: minilm, params: {use_chunking: true}}")
+    run("add", first, "notes", "The launch is in June.")
+    assert "devmem reindex" in run("search", second, "notes", "launch", code=2).output
+    assert "1 item" in run("reindex", second, "notes").output
+    assert "The launch is in June." in run("search", second, "notes", "When does it start?").output
+
+
+def test_a_conversation_keeps_its_summaries(tmp_path: Path, store_url: str) -> None:
+    path = tmp_path / "move.yaml"
+    stores = (("file", "chats.db"), ("team", store_url))
+    declared = (f"{{name: {n}, type: brain, config: {{memory_path: '{p}', max_messages: 2}}}}" for n, p in stores)
+    path.write_text(f"memory: [{', '.join(declared)}]\n")
+    with devmem.open(f"{path}#file") as memory:
+        assert isinstance(memory.store, BrainMemory)
+        brain = memory.store.brain("ann")
+        for number in range(8):
+            brain.add_talk(f"Note number {number} of the launch.")
+        wanted = [summary.text for summary in brain.snapshot().summaries]
+    assert wanted
+    for _ in range(2):
+        run("copy", path, "file", "team")
+        with devmem.open(f"{path}#team") as memory:
+            assert isinstance(memory.store, BrainMemory)
+            assert [summary.text for summary in memory.store.brain("ann").snapshot().summaries] == wanted

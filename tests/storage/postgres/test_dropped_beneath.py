@@ -1,0 +1,112 @@
+"""A store that somebody else dropped: whatever is asked of it says so, and nothing looks merely empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from devmem.errors import CollectionError
+from devmem.model.items import MemoryItem
+from devmem.storage import Filter, SearchQuery
+from devmem.storage.erasure import Erasing
+from devmem.storage.postgres.collection import PostgresCollection, drop_store
+
+pytestmark = pytest.mark.postgres
+
+ITEM = MemoryItem(id="1", content_summary="tea")
+
+OPERATIONS: dict[str, Callable[[PostgresCollection], object]] = {
+    "add": lambda store: store.add([ITEM]),
+    "search": lambda store: store.search(SearchQuery(text="tea")),
+    "get": lambda store: store.get(["1"]),
+    "recent": lambda store: store.recent(5),
+    "scan": lambda store: list(store.scan()),
+    "count": lambda store: store.count(),
+    "count filtered": lambda store: store.count(Filter(metadata={"a": 1})),
+    "values": lambda store: store.values("user"),
+    "waiting": lambda store: store.waiting(5),
+    "embeddings": lambda store: store.embeddings(["1"]),
+    "info": lambda store: store.info(),
+    "pop": lambda store: store.pop(),
+    "delete": lambda store: store.delete(ids=["1"]),
+    "clear": lambda store: store.clear(),
+    "trim": lambda store: store.trim(keep=1),
+    "set_embeddings": lambda store: store.set_embeddings({}),
+    "replace_model": lambda store: store.replace_model("another", 16),
+    "history": lambda store: store.history("1"),
+    "as_of": lambda store: store.as_of(2e9).count(),
+    "run": lambda store: store.run("r"),
+    "runs": lambda store: store.runs(),
+    "find_run": lambda store: store.find_run("r"),
+    "conflicts": lambda store: store.conflicts("r"),
+    "commit": lambda store: store.commit("r"),
+    "discard": lambda store: store.discard("r"),
+    "revert": lambda store: store.revert("r"),
+    "diff": lambda store: store.diff(0.0),
+    "erase": lambda store: store.erase(ids=["1"]),
+    "select_erasable": lambda store: store.select_erasable(Erasing(where=Filter())),
+    "derived_from": lambda store: store.derived_from(["1"]),
+    "begin_erasure": lambda store: store.begin_erasure(Erasing(where=Filter())),
+    "planned_erasure": lambda store: store.planned_erasure(),
+    "finish_erasure": lambda store: store.finish_erasure(),
+    "states.get": lambda store: store.states.get([("kind", "name")]),
+    "states.names": lambda store: store.states.names("kind"),
+    "states.scan": lambda store: list(store.states.scan("kind")),
+    "states.write": lambda store: store.states.write({("kind", "name"): b"1"}),
+    "states.exclusive": lambda store: store.states.exclusive("indexing").__enter__(),
+}
+
+
+@pytest.mark.parametrize("partition", ["off", "on"])
+@pytest.mark.parametrize("mode", ["follow", "server"])
+def test_every_operation_says_that_the_store_was_dropped(store_url: str, mode: str, partition: str) -> None:
+    url = f"{store_url} {mode} {partition}&mode={mode}&partition={partition}"
+    with closing(PostgresCollection(url)) as store:
+        store.add([ITEM])
+        with closing(store.run("pending")) as view:
+            view.add([MemoryItem(id="2", content_summary="milk")])
+            assert drop_store(url)
+            silent = [name for name, operation in OPERATIONS.items() if not says_so(partial(operation, store))]
+            in_run: dict[str, Callable[[], object]] = {
+                "count": view.count,
+                "get": lambda: view.get(["2"]),
+                "search": lambda: view.search(SearchQuery(text="milk")),
+                "add": lambda: view.add([ITEM]),
+                "clear": view.clear,
+            }
+            silent += [f"run.{name}" for name, operation in in_run.items() if not says_so(operation)]
+    assert silent == []
+
+
+def says_so(operation: Callable[[], object]) -> bool:
+    try:
+        operation()
+    except CollectionError as error:
+        return "the store was dropped" in str(error)
+    return False
+
+
+def test_a_store_of_the_same_name_is_another_one(store_url: str) -> None:
+    with closing(PostgresCollection(store_url)) as store:
+        store.add([ITEM])
+        drop_store(store_url)
+        with closing(PostgresCollection(store_url)) as again:
+            again.add([MemoryItem(id="2", content_summary="milk")])
+            with pytest.raises(CollectionError, match="the store was dropped; open it again"):
+                store.get(["2"])
+            assert again.count() == 1
+
+
+def test_a_store_that_was_restored_from_before_it_was_searched_here_is_not_called_dropped(store_url: str) -> None:
+    url = f"{store_url}&mode=server"
+    with closing(PostgresCollection(url)) as store:
+        store.add([ITEM])
+        forget = "DELETE FROM search_states WHERE store = %s"
+        store._database.write(lambda connection: connection.execute(forget, (store._store,)))
+        with pytest.raises(CollectionError, match=r"restored .* open it again"):
+            store.search(SearchQuery(text="tea"))
+    with closing(PostgresCollection(url)) as store:
+        assert [hit.item.id for hit in store.search(SearchQuery(text="tea"))] == ["1"]

@@ -1,0 +1,113 @@
+"""A forgetting over stores in a database whose machine died: whoever opens the stores on another one finishes it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
+from devmem.storage import Erasing
+from devmem.storage.postgres.collection import PostgresCollection
+from devmem.stores import CollectionMemory
+
+pytestmark = pytest.mark.postgres
+
+NAMES = ("notes", "copies", "board")
+_KILLED = """
+import os, sys
+import devmem
+from devmem.stores import CollectionMemory
+
+purge, left = CollectionMemory.purge, [int(sys.argv[2])]
+
+def dies(store, *given, **options):
+    if not left[0]:
+        os._exit(9)
+    left[0] -= 1
+    return purge(store, *given, **options)
+
+CollectionMemory.purge = dies
+devmem.forget(sys.argv[1], user="ann")
+"""
+
+
+def _team(folder: Path, url: str) -> Workflow:
+    """Declare the same stores in a folder, as on a machine of its own."""
+    folder.mkdir()
+    stores = [f"{{name: {name}, type: simple, config: {{memory_path: '{url} {name}'}}}}" for name in NAMES]
+    (folder / "team.yaml").write_text("memory:\n" + "".join(f"  - {store}\n" for store in stores), encoding="utf-8")
+    return load_workflow(folder / "team.yaml")
+
+
+@pytest.fixture
+def team(tmp_path: Path, store_url: str) -> Workflow:
+    found = _team(tmp_path / "here", store_url)
+    with open_stores(found) as stores:
+        for name, store in stores.items():
+            store.add(
+                [
+                    MemoryItem(id=f"{name} {user}", content_summary=f"{user} sails", scope=Scope(user=user))
+                    for user in ("ann", "bob")
+                ]
+            )
+    return found
+
+
+def _users(workflow: Workflow) -> set[str | None]:
+    with open_stores(workflow) as stores:
+        return {item.scope.user for store in stores.values() for item in store.recent(10)}
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_another_machine_finishes_what_was_decided(team: Workflow, tmp_path: Path, store_url: str, done: int) -> None:
+    """Also for the stores that the process did not come to."""
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(team.file), str(done)], check=False, timeout=120)
+    assert killed.returncode == 9
+    assert _users(_team(tmp_path / "there", store_url)) == {"bob"}
+    assert _users(team) == {"bob"}
+    assert devmem.forget(team, user="ann").items == 0
+
+
+def test_the_receipt_counts_what_another_machine_erased(
+    team: Workflow, tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = _team(tmp_path / "there", store_url)
+    begin = CollectionMemory.begin_purge
+
+    def begin_and_open(store: CollectionMemory, erasing: Erasing) -> int:
+        count = begin(store, erasing)
+        assert _users(there) <= {"ann", "bob"}
+        return count
+
+    monkeypatch.setattr(CollectionMemory, "begin_purge", begin_and_open)
+    receipt = devmem.forget(team, user="ann")
+    assert [(each.store, each.items) for each in receipt.stores] == [(name, 1) for name in NAMES]
+
+
+def test_a_database_that_cannot_be_told_is_named_in_the_receipt(
+    team: Workflow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise devmem.errors.CollectionError("team", "the server cannot be reached")
+
+    monkeypatch.setattr(PostgresCollection, "begin_erasure", fails)
+    receipt = devmem.forget(team, user="ann")
+    assert {left.place for left in receipt.left if left.failed} == set(NAMES)
+    assert "only this machine knows" in caplog.text
+    monkeypatch.undo()
+    assert _users(team) == {"bob"}
+
+
+def test_a_database_that_cannot_be_told_beforehand_keeps_none_of_the_others(
+    team: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_store: CollectionMemory, _erasing: Erasing) -> int:
+        raise OSError("no room")
+
+    monkeypatch.setattr(CollectionMemory, "begin_purge", fails)
+    assert devmem.forget(team, user="ann").items == len(NAMES)
+    assert _users(team) == {"bob"}

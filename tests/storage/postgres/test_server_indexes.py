@@ -1,0 +1,314 @@
+"""Indexes in the database: merged, joined, made again, and searched as those in memory are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmem.config import IndexConfig
+from devmem.errors import CollectionError
+from devmem.model.items import MemoryItem, Scope
+from devmem.storage import Filter, SearchQuery, SqliteCollection
+from devmem.storage.postgres.collection import PostgresCollection
+from devmem.storage.postgres.database import Connection, composed
+from devmem.storage.postgres.schema import SEARCH_TABLES, VERSION_TABLES
+from devmem.storage.postgres.server import maintenance, merging
+from devmem.storage.postgres.server import texts as searched_texts
+from devmem.storage.postgres.writes import BatchWriter
+from devmem.storage.protocol import PreparedItem, Unique
+from devmem.testing import HashEmbedder, ManualClock
+from tools.bench.synthetic import make_corpus
+from tools.postgres_server import PostgresServer
+
+SERVER = IndexConfig(mode="server")
+WORDS = "tea rain train launch budget river stone bread key lamp 会议室 周五见面 garden winter song".split()
+
+
+@pytest.fixture(autouse=True)
+def _short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments of a few items, of which eight are joined, and masks even for few admitted items."""
+    monkeypatch.setattr(merging, "TAIL", 5)
+    monkeypatch.setattr(maintenance, "TAIL", 5)
+    monkeypatch.setattr(searched_texts, "_FEW", 3)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(store_url: str, clock: ManualClock) -> Iterator[PostgresCollection]:
+    with closing(_open(store_url, clock)) as opened:
+        yield opened
+
+
+def _open(url: str, clock: ManualClock) -> PostgresCollection:
+    return PostgresCollection(url, model=HashEmbedder().identity, clock=clock, index=SERVER)
+
+
+def _items(count: int, first: int = 0) -> list[MemoryItem]:
+    embedder = HashEmbedder()
+    texts = [
+        " ".join(WORDS[(n * step) % len(WORDS)] for step in range(1, 3 + n % 7)) for n in range(first, first + count)
+    ]
+    vectors = embedder.embed(texts)
+    return [
+        MemoryItem(
+            id=str(n),
+            content_summary=text,
+            embedding=vector,
+            created_at=1e9 + n,
+            scope=Scope(user="ab"[n % 2], conversation=f"c{n // 10}"),
+            expires_at=1e12 if n % 11 else 3e9,
+        )
+        for n, (text, vector) in enumerate(zip(texts, vectors, strict=True), first)
+    ]
+
+
+def _segments(store: PostgresCollection) -> list[int]:
+    query = "SELECT texts FROM segments WHERE store = %s ORDER BY segment"
+    return [texts for (texts,) in store._fetch(query, [store._store])]
+
+
+def _queries() -> list[SearchQuery]:
+    embedder = HashEmbedder()
+    texts = ("tea and rain", "会议室", "议", "the garden in winter", "key 周五见面", "the and of", "nowhere")
+    wheres = (Filter(), Filter(scope=Scope(user="a")), Filter(scope=Scope(user="b"), after=1e9 + 20))
+    return [
+        SearchQuery(text=text, vector=embedder.embed([text])[0], limit=20, where=where, now=2e9)
+        for text in texts
+        for where in wheres
+    ]
+
+
+def _assert_ranks_alike(one: PostgresCollection | SqliteCollection, other: PostgresCollection) -> None:
+    for query in _queries():
+        found = [{hit.item.id: hit.score for hit in each.search(query)} for each in (one, other)]
+        assert found[1] == pytest.approx(found[0], abs=1e-5), query.text
+
+
+def test_segments_rank_as_a_file_does(store: PostgresCollection, clock: ManualClock, tmp_path: Path) -> None:
+    """Whatever is in segments and whatever is in the tail."""
+    with closing(SqliteCollection(tmp_path / "store.db", model=HashEmbedder().identity, clock=clock)) as file:
+        for first in range(0, 90, 9):
+            for collection in (file, store):
+                collection.add(_items(9, first))
+            if first % 2:
+                store.maintain()
+                _assert_ranks_alike(file, store)
+        assert sum(_segments(store)) >= 80
+        _assert_ranks_alike(file, store)
+
+
+def test_deleted_and_expired_items_are_not_found(store: PostgresCollection, clock: ManualClock) -> None:
+    """Neither are fewer of the others."""
+    store.add(_items(60))
+    store.maintain()
+    store.delete(ids=[str(n) for n in range(0, 40, 2)])
+    clock.advance(4e9 - clock())
+    gone = {str(n) for n in range(0, 40, 2)} | {str(n) for n in range(0, 60, 11)}
+    query = SearchQuery(text="tea rain train launch budget river", vector=HashEmbedder().embed(["tea"])[0], limit=100)
+    found = {hit.item.id for hit in store.search(query)}
+    assert not found & gone
+    assert len(found) == 60 - len(gone)
+
+
+def test_a_segment_of_mostly_deleted_items_is_made_again(store: PostgresCollection) -> None:
+    """So that the postings of what was deleted do not stay."""
+    store.add(_items(60))
+    store.maintain()
+    store.delete(ids=[str(n) for n in range(50)])
+    store.maintain()
+    assert _segments(store) == [10]
+    assert {hit.item.id for hit in store.search(SearchQuery(text="tea rain", limit=60))} <= {
+        str(n) for n in range(50, 60)
+    }
+
+
+def test_small_segments_are_joined(store: PostgresCollection) -> None:
+    for first in range(0, 80, 5):
+        store.add(_items(5, first))
+        store.maintain()
+    assert len(_segments(store)) <= 8
+    assert sum(_segments(store)) == 80
+
+
+def test_what_commits_late_is_found(store_url: str, store: PostgresCollection, clock: ManualClock) -> None:
+    """A row whose number is lower than those in segments, but whose transaction ended after they were made."""
+    (late,) = _items(1, 500)
+    with closing(_open(store_url, clock)) as other:
+
+        def add_slowly(connection: Connection) -> None:
+            writer = BatchWriter(other._recorder(connection), has_model=True, now=clock())
+            writer.add([PreparedItem.of(late)], Unique.ID, {})
+            store.add(_items(20))
+            store.maintain()
+
+        other._database.write(add_slowly)
+    assert sum(_segments(store)) == 20
+    assert "500" in {hit.item.id for hit in store.search(SearchQuery(text=late.content_summary, limit=50))}
+    store.add(_items(20, 600))
+    store.maintain()
+    assert sum(_segments(store)) == 41
+
+
+def test_another_analysis_makes_the_segments_again(store_url: str, clock: ManualClock) -> None:
+    with closing(_open(store_url, clock)) as store:
+        store.add(_items(30))
+        store.maintain()
+        assert _segments(store)
+        store._database.write(lambda one: one.execute("UPDATE stores SET analysis = 'older'"))
+    with closing(_open(store_url, clock)) as store:
+        assert {hit.item.id for hit in store.search(SearchQuery(text="tea", limit=30))}
+        store.maintain()
+        assert sum(_segments(store)) == 30
+
+
+def test_many_vectors_are_searched_by_hnsw(store_url: str, clock: ManualClock) -> None:
+    """It finds what comparing with all finds, and is gone when the vectors of another model come."""
+    corpus = make_corpus(1500, dimension=32)
+    items = [
+        MemoryItem(id=str(n), content_summary=text, embedding=vector, created_at=float(n))
+        for n, (text, vector) in enumerate(zip(corpus.texts, corpus.vectors, strict=True))
+    ]
+    model = HashEmbedder(dimension=32).identity
+    with closing(
+        PostgresCollection(
+            store_url, model=model, clock=clock, index=IndexConfig(mode="server", search="approximate", codes_mb=0)
+        )
+    ) as store:
+        store.add(items)
+        store.maintain()
+        valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
+        assert store._fetch(valid, [f"vectors_hnsw_{store._store}"]) == [(True,)]
+        for vector in corpus.vectors[:20]:
+            found = [int(hit.item.id) for hit in store.search(SearchQuery(vector=vector, limit=10))]
+            exact = np.argsort(-(corpus.vectors @ vector))[:10]
+            assert len({*found} & {*exact.tolist()}) >= 9
+        assert store.replace_model("another", 16) == 1500
+        assert store._fetch(valid, [f"vectors_hnsw_{store._store}"]) == []
+
+
+def test_auto_follows_until_there_is_much(store_url: str, clock: ManualClock) -> None:
+    config = IndexConfig(server_from=20)
+    with closing(PostgresCollection(store_url, clock=clock, index=config)) as store:
+        assert store.info().mode == "follow"
+        store.add(_items(25))
+    with closing(PostgresCollection(store_url, clock=clock, index=config)) as store:
+        assert store.info().mode == "server"
+        assert store.search(SearchQuery(text="tea"))
+    with closing(PostgresCollection(f"{store_url}&mode=follow", clock=clock, index=config)) as store:
+        assert store.info().mode == "follow"
+
+
+def test_tables_of_version_1_are_upgraded(postgres_server: PostgresServer, clock: ManualClock) -> None:
+    """With the partitions of a store that has its own, and with row-level security where there is any."""
+    url = postgres_server.url(store="old", schema="older", partition="on", row_security="on", tenant="acme")
+    with closing(_open(url, clock)) as store:
+        store.add(_items(30))
+        number = store._store
+        store._database.write(_downgrade)
+    with closing(_open(url, clock)) as store:
+        assert len(store.search(SearchQuery(text="tea", limit=30))) > 3
+        store.maintain()
+        assert sum(_segments(store)) == 30
+        secured = "SELECT bool_and(relrowsecurity) FROM pg_class WHERE oid = ANY(%s::text[]::regclass[])"
+        tables = ["postings", "segments", f"segments_{number}", f"postings_{number}", "postings_of_all"]
+        assert store._fetch(secured, [tables]) == [(True,)]
+        inline = (
+            "SELECT bool_and(attstorage = 'm') FROM pg_attribute "
+            "WHERE attname = 'codes' AND attrelid = ANY(%s::text[]::regclass[])"
+        )
+        assert store._fetch(inline, [[f"tokens_{number}", "tokens_of_all"]]) == [(True,)]
+
+
+def test_tables_of_version_2_are_upgraded(store_url: str, clock: ManualClock) -> None:
+    """Items of that time count as recorded when they were made, and are versions once they are replaced."""
+    url = f"{store_url}&schema=old2"
+    with closing(_open(url, clock)) as store:
+        store.add([MemoryItem(id="1", content_summary="tea at three", created_at=clock() - 100)])
+        store._database.write(_downgrade_to_2)
+    with closing(_open(url, clock)) as store:
+        store.add([MemoryItem(id="1", content_summary="tea at four")])
+        assert [each.began.at for each in store.history("1")] == pytest.approx([clock() - 100, clock()])
+        with closing(store.as_of(clock() - 50)) as earlier:
+            assert [hit.item.content_summary for hit in earlier.search(SearchQuery(text="tea"))] == ["tea at three"]
+        with closing(store.as_of(clock() - 150)) as earlier:
+            assert earlier.count() == 0
+
+
+def test_no_process_of_version_3_makes_segments_after_the_upgrade(store_url: str, clock: ManualClock) -> None:
+    """They would have no codes, and what is in them would not be found by its vector."""
+    url = f"{store_url}&schema=old3"
+    with closing(_open(url, clock)) as older:
+        older.add(_items(30))
+        older.maintain()
+        older._database.write(_downgrade_to_3)
+        with closing(_open(url, clock)) as store:
+            older_insert = (
+                "INSERT INTO segments(store, segment, passages, lengths, texts, total_length) "
+                f"VALUES ({store._store}, 1, '', '', 0, 0)"
+            )
+            with pytest.raises(CollectionError, match="coded"):
+                older._database.write(lambda connection: connection.execute(composed(older_insert)))
+            store.maintain()
+            assert sum(_segments(store)) == 30
+            assert len(store.search(SearchQuery(vector=_items(1)[0].embedding, limit=30))) == 30
+
+
+def _downgrade_to_3(connection: Connection) -> None:
+    connection.execute("DROP TABLE vector_codes")
+    connection.execute("ALTER TABLE segments DROP COLUMN coded")
+    connection.execute("ALTER TABLE search_states DROP COLUMN erased, DROP COLUMN cleaned")
+    connection.execute("ALTER TABLE tokens ALTER codes SET STORAGE EXTENDED")
+    connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
+    connection.execute("DROP INDEX items_of_user")
+    connection.execute("DROP INDEX items_by_source")
+    connection.execute("UPDATE properties SET value = '3' WHERE name = 'version'")
+
+
+def _downgrade_to_2(connection: Connection) -> None:
+    _downgrade_to_3(connection)
+    without_versions(connection)
+    connection.execute("UPDATE properties SET value = '2' WHERE name = 'version'")
+
+
+def without_versions(connection: Connection) -> None:
+    """Take the tables and columns of versions away."""
+    for table in VERSION_TABLES:
+        connection.execute(composed(f"DROP TABLE {table}"))
+    for column in ("operation", "change_run", "recorded_from", "change_actor"):
+        connection.execute(composed(f"ALTER TABLE items DROP COLUMN {column}"))
+
+
+def _downgrade(connection: Connection) -> None:
+    _downgrade_to_3(connection)
+    without_versions(connection)
+    for table in SEARCH_TABLES:
+        connection.execute(composed(f"DROP TABLE {table}"))
+    for index in ("items_by_turn", "items_by_turn_of_session", "items_standing"):
+        connection.execute(composed(f"DROP INDEX {index}"))
+    connection.execute("CREATE INDEX items_by_conversation ON items(store, conversation)")
+    connection.execute("CREATE INDEX items_by_session ON items(store, session)")
+    connection.execute("UPDATE properties SET value = '1' WHERE name = 'version'")
+
+
+def test_items_without_words_are_in_segments_too(store: PostgresCollection) -> None:
+    store.add([MemoryItem(id=str(n), content_summary=" ", created_at=1e9 + n) for n in range(9)])
+    store.maintain()
+    assert _segments(store) == [9]
+
+
+def test_asked_to_it_merges_however_little_there_is(
+    store_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "TAIL", 1000)
+    with closing(_open(store_url, clock)) as store:
+        store.add(_items(3))
+        store.maintain()
+        assert _segments(store) == [3]

@@ -1,0 +1,198 @@
+"""Many tenants in one database: row-level security with real roles, partitions, and dropping a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+import devmem
+from devmem.cli.app import app
+from devmem.errors import CollectionError, CollectionUnwritableError
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
+from devmem.storage import SearchQuery
+from devmem.storage.attachments import INLINE_LIMIT
+from devmem.storage.postgres.collection import PostgresCollection, drop_store
+from devmem.storage.postgres.location import Location
+from devmem.storage.postgres.schema import PARTITIONED
+from tools.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+PICTURE = "data:image/png;base64," + "AAAA" * INLINE_LIMIT
+GRANTS = """
+GRANT USAGE ON SCHEMA devmem TO app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA devmem TO app;
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA devmem TO app
+"""
+
+
+class Secured:
+    """A database whose tables `owner` owns and `app` uses, both ordinary users."""
+
+    def __init__(self, server: PostgresServer, name: str) -> None:
+        self._server, self._name = server, name
+        with self.connect("postgres", "postgres") as administrator:
+            for user in ("owner", "app"):
+                administrator.execute(f"DO $$ BEGIN CREATE ROLE {user} LOGIN; EXCEPTION WHEN OTHERS THEN END $$")
+            administrator.execute(f"CREATE DATABASE {name} OWNER owner")
+        with self.connect("postgres") as administrator:
+            administrator.execute("CREATE EXTENSION vector")
+
+    def url(self, tenant: str, user: str = "app", **parameters: str) -> str:
+        url = self._server.url(self._name, tenant=tenant, store="notes", row_security="on", **parameters)
+        return url.replace("postgres@", f"{user}@", 1)
+
+    def connect(self, user: str = "app", database: str | None = None) -> psycopg.Connection[tuple[object, ...]]:
+        url = self._server.url(database or self._name).replace("postgres@", f"{user}@", 1)
+        return psycopg.connect(Location.parse(url).conninfo, autocommit=True)
+
+    def fill(self, tenant: str, user: str = "app", **parameters: str) -> None:
+        with closing(PostgresCollection(self.url(tenant, user, **parameters))) as notes:
+            ref = AttachmentRef(attachment_id="rocket", mime_type="image/png", data_uri=PICTURE)
+            block = SnapshotBlock(block=MessageBlock(type="image", attachment=ref))
+            shown = MemoryContentSnapshot(text="the rocket", blocks=(block,))
+            notes.add([MemoryItem(id="launch", content_summary=f"The launch of {tenant}.", input_snapshot=shown)])
+            notes.states.write({("kind", "name"): tenant.encode()})
+
+
+@pytest.fixture
+def secured(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Secured]:
+    name = f"db{abs(hash(request.node.nodeid))}"
+    found = Secured(postgres_server, name)
+    found.fill("acme", "owner")
+    found.fill("large", "owner", partition="on")
+    with found.connect("owner") as owner:
+        owner.execute(GRANTS)
+    found.fill("zeta")
+    yield found
+    with found.connect("postgres", "postgres") as administrator:
+        administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def texts(url: str) -> list[str]:
+    with closing(PostgresCollection(url)) as notes:
+        return [hit.item.content_summary for hit in notes.search(SearchQuery(text="launch", limit=10))]
+
+
+def test_each_tenant_finds_its_own(secured: Secured) -> None:
+    for user in ("app", "owner"):
+        for tenant in ("acme", "large", "zeta"):
+            assert texts(secured.url(tenant, user)) == [f"The launch of {tenant}."]
+
+
+def test_a_large_batch_is_stored_under_row_level_security(secured: Secured) -> None:
+    """The server refuses COPY then."""
+    items = [MemoryItem(id=str(at), content_summary=f"Rocket number {at}.") for at in range(100)]
+    with closing(PostgresCollection(secured.url("zeta"))) as notes:
+        notes.add(items)
+        assert notes.count() == 101
+    with closing(PostgresCollection(secured.url("acme"))) as notes:
+        assert notes.count() == 1
+
+
+@pytest.mark.parametrize("user", ["app", "owner"])
+def test_whoever_names_no_tenant_gets_an_error(secured: Secured, user: str) -> None:
+    partitions = [f"{table}_of_all" for table in PARTITIONED]
+    with secured.connect(user) as connection:
+        found = connection.execute("SELECT oid::regclass::text FROM pg_class WHERE relname ~ '^items_[0-9]+$'")
+        partitions += [str(name) for (name,) in found.fetchall()]
+        assert len(partitions) == len(PARTITIONED) + 1
+        connection.execute("SET search_path = devmem")
+        for table in ["stores", *PARTITIONED, *partitions]:
+            with pytest.raises(psycopg.errors.UndefinedObject, match=r"devmem\.tenant"):
+                connection.execute(f"SELECT * FROM {table}")
+
+
+def test_a_tenant_neither_sees_nor_changes_what_is_of_another(secured: Secured) -> None:
+    with secured.connect() as connection:
+        connection.execute("SET search_path = devmem")
+        connection.execute("SET devmem.tenant = 'zeta'")
+        for table in ("items", "items_of_all", "states", "states_of_all", "stores"):
+            ((seen,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+            assert seen == 1
+        assert connection.execute("DELETE FROM items").rowcount == 1
+        with secured.connect("postgres") as administrator:
+            store = administrator.execute("SELECT store FROM devmem.stores WHERE tenant = 'acme'").fetchone()
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            connection.execute("INSERT INTO changes(store, row, kind) VALUES (%s, 1, 'deleted')", store)
+    assert texts(secured.url("acme")) == ["The launch of acme."]
+
+
+def test_every_index_begins_with_the_store(secured: Secured) -> None:
+    query = (
+        "SELECT relname, pg_get_indexdef(indexrelid, 1, false) FROM pg_index JOIN pg_class ON pg_class.oid = indrelid "
+        "WHERE relkind = 'p' AND relnamespace = 'devmem'::regnamespace"
+    )
+    with secured.connect("postgres") as administrator:
+        indexes = administrator.execute(query).fetchall()
+    assert {table for table, _ in indexes} == set(PARTITIONED)
+    assert {column for _, column in indexes} == {"store"}
+
+
+@pytest.mark.parametrize("user", ["app", "owner"])
+def test_after_a_restore_every_tenant_is_numbered_again(secured: Secured, user: str) -> None:
+    with secured.connect("postgres") as administrator:
+        # As in another server, whose transaction numbers are lower.
+        administrator.execute("UPDATE devmem.properties SET value = '1' WHERE name = 'system'")
+        administrator.execute("UPDATE devmem.items SET xact = '9000000000'")
+    if user == "app":
+        with pytest.raises(CollectionUnwritableError, match="once as the owner of the tables"):
+            texts(secured.url("zeta", user))
+        return
+    for tenant in ("acme", "large", "zeta"):
+        assert texts(secured.url(tenant, user)) == [f"The launch of {tenant}."]
+    with secured.connect("postgres") as administrator:
+        ((late,),) = administrator.execute(
+            "SELECT count(*) FROM devmem.items WHERE xact = '9000000000'"
+        ).fetchall()  # fmt: skip
+        ((forced,),) = administrator.execute(
+            "SELECT bool_and(relforcerowsecurity) FROM pg_class WHERE oid = ANY(%s::text[]::regclass[])",
+            ([f"devmem.{table}" for table in ("stores", *PARTITIONED)],),
+        ).fetchall()
+    assert (late, forced) == (0, True)
+
+
+def test_a_store_is_dropped_and_the_others_stay(secured: Secured) -> None:
+    with closing(PostgresCollection(secured.url("large"))) as reader:
+        assert len(reader.search(SearchQuery(text="launch", limit=10))) == 1
+        with pytest.raises(CollectionUnwritableError, match="owner of the tables"):
+            drop_store(secured.url("large"))
+        assert drop_store(secured.url("large", "owner"))
+        assert drop_store(secured.url("zeta"))
+        assert not drop_store(secured.url("zeta"))
+        with pytest.raises(CollectionError, match="the store was dropped"):
+            reader.search(SearchQuery(text="launch", limit=10))
+        with pytest.raises(CollectionError, match="the store was dropped"):
+            reader.add([MemoryItem(content_summary="too late")])
+        with pytest.raises(CollectionError, match="the store was dropped"):
+            reader.states.write({("kind", "name"): b"too late"})
+    assert texts(secured.url("acme")) == ["The launch of acme."]
+    with secured.connect("postgres") as administrator:
+        counts = [
+            administrator.execute(f"SELECT count(DISTINCT store) FROM devmem.{table}").fetchone()
+            for table in ("stores", "items", "passages", "states", "attachments", "attachment_uses")
+        ]
+        left = administrator.execute("SELECT count(*) FROM pg_class WHERE relname ~ '_[0-9]+$' AND relkind = 'r'")
+        assert counts == [(1,)] * 6
+        assert left.fetchone() == (0,)
+    assert texts(secured.url("large", "owner", partition="on")) == []
+
+
+def test_the_command_drops_a_store_of_a_workflow(store_url: str, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text(f"memory: [{{name: notes, type: simple, config: {{memory_path: '{store_url}'}}}}]\n")
+    with devmem.open(f"{path}#notes") as memory:
+        memory.add("The launch is in June.")
+    unasked = CliRunner().invoke(app, ["drop", str(path), "notes"])
+    assert (unasked.exit_code, "add --yes" in unasked.output) == (2, True)
+    assert CliRunner().invoke(app, ["drop", str(path), "notes", "--yes"]).exit_code == 0
+    again = CliRunner().invoke(app, ["drop", str(path), "notes", "--yes"])
+    assert (again.exit_code, "there is no such store" in again.output) == (2, True)
+    with devmem.open(f"{path}#notes") as memory:
+        assert len(memory) == 0

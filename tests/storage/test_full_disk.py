@@ -1,0 +1,194 @@
+"""A full disk costs the write that did not fit, says so, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem.errors import CollectionUnwritableError
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
+from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
+from devmem.testing import HashEmbedder
+
+Notes = Callable[..., list[MemoryItem]]
+FULL = 2 * 1024 * 1024
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={FULL}", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("a small file system can only be mounted by root")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill_up(collection: Collection, notes: Notes) -> tuple[list[str], CollectionUnwritableError]:
+    """Add items until the disk is full; gives the ids of those that were acknowledged."""
+    stored: list[str] = []
+    for start in range(0, 100_000, 50):
+        batch = notes(start, start + 50)
+        try:
+            collection.add(batch)
+        except CollectionUnwritableError as error:
+            return stored, error
+        stored += [item.id for item in batch]
+    raise AssertionError("the disk is not full yet")
+
+
+@pytest.mark.parametrize("kind", [SqliteCollection, JsonCollection])
+def test_a_full_disk(small_disk: Path, notes: Notes, embedder: HashEmbedder, kind: Any) -> None:
+    """The error names the file; everything acknowledged is there; with room again it goes on."""
+    path = small_disk / ("store.json" if kind is JsonCollection else "store.db")
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(FULL // 4))
+    collection = kind(path, model=embedder.identity)
+    stored, error = fill_up(collection, notes)
+    assert str(path) in str(error)
+    assert error.location == str(path)
+    assert stored
+    assert [item.id for item in collection.scan()] == stored
+    hits = collection.search(SearchQuery(text="note", limit=99_999))
+    assert sorted(hit.item.id for hit in hits) == sorted(stored)
+    with pytest.raises(CollectionUnwritableError):
+        collection.add(notes(0, 2000, about="too much"))
+    ballast.unlink()
+    collection.add(notes(0, 1, about="again"))
+    collection.close()
+    again = kind(path, model=embedder.identity)
+    assert [item.id for item in again.scan()] == [*stored, "again 0"]
+    again.close()
+    assert not list(small_disk.glob("*.part"))
+
+
+@pytest.mark.parametrize("kind", [SqliteCollection, JsonCollection])
+def test_a_deletion_on_a_full_disk_works_or_says_why(
+    small_disk: Path, notes: Notes, embedder: HashEmbedder, kind: Any
+) -> None:
+    path = small_disk / ("store.json" if kind is JsonCollection else "store.db")
+    collection = kind(path, model=embedder.identity)
+    stored, _ = fill_up(collection, notes)
+    refused: list[str] = []
+    for name in stored[:20]:
+        try:
+            assert collection.delete(ids=[name]) == 1
+            stored.remove(name)
+        except CollectionUnwritableError as error:
+            refused.append(str(error))
+    assert all(str(path) in each and ("full" in each or "No space" in each) for each in refused)
+    assert [item.id for item in collection.scan()] == stored
+    collection.close()
+
+
+DELETIONS: dict[str, Callable[[SqliteCollection, str], int]] = {
+    "delete": lambda collection, name: collection.delete(ids=[name]),
+    "erase": lambda collection, name: collection.erase(ids=[name]),
+    "trim": lambda collection, _: collection.trim(keep=collection.count() - 1),
+    "pop": lambda collection, _: len(collection.pop()),
+}
+
+
+@pytest.mark.parametrize("name", DELETIONS)
+def test_a_deletion_on_a_full_disk_makes_room_for_itself(
+    small_disk: Path, notes: Notes, embedder: HashEmbedder, name: str
+) -> None:
+    """The snapshot of the indexes is a cache: it gives way, and is written again when there is room."""
+    path, ballast = small_disk / "store.db", small_disk / "ballast"
+    _with_snapshot(path, notes, embedder)
+    collection = SqliteCollection(path, model=embedder.identity)
+    _fill_the_rest(small_disk, ballast)
+    before = collection.count()
+    with pytest.raises(CollectionUnwritableError, match="disk is full"):
+        collection.add(notes(0, 50, about="too much"))
+    assert DELETIONS[name](collection, "note 1") == 1
+    assert collection.count() == before - 1
+    ballast.unlink()
+    collection.close()
+    with closing(SqliteCollection(path, model=embedder.identity)) as again:
+        assert again.count() == before - 1
+
+
+def test_a_deletion_without_any_room_names_the_way_out(small_disk: Path, notes: Notes, embedder: HashEmbedder) -> None:
+    path, ballast = small_disk / "store.db", small_disk / "ballast"
+    _with_snapshot(path, notes, embedder)
+    path.with_name("store.db.faiss").unlink()
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        before = collection.count()
+        _fill_the_rest(small_disk, ballast)
+        with pytest.raises(CollectionUnwritableError, match=r"nothing was deleted.*free a few megabytes"):
+            collection.delete(ids=["note 1"])
+        assert collection.count() == before
+        ballast.unlink()
+        assert collection.delete(ids=["note 1"]) == 1
+
+
+def _with_snapshot(path: Path, notes: Notes, embedder: HashEmbedder) -> None:
+    """Make a file with an index snapshot beside it."""
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add(notes(0, 600))
+        collection.search(SearchQuery(text="note"))
+    assert path.with_name("store.db.faiss").exists()
+
+
+def _fill_the_rest(disk: Path, ballast: Path) -> None:
+    """Leave not one free page."""
+    free = os.statvfs(disk)
+    ballast.write_bytes(bytes(free.f_bavail * free.f_frsize))
+
+
+@pytest.mark.parametrize("room", range(0, 8192, 4096))
+def test_a_log_that_could_not_be_moved_into_the_file(
+    small_disk: Path, notes: Notes, embedder: HashEmbedder, room: int
+) -> None:
+    """Closing on a full disk may leave a part of a page in the file; with room again the log has the rest."""
+    path, ballast = small_disk / "store.db", small_disk / "ballast"
+    collection = SqliteCollection(path, model=embedder.identity)
+    collection.add(notes(0, 200))
+    free = os.statvfs(small_disk)
+    ballast.write_bytes(bytes(free.f_bavail * free.f_frsize - 4096 - room))
+    with suppress(CollectionUnwritableError):
+        collection.close()
+    ballast.unlink()
+    with closing(SqliteCollection(path, model=embedder.identity)) as again:
+        assert again.count() == 200
+
+
+def test_an_attachment_that_does_not_fit(small_disk: Path) -> None:
+    """Neither the item nor half of its attachment stays behind."""
+    uri = "data:image/png;base64," + "AAAA" * FULL
+    block = SnapshotBlock(block=MessageBlock(type="image", attachment=AttachmentRef(attachment_id="x", data_uri=uri)))
+    collection = SqliteCollection(small_disk / "store.db")
+    collection.add([MemoryItem(id="before", content_summary="before")])
+    with pytest.raises(CollectionUnwritableError, match="attachment"):
+        collection.add(
+            [MemoryItem(id="huge", content_summary="huge", output_snapshot=MemoryContentSnapshot(blocks=(block,)))]
+        )
+    collection.add([MemoryItem(id="after", content_summary="after")])
+    assert [item.id for item in collection.scan()] == ["before", "after"]
+    collection.close()
+    assert not list(small_disk.rglob("*.part"))
+
+
+@pytest.mark.parametrize("name", ["store.db", "store.json"])
+def test_a_file_that_may_not_grow(
+    tmp_path: Path, start_script: Callable[..., Any], workers: Path, name: str, embedder: HashEmbedder
+) -> None:
+    """The same with the process's own limit of file sizes, which needs no root."""
+    process = start_script(workers / "write_with_limit.py", tmp_path / name, 300_000)
+    lines = process.stdout.read().splitlines()
+    assert process.wait(timeout=60) == 0
+    assert lines[-1] == "CollectionUnwritableError, then fine"
+    kind = JsonCollection if name.endswith(".json") else SqliteCollection
+    collection = kind(tmp_path / name, model=embedder.identity)
+    assert [item.id for item in collection.scan()] == lines[:-1]
+    collection.close()

@@ -1,0 +1,118 @@
+"""An interrupted or failed operation leaves nothing half done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem.errors import CollectionUnwritableError, EmbeddingMismatchError
+from devmem.model.items import MemoryItem
+from devmem.models import PassageEmbeddings
+from devmem.search.indexes.vectors import VectorIndex
+from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
+from devmem.storage.sqlite import follower
+from devmem.testing import HashEmbedder
+
+Notes = Callable[..., list[MemoryItem]]
+
+
+def test_indexes_that_were_filled_by_half_are_filled_again(
+    notes: Notes, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = SqliteCollection(model=embedder.identity)
+    collection.add(notes(0, 30))
+    add, calls = VectorIndex.add, []
+
+    def interrupted(self: VectorIndex, *arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        add(self, *arguments)
+
+    monkeypatch.setattr(follower, "_BATCH", 10)
+    monkeypatch.setattr(VectorIndex, "add", interrupted)
+    query = SearchQuery(vector=embedder.vector("note number 3 about bread"), limit=40)
+    with pytest.raises(KeyboardInterrupt):
+        collection.search(query)
+    assert len(collection.search(query)) == 30
+    collection.delete(ids=["note 3"])
+    assert len(collection.search(query)) == 29
+
+
+def test_a_snapshot_that_cannot_be_made_keeps_no_file_open(
+    tmp_path: Path, notes: Notes, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(*_: object) -> bool:
+        raise MemoryError
+
+    path = tmp_path / "store.db"
+    collection = SqliteCollection(path, model=embedder.identity)
+    collection.add(notes(0, 300))
+    collection.search(SearchQuery(text="tea"))
+    monkeypatch.setattr(follower, "save_snapshot", out_of_memory)
+    with pytest.raises(MemoryError):
+        collection.close()
+    # SQLite removes it with the last connection.
+    assert not Path(f"{path}-wal").exists()
+
+
+def test_another_model_while_the_file_is_open(tmp_path: Path, embedder: HashEmbedder) -> None:
+    """Another process embeds it again with vectors of the same length: nothing is mixed, nothing compared."""
+    path, other = tmp_path / "store.db", HashEmbedder(dimension=32, name="another")
+    here = SqliteCollection(path, model=embedder.identity)
+    here.add([MemoryItem(id="1", content_summary="tea", embedding=embedder.vector("tea"))])
+    there = SqliteCollection(path)
+    there.replace_model("another", 32)
+    there.set_embeddings({"1": PassageEmbeddings.of(other.vector("tea"))})
+    with pytest.raises(EmbeddingMismatchError):
+        here.search(SearchQuery(vector=embedder.vector("tea")))
+    with pytest.raises(EmbeddingMismatchError):
+        here.add([MemoryItem(content_summary="rain", embedding=embedder.vector("rain"))])
+    here.add([MemoryItem(id="2", content_summary="bread")])
+    with pytest.raises(EmbeddingMismatchError):
+        here.set_embeddings({"2": PassageEmbeddings.of(embedder.vector("bread"))})
+    assert [hit.item.id for hit in here.search(SearchQuery(text="tea"))] == ["1"]
+    assert [item.id for item in there.waiting(5)] == ["2"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_is_not_in_the_json_file_is_not_in_memory(
+    tmp_path: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = JsonCollection(tmp_path / "memory.json")
+    _fail_to_write(collection, monkeypatch, error)
+    assert collection.count() == 0
+    collection.add([MemoryItem(content_summary="one")])
+    _fail_to_write(collection, monkeypatch, error)
+    assert collection.count() == JsonCollection(tmp_path / "memory.json").count() == 1
+
+
+def _fail_to_write(collection: JsonCollection, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def failing(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr("devmem.storage.json_file.replace_file", failing)
+        with pytest.raises((CollectionUnwritableError, KeyboardInterrupt)):
+            collection.add([MemoryItem(content_summary="never written")])
+
+
+def test_a_model_that_could_not_be_replaced_in_a_json_file(
+    tmp_path: Path, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "memory.json"
+    collection = JsonCollection(path, model=embedder.identity)
+    collection.add([MemoryItem(id="1", content_summary="tea", embedding=embedder.vector("tea"))])
+    with monkeypatch.context() as patched:
+        patched.setattr("devmem.storage.json_file.replace_file", full)
+        with pytest.raises(CollectionUnwritableError):
+            collection.replace_model("another", 32)
+    assert collection.waiting(5) == []
+    JsonCollection(path, model=embedder.identity).add([MemoryItem(id="2", content_summary="rain")])
+    assert collection.replace_model("another", 32) == 2

@@ -1,0 +1,73 @@
+"""One JSON file, several processes: no torn read, no lost write."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from devmem.model.items import MemoryItem
+from devmem.storage import JsonCollection, SearchQuery
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path: Path, start_script: Start, workers: Path) -> None:
+    """The file is replaced, not rewritten: whoever reads it meanwhile gets the state before or after."""
+    path = tmp_path / "memory.json"
+    reader = start_script(workers / "read_json.py", path)
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "ready\n"
+    collection = JsonCollection(path)
+    for n in range(150):
+        collection.add([MemoryItem(id=str(n), content_summary=f"note {n} " * 100)])
+    reader.stdin.close()
+    told = json.loads(reader.stdout.readline())
+    assert told["torn"] == 0
+    assert told["reads"] > 10
+    assert reader.wait(timeout=60) == 0
+
+
+def test_two_processes_lose_nothing(tmp_path: Path, operator: Callable[[Path], Any]) -> None:
+    """Last writer wins would lose half of it: two DevAll runs on one path do that."""
+    path = tmp_path / "memory.json"
+    one, two = operator(path), operator(path)
+    for n in range(40):
+        assert one("add", texts={f"one {n}": f"note {n} of one"}) == ["stored"]
+        assert two("add", texts={f"two {n}": f"note {n} of two"}) == ["stored"]
+    assert (one.finish(), two.finish()) == (0, 0)
+    wanted = [name for n in range(40) for name in (f"one {n}", f"two {n}")]
+    assert [entry["id"] for entry in json.loads(path.read_text())] == wanted
+
+
+def test_processes_that_write_at_once(tmp_path: Path, start_script: Start, workers: Path) -> None:
+    """The same without taking turns."""
+    path = tmp_path / "memory.json"
+    writers = [start_script(workers / "write_json.py", path, f"writer {n}", 60) for n in range(3)]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
+    ids = [entry["id"] for entry in json.loads(path.read_text())]
+    assert sorted(ids) == sorted(f"writer {writer} {n}" for writer in range(3) for n in range(60))
+
+
+def test_searches_run_side_by_side(tmp_path: Path) -> None:
+    """Two searches meet inside: neither waits until the other one is over."""
+    meeting, armed = threading.Barrier(2), threading.Event()
+
+    def clock() -> float:
+        if armed.is_set():
+            meeting.wait(60)
+        return 1_000.0
+
+    collection = JsonCollection(tmp_path / "notes.json", clock=clock)
+    collection.add([MemoryItem(id="1", content_summary="green tea")])
+    armed.set()
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda _: collection.search(SearchQuery(text="tea")), range(2)))
+    assert [[hit.item.id for hit in hits] for hits in found] == [["1"], ["1"]]
+    armed.clear()
+    collection.close()

@@ -1,0 +1,82 @@
+"""Issue 13, items 4 and 9: a file that was deleted or emptied is reported, not replaced by an empty store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from devmem.errors import CollectionDamagedError, CollectionUnwritableError
+from devmem.model.items import MemoryItem
+from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
+from devmem.testing import HashEmbedder
+
+Notes = Callable[..., list[MemoryItem]]
+
+
+@pytest.fixture
+def store(tmp_path: Path, notes: Notes, embedder: HashEmbedder) -> Path:
+    path = tmp_path / "store.db"
+    collection = SqliteCollection(path, model=embedder.identity)
+    collection.add(notes(0, 300))
+    collection.search(SearchQuery(text="note"))
+    collection.close()
+    assert path.with_name("store.db.faiss").is_file()
+    return path
+
+
+@pytest.mark.parametrize("state", ["missing", "empty"])
+def test_a_database_that_is_gone_beside_its_snapshot(store: Path, state: str) -> None:
+    store.unlink()
+    if state == "empty":
+        store.touch()
+    snapshot = store.with_name("store.db.faiss")
+    before = snapshot.read_bytes()
+    with pytest.raises(CollectionDamagedError, match=rf"the file is {state}.*restore a backup, or remove .*\.faiss"):
+        SqliteCollection(store)
+    assert store.exists() == (state == "empty")
+    assert snapshot.read_bytes() == before
+    snapshot.unlink()
+    collection = SqliteCollection(store)
+    assert collection.count() == 0
+    collection.close()
+
+
+def test_a_database_that_is_gone_beside_its_log(tmp_path: Path) -> None:
+    """SQLite would delete the log, with commits that are nowhere else."""
+    used = SqliteCollection(tmp_path / "used.db")
+    used.add([MemoryItem(content_summary="tea")])
+    log = tmp_path / "store.db-wal"
+    shutil.copy(tmp_path / "used.db-wal", log)
+    used.close()
+    before = log.read_bytes()
+    with pytest.raises(CollectionDamagedError, match=r"the file is missing.*remove .*-wal"):
+        SqliteCollection(tmp_path / "store.db")
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("use", ["read", "write"])
+def test_a_json_file_that_is_deleted_while_it_is_open(tmp_path: Path, use: str) -> None:
+    path = tmp_path / "memory.json"
+    collection = JsonCollection(path)
+    collection.add([MemoryItem(id="1", content_summary="tea")])
+    moved = path.rename(tmp_path / "moved.json")
+    for _ in range(2):
+        with pytest.raises(CollectionUnwritableError, match=r"deleted or moved while it was open.*put it back"):
+            collection.count() if use == "read" else collection.add([MemoryItem(content_summary="lost?")])
+    assert not path.exists()
+    moved.rename(path)
+    assert collection.count() == 1
+    path.unlink()
+    again = JsonCollection(path)
+    assert again.count() == 0, "opened again it starts empty"
+
+
+def test_a_json_file_that_was_never_written(tmp_path: Path) -> None:
+    collection = JsonCollection(tmp_path / "memory.json")
+    assert collection.count() == 0
+    assert collection.delete(ids=["1"]) == 0
+    collection.add([MemoryItem(content_summary="tea")])
+    assert collection.count() == 1

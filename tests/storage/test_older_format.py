@@ -1,0 +1,350 @@
+"""A file of format 1, without passages, or 2, without checksums, is upgraded when it is opened; nothing is lost."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmem.errors import CollectionDamagedError
+from devmem.model.caller import acting_as
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, dump_item_json
+from devmem.models import PassageEmbeddings
+from devmem.search.indexes.scoring import encode_terms
+from devmem.storage import Filter, SearchQuery, SqliteCollection
+from devmem.storage.sqlite.database import APPLICATION_ID
+from devmem.storage.sqlite.examination import examine
+from devmem.testing import HashEmbedder
+from devmem.text.analysis import ANALYSIS_VERSION
+
+Opened = Callable[[], SqliteCollection]
+Start = Callable[..., "subprocess.Popen[str]"]
+FORMAT_1 = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE items(
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    content_hash TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    event_time REAL,
+    expires_at REAL,
+    trust REAL NOT NULL,
+    agent TEXT, user TEXT, session TEXT, conversation TEXT, trace TEXT, run TEXT,
+    source_kind TEXT NOT NULL,
+    source_name TEXT NOT NULL,
+    waiting INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    term_hashes BLOB NOT NULL,
+    term_counts BLOB NOT NULL,
+    term_length INTEGER NOT NULL
+);
+CREATE INDEX items_by_content ON items(content_hash);
+CREATE INDEX items_by_scope ON items(user, agent, conversation);
+CREATE INDEX items_by_session ON items(session) WHERE session IS NOT NULL;
+CREATE INDEX items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX items_waiting ON items(row) WHERE waiting;
+CREATE TABLE vectors(row INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
+CREATE TRIGGER count_up AFTER INSERT ON items BEGIN
+    UPDATE meta SET value = value + 1 WHERE key = 'count';
+END;
+CREATE TRIGGER count_down AFTER DELETE ON items BEGIN
+    UPDATE meta SET value = value - 1 WHERE key = 'count';
+    DELETE FROM vectors WHERE row = old.row;
+    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+END;
+"""
+LONG = " ".join(f"Sentence {n} of a long story." for n in range(60)) + " At its end a zeppelin lands."
+
+
+def old_items() -> list[MemoryItem]:
+    scope = Scope(agent="writer", conversation="c")
+    notes = [MemoryItem(id=f"{n}", content_summary=f"note number {n} about tea", scope=scope) for n in range(40)]
+    return [
+        *notes,
+        MemoryItem(id="long", content_summary="Sentence 0…", output_snapshot=MemoryContentSnapshot(text=LONG)),
+        MemoryItem(id="blank", content_summary=" "),
+        MemoryItem(id="dated", content_summary="a walk", event_time=1_683_504_000.0, metadata={"speaker": "Ann"}),
+    ]
+
+
+def make_old_file(path: Path, embedder: HashEmbedder, items: list[MemoryItem]) -> None:
+    """Write a file as format 1 had it: with gaps between the rows, and the last item deleted again."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(f"PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; BEGIN; {FORMAT_1}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 1")
+        facts: dict[str, Any] = {
+            "collection": "0" * 32,
+            "store_type": "simple",
+            "analysis": ANALYSIS_VERSION,
+            "count": 0,
+            "generation": 0,
+            "changes_floor": 0,
+            "model": embedder.identity.name,
+            "dimension": embedder.identity.dimension,
+        }
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", list(facts.items()))
+        for at, item in enumerate([*items, MemoryItem(id="gone", content_summary="gone")]):
+            _insert_old(connection, 3 * at + 1, item, embedder)
+        connection.execute("DELETE FROM items WHERE id = 'gone'")
+        connection.execute("COMMIT")
+
+
+def _insert_old(connection: sqlite3.Connection, row: int, item: MemoryItem, embedder: HashEmbedder) -> None:
+    terms, scope = encode_terms(item.full_text()), item.scope
+    values = (
+        *(row, item.id, item.content_hash, item.created_at, item.event_time, item.expires_at, item.trust),
+        *(scope.agent, scope.user, scope.session, scope.conversation, scope.trace, scope.run),
+        *(item.provenance.kind.value, item.provenance.name, 0, dump_item_json(item).decode()),
+        *(terms.hashes, terms.counts, terms.length),
+    )
+    connection.execute(f"INSERT INTO items VALUES ({', '.join('?' * len(values))})", values)
+    if item.content_summary.strip():
+        vector = embedder.vector(item.content_summary).astype("<f4").tobytes()
+        connection.execute("INSERT INTO vectors VALUES (?, ?)", (row, vector))
+
+
+@pytest.fixture
+def items() -> list[MemoryItem]:
+    return old_items()
+
+
+@pytest.fixture
+def store(tmp_path: Path, embedder: HashEmbedder, items: list[MemoryItem]) -> Path:
+    path = tmp_path / "store.db"
+    make_old_file(path, embedder, items)
+    return path
+
+
+@pytest.fixture
+def opened(store: Path, embedder: HashEmbedder) -> Opened:
+    return lambda: SqliteCollection(store, model=embedder.identity, store_type="simple")
+
+
+def check_items(collection: SqliteCollection, items: list[MemoryItem]) -> None:
+    """The same items in the same order, nothing lost and nothing added."""
+    assert list(collection.scan()) == items
+    assert collection.recent(2) == items[:-3:-1]
+    assert collection.get(["long", "3", "gone"]) == [items[40], items[3]]
+    assert collection.count() == collection.info().items == len(items)
+    assert collection.count(Filter(scope=Scope(conversation="c"))) == 40
+
+
+def test_nothing_is_lost(opened: Opened, items: list[MemoryItem], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        collection = opened()
+    assert "older format" in caplog.text
+    check_items(collection, items)
+    collection.close()
+    caplog.clear()
+    again = opened()
+    check_items(again, items)
+    assert not caplog.records
+    again.close()
+
+
+def test_items_wait_for_the_embeddings_of_their_passages(
+    opened: Opened, items: list[MemoryItem], embedder: HashEmbedder
+) -> None:
+    collection = opened()
+    with_text = [item for item in items if item.content_summary.strip()]
+    assert collection.waiting(100) == with_text
+    assert collection.info().waiting == len(with_text)
+    made = {item.id: PassageEmbeddings.of(embedder.vector(item.content_summary)) for item in with_text}
+    assert collection.set_embeddings(made) == len(with_text)
+    (hit,) = collection.search(SearchQuery(vector=embedder.vector("note number 7 about tea"), limit=1))
+    assert hit.item.id == "7"
+    assert hit.similarity == pytest.approx(1, abs=1e-5)
+    collection.close()
+
+
+def test_everything_is_found_by_text(opened: Opened) -> None:
+    """Also what could not be asked for before: the day, and the end of a long text."""
+    collection = opened()
+    for text, wanted in (("number 17", "17"), ("zeppelin", "long"), ("8 May 2023", "dated")):
+        assert [hit.item.id for hit in collection.search(SearchQuery(text=text, limit=1))] == [wanted]
+    assert collection.search(SearchQuery(text="gone")) == []
+    collection.close()
+
+
+def test_it_is_written_like_any_other(opened: Opened, items: list[MemoryItem], embedder: HashEmbedder) -> None:
+    collection = opened()
+    new = MemoryItem(id="new", content_summary="a new one", embedding=embedder.vector("a new one"))
+    collection.add([new])
+    assert collection.delete(ids=["0", "long"]) == 2
+    assert list(collection.scan()) == [*(item for item in items if item.id not in ("0", "long")), new]
+    collection.close()
+
+
+def test_a_snapshot_of_the_old_indexes_is_not_used(store: Path, opened: Opened, items: list[MemoryItem]) -> None:
+    Path(f"{store}.faiss").write_bytes(b"devmem index 2\nwhatever it was")
+    collection = opened()
+    check_items(collection, items)
+    assert collection.search(SearchQuery(text="zeppelin"))
+    collection.close()
+
+
+def content(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
+@pytest.mark.parametrize("at", [0, 21, 42])
+def test_killed_in_the_middle_it_is_still_the_old_file(
+    store: Path, opened: Opened, items: list[MemoryItem], start_script: Start, workers: Path, at: int
+) -> None:
+    before = content(store)
+    assert start_script(workers / "upgrade_and_die.py", store, at).wait(timeout=60) == -signal.SIGKILL
+    assert content(store) == before
+    collection = opened()
+    check_items(collection, items)
+    collection.close()
+
+
+def test_a_failure_in_the_middle_leaves_the_old_file(store: Path, opened: Opened) -> None:
+    """An item that cannot be read is no reason to lose the others; the file waits for who can read it."""
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("UPDATE items SET body = 'no JSON' WHERE id = '30'")
+        connection.commit()
+    before = content(store)
+    with pytest.raises(CollectionDamagedError, match="30"):
+        opened()
+    assert content(store) == before
+
+
+TRIGGER_OF_FORMAT_3 = """
+CREATE TRIGGER count_down AFTER DELETE ON items BEGIN
+    UPDATE meta SET value = value - 1 WHERE key = 'count';
+    DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM passages WHERE row = old.row;
+    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+END;
+"""
+
+
+def make_format_3(path: Path) -> None:
+    """Take away from a file what format 4 added: versions and runs."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for trigger in ("count_down", "drop_passages", "drop_version"):
+            connection.execute(f"DROP TRIGGER {trigger}")
+        for table in ("versions", "runs"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP INDEX items_by_change_run")
+        for column in ("operation", "change_run", "recorded_from", "change_actor", "change_checksum"):
+            connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
+        connection.execute("DELETE FROM meta WHERE key = 'recorded'")
+        connection.executescript(TRIGGER_OF_FORMAT_3)
+        connection.execute("PRAGMA user_version = 3")
+
+
+def test_a_file_without_versions_gets_them(tmp_path: Path, embedder: HashEmbedder) -> None:
+    """Its items count as recorded when they were made; from then on it is as any other."""
+    path, items = tmp_path / "store.db", old_items()
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add(items)
+    made = max(item.created_at for item in items)
+    make_format_3(path)
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        check_items(collection, items)
+        with closing(collection.as_of(made)) as earlier:
+            assert list(earlier.scan()) == items
+        with closing(collection.as_of(made - 3600)) as earlier:
+            assert earlier.count() == 0
+        collection.add([replace(items[0], content_summary="changed", content_hash="")])
+        collection.delete(ids=["1"])
+        assert [version.item.content_summary for version in collection.history("0")] == [
+            items[0].content_summary,
+            "changed",
+        ]
+        with closing(collection.as_of(made)) as earlier:
+            assert list(earlier.scan()) == items
+        assert not examine(path).orphans
+
+
+def test_a_file_without_actors_gets_them(tmp_path: Path) -> None:
+    """A file of format 4: its versions and runs are as they were, and new changes name who made them."""
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea", scope=Scope(run="r"))])
+        collection.add([MemoryItem(id="1", content_summary="rain")])
+        before = collection.history("1")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table, columns in (("items", ()), ("versions", ("end_actor",))):
+            for column in (*columns, "change_actor", "change_checksum"):
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 4")
+    assert not examine(path).bad_versions
+    with closing(SqliteCollection(path)) as collection:
+        assert collection.history("1") == before
+        with acting_as("editor"):
+            collection.delete(ids=["1"])
+        *_, last = collection.history("1")
+        assert last.ended is not None
+        assert last.ended.actor == "editor"
+    assert not examine(path).bad_versions
+
+
+@pytest.mark.parametrize("at", range(0, 12, 3))
+def test_killed_while_versions_are_added_it_is_still_the_old_file(
+    tmp_path: Path, start_script: Start, workers: Path, at: int
+) -> None:
+    path, items = tmp_path / "store.db", old_items()
+    with closing(SqliteCollection(path)) as collection:
+        collection.add(items)
+    make_format_3(path)
+    before = content(path)
+    assert start_script(workers / "upgrade_3_and_die.py", path, at).wait(timeout=60) == -signal.SIGKILL
+    assert content(path) == before
+    with closing(SqliteCollection(path)) as collection:
+        check_items(collection, items)
+
+
+def _drop_checksums(connection: sqlite3.Connection) -> None:
+    for table, column in (("items", "body_checksum"), ("items", "columns_checksum")):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    for table in ("passages", "vectors", "tokens"):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+
+
+def test_a_file_without_checksums_gets_them(tmp_path: Path, embedder: HashEmbedder) -> None:
+    path = tmp_path / "store.db"
+    items = [replace(item, embedding=embedder.vector(item.content_summary)) for item in old_items()]
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add(items)
+    make_format_3(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        _drop_checksums(connection)
+        connection.execute("PRAGMA user_version = 2")
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        assert list(collection.scan()) == items
+        assert collection.search(SearchQuery(vector=embedder.vector("note number 7 about tea")))[0].item.id == "7"
+        assert collection.info().damaged == 0
+
+
+def test_names_with_lone_surrogates_of_format_2_are_found(tmp_path: Path) -> None:
+    """There two users shared one column value; the items themselves kept their names."""
+    path, names = tmp_path / "store.db", ["ann\ud800", "ann\\ud800", "ann"]
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id=f"of {name}", content_summary="tea", scope=Scope(user=name)) for name in names])
+    make_format_3(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for name in names[:2]:
+            connection.execute("UPDATE items SET user = 'ann\\ud800' WHERE row = ?", (names.index(name) + 1,))
+        connection.execute("UPDATE items SET id = 'of ann\\ud800.' WHERE row = 1")
+        connection.execute("PRAGMA user_version = 2")
+        _drop_checksums(connection)
+    with closing(SqliteCollection(path)) as collection:
+        for name in names:
+            assert [item.id for item in collection.scan(Filter(scope=Scope(user=name)))] == [f"of {name}"]
+            assert [item.id for item in collection.get([f"of {name}"])] == [f"of {name}"]
+        assert collection.info().damaged == 0

@@ -1,0 +1,173 @@
+"""Several threads search one collection at the same time, beside a writer, and each sees one moment of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from devmem.errors import CollectionClosedError
+from devmem.model.items import MemoryItem, Scope
+from devmem.storage import Collection, Filter, SearchQuery, SqliteCollection
+from devmem.testing import HashEmbedder
+
+WAIT = 60.0
+"""Seconds after which a thread that should have come counts as blocked."""
+BATCH = 7
+TOPICS = ("rain", "trains", "oolong", "tax")
+
+
+@pytest.fixture(params=["file", "memory"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "store.db") if request.param == "file" else ":memory:"
+
+
+@pytest.fixture
+def collection(location: str, embedder: HashEmbedder) -> Iterator[SqliteCollection]:
+    collection = SqliteCollection(location, model=embedder.identity, durability="normal")
+    yield collection
+    collection.close()
+
+
+def batch(number: int, embedder: HashEmbedder) -> list[MemoryItem]:
+    """Return items that are stored and deleted together."""
+    texts = [f"note {TOPICS[at % len(TOPICS)]} {number} {at} of batch{number}" for at in range(BATCH)]
+    return [
+        MemoryItem(
+            id=f"{number}.{at}",
+            content_summary=text,
+            embedding=embedder.vector(text),
+            scope=Scope(user=f"user {number % 2}", conversation=f"c{number % 3}"),
+            trust=1.0 if at % 2 else 0.5,
+        )
+        for at, text in enumerate(texts)
+    ]
+
+
+def found(collection: Collection, query: SearchQuery) -> list[tuple[str, float]]:
+    return [(hit.item.id, hit.score) for hit in collection.search(query)]
+
+
+def queries(embedder: HashEmbedder) -> list[SearchQuery]:
+    wheres = [
+        Filter(),
+        Filter(scope=Scope(user="user 1")),
+        Filter(min_trust=0.9),
+        Filter(scope=Scope(user="user 0"), min_trust=0.9),
+    ]
+    return [
+        SearchQuery(text=f"note {topic}", vector=embedder.vector(f"note {topic}"), limit=limit, where=where, now=1e9)
+        for topic in TOPICS
+        for limit in (3, 50)
+        for where in wheres
+    ]
+
+
+def together(work: list[Callable[[], object]]) -> list[object]:
+    """Run each in a thread of its own, all begun at the same time."""
+    begin = threading.Barrier(len(work), timeout=WAIT)
+
+    def begun(one: Callable[[], object]) -> object:
+        begin.wait()
+        return one()
+
+    with ThreadPoolExecutor(len(work)) as threads:
+        return [future.result() for future in [threads.submit(begun, one) for one in work]]
+
+
+def test_searches_do_not_wait_for_one_another(location: str) -> None:
+    """Each is in the middle of its work when all the others are."""
+    meeting: list[threading.Barrier] = []
+
+    def clock() -> float:
+        if meeting:
+            meeting[0].wait()
+        return 0.0
+
+    collection = SqliteCollection(location, clock=clock)
+    collection.add([MemoryItem(content_summary="rain")])
+    meeting.append(threading.Barrier(6, timeout=WAIT))
+    hits = together([lambda: len(collection.search(SearchQuery(text="rain")))] * 6)
+    meeting.clear()
+    assert hits == [1] * 6
+    collection.close()
+
+
+def test_each_gets_what_it_gets_alone(collection: SqliteCollection, embedder: HashEmbedder) -> None:
+    for number in range(30):
+        collection.add(batch(number, embedder))
+    collection.delete(ids=[item.id for item in batch(7, embedder)])
+    asked = queries(embedder)
+    alone = [found(collection, query) for query in asked]
+
+    def all_queries(offset: int) -> list[list[tuple[str, float]]]:
+        order = [*range(offset, len(asked)), *range(offset)]
+        by_number = {number: found(collection, asked[number]) for number in order}
+        return [by_number[number] for number in range(len(asked))]
+
+    for results in together([lambda offset=offset: all_queries(offset) for offset in (0, 9, 17, 25)]):  # type: ignore[misc]
+        assert results == alone
+
+
+def test_beside_a_writer_each_sees_one_moment(collection: SqliteCollection, embedder: HashEmbedder) -> None:
+    """Of what is stored and deleted together, all is found or nothing, and at the end what a new opening finds."""
+    writing = threading.Event()
+    writing.set()
+
+    def write() -> None:
+        try:
+            for number in range(60):
+                collection.add(batch(number, embedder))
+                if number % 3 == 2:
+                    collection.delete(ids=[item.id for item in batch(number - 1, embedder)])
+        finally:
+            writing.clear()
+
+    def search() -> int:
+        done = 0
+        while writing.is_set() or not done:
+            hits = collection.search(SearchQuery(text="note", vector=embedder.vector("note"), limit=1000))
+            counts = Counter(hit.item.id.split(".")[0] for hit in hits)
+            assert set(counts.values()) <= {BATCH}
+            scoped = collection.search(SearchQuery(text="note", limit=1000, where=Filter(scope=Scope(user="user 1"))))
+            counts = Counter(hit.item.id.split(".")[0] for hit in scoped)
+            assert set(counts.values()) <= {BATCH}
+            assert all(int(number) % 2 for number in counts)
+            done += 1
+        return done
+
+    assert all(together([write, search, search, search])[1:])
+    asked = queries(embedder)
+    if collection.location != ":memory:":
+        fresh = SqliteCollection(collection.location, model=embedder.identity)
+        # Rows that were deleted count in the words' statistics for a while.
+        for query in asked:
+            ids = [name for name, _ in found(collection, query)]
+            if query.limit == 50:
+                assert sorted(ids) == sorted(name for name, _ in found(fresh, query))
+        fresh.close()
+    assert collection.count() == 40 * BATCH
+
+
+def test_closing_beside_searches(collection: SqliteCollection, embedder: HashEmbedder) -> None:
+    """A search that is running ends as ever; a later one is refused with the collection's own error."""
+    collection.add(batch(1, embedder))
+    begun = threading.Semaphore(0)
+
+    def search() -> bool:
+        try:
+            while True:
+                assert len(collection.search(SearchQuery(text="note"))) == BATCH
+                begun.release()
+        except CollectionClosedError:
+            return True
+
+    def close() -> None:
+        assert begun.acquire(timeout=WAIT)
+        collection.close()
+
+    assert together([close, search, search, search])[1:] == [True] * 3

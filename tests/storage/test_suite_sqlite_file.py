@@ -1,0 +1,17 @@
+"""The contract of a collection, kept by a SQLite file."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from devmem.storage import SqliteCollection
+from devmem.testing import CollectionSuite, OpenCollection
+
+
+class TestSqliteFile(CollectionSuite):
+    @pytest.fixture
+    def open_collection(self, tmp_path: Path) -> OpenCollection:
+        return partial(SqliteCollection, tmp_path / "store.db")

@@ -1,0 +1,16 @@
+"""The contract of a collection, kept by SQLite in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from devmem.storage import SqliteCollection
+from devmem.testing import CollectionSuite, OpenCollection
+
+
+class TestSqliteMemory(CollectionSuite):
+    persists = False
+
+    @pytest.fixture
+    def open_collection(self) -> OpenCollection:
+        return SqliteCollection

@@ -1,0 +1,32 @@
+"""Writers wait for one another before they read, and what is raised anywhere leaves no transaction open."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from devmem.errors import CollectionBusyError
+from devmem.model.items import MemoryItem
+from devmem.storage import SqliteCollection
+
+
+def test_a_write_takes_the_lock_before_it_reads(tmp_path: Path) -> None:
+    """Issue 11, defect 2: begun as a read, it would fail when another process commits before its first write."""
+    refused: list[CollectionBusyError] = []
+
+    def write_elsewhere() -> float:
+        """Try to write with another connection while the first one is in its transaction."""
+        if path.exists() and not refused:
+            with closing(SqliteCollection(path, busy_timeout=0.0)) as other:
+                with pytest.raises(CollectionBusyError) as caught:
+                    other.add([MemoryItem(id="other", content_summary="from elsewhere")])
+                refused.append(caught.value)
+        return 0.0
+
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path, clock=write_elsewhere)) as first:
+        first.add([MemoryItem(id="first", content_summary="from here")])
+        assert refused
+        assert [item.id for item in first.scan()] == ["first"]

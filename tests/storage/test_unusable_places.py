@@ -1,0 +1,235 @@
+"""A place that cannot be used is named in a typed error, and is left as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from devmem.errors import (
+    CollectionBusyError,
+    CollectionDamagedError,
+    CollectionError,
+    CollectionInUseError,
+    CollectionUnwritableError,
+    EmbeddingMismatchError,
+)
+from devmem.model.items import MemoryItem
+from devmem.models.embedder import ModelIdentity
+from devmem.storage import JsonCollection, SqliteCollection, open_collection
+from devmem.testing import HashEmbedder
+
+Notes = Callable[..., list[MemoryItem]]
+
+
+@pytest.fixture
+def store(tmp_path: Path, notes: Notes, embedder: HashEmbedder) -> Path:
+    path = tmp_path / "store.db"
+    collection = SqliteCollection(path, model=embedder.identity, store_type="simple")
+    collection.add(notes(0, 200))
+    collection.close()
+    return path
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """A folder, and a function that makes it read-only, also for root."""
+    folder = tmp_path / "sealed"
+    folder.mkdir()
+    root = os.geteuid() == 0
+    if root and subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], capture_output=True).returncode:
+        pytest.skip("root may write everywhere here")
+
+    def seal() -> Path:
+        if root:
+            subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        else:
+            for path in [*folder.iterdir(), folder]:
+                path.chmod(0o555 if path.is_dir() else 0o444)
+        return folder
+
+    yield seal
+    if root:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    else:
+        folder.chmod(0o755)
+
+
+def check_refused(path: Path, error: type[CollectionError]) -> CollectionError:
+    """Open it, which must fail with a message that names the file, and must not change it."""
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(error) as caught:
+        open_collection(str(path))
+    assert caught.value.location == str(path)
+    assert str(path) in str(caught.value)
+    assert (path.read_bytes() if path.is_file() else None) == before
+    assert not list(path.parent.glob("*-wal"))
+    return caught.value
+
+
+@pytest.mark.parametrize("content", [b"not a database" * 1000, b"\x00" * 5000, b"SQLite format 3\x00" + b"x" * 5000])
+def test_a_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.db"
+    path.write_bytes(content)
+    check_refused(path, CollectionDamagedError)
+
+
+def test_an_empty_file_becomes_a_collection(tmp_path: Path) -> None:
+    """`touch` made it, or a crash before the first write."""
+    path = tmp_path / "store.db"
+    path.touch()
+    collection = SqliteCollection(path)
+    collection.add([MemoryItem(content_summary="x")])
+    collection.close()
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_the_database_of_another_program(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "bank.db"
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+    connection.execute("CREATE TABLE accounts(n)")
+    connection.close()
+    check_refused(path, CollectionDamagedError)
+
+
+def test_the_database_of_a_newer_version(store: Path) -> None:
+    connection = sqlite3.connect(store)
+    connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    assert "upgrade" in str(check_refused(store, CollectionError))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.5, 0.8, 0.97])
+def test_a_truncated_file(store: Path, share: float) -> None:
+    whole = store.read_bytes()
+    store.write_bytes(whole[: int(len(whole) * share)])
+    check_refused(store, CollectionDamagedError)
+
+
+@pytest.mark.parametrize("page", range(1, 8))
+def test_an_overwritten_page(store: Path, embedder: HashEmbedder, page: int) -> None:
+    """Wherever the damage is met, the error is typed; what is not damaged can still be read."""
+    damaged = bytearray(store.read_bytes())
+    damaged[page * 8192 : page * 8192 + 8192] = os.urandom(8192)
+    store.write_bytes(damaged)
+    try:
+        collection = SqliteCollection(store, model=embedder.identity)
+    except CollectionDamagedError:
+        return
+    for use in (lambda: list(collection.scan()), collection.count, lambda: collection.get(["note 7"])):
+        with contextlib.suppress(CollectionDamagedError):
+            use()
+    collection.close()
+
+
+def test_a_folder_as_path(tmp_path: Path) -> None:
+    for name in ("folder.db", "folder.json"):
+        (tmp_path / name).mkdir()
+        check_refused(tmp_path / name, CollectionUnwritableError)
+
+
+@pytest.mark.parametrize("name", ["store.db", "store.json"])
+def test_a_file_as_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("x")
+    place = str(tmp_path / "file" / name)
+    with pytest.raises(CollectionUnwritableError, match="file"):
+        open_collection(place).add([MemoryItem(content_summary="x")])
+
+
+@pytest.mark.parametrize("name", ["store.db", "store.json"])
+def test_a_read_only_folder(sealed: Callable[[], Path], name: str) -> None:
+    path = sealed() / name
+    with pytest.raises(CollectionUnwritableError) as caught:
+        open_collection(str(path)).add([MemoryItem(content_summary="x")])
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["store.db", "store.json"])
+def test_a_read_only_file(tmp_path: Path, sealed: Callable[[], Path], name: str) -> None:
+    """Writing says so; the file keeps what it has."""
+    path = tmp_path / "sealed" / name
+    first = open_collection(str(path))
+    first.add([MemoryItem(id="1", content_summary="kept")])
+    first.close()
+    before = path.read_bytes()
+    sealed()
+    with pytest.raises(CollectionUnwritableError, match="store"):
+        open_collection(str(path)).add([MemoryItem(content_summary="lost?")])
+    assert path.read_bytes() == before
+
+
+def test_the_file_of_another_type_of_store(store: Path) -> None:
+    with pytest.raises(CollectionInUseError, match=r"'simple'.*'blackboard'"):
+        SqliteCollection(store, store_type="blackboard")
+    collection = SqliteCollection(store, store_type="simple")
+    assert collection.count() == 200
+    collection.close()
+
+
+@pytest.mark.parametrize(
+    "model", [ModelIdentity(name="other", dimension=32), ModelIdentity(name="testing:hash:32", dimension=16)]
+)
+def test_the_vectors_of_another_model(store: Path, model: ModelIdentity) -> None:
+    """Another name, or the same name with another length; and nothing was claimed meanwhile."""
+    with pytest.raises(EmbeddingMismatchError, match="devmem reindex") as caught:
+        SqliteCollection(store, model=model)
+    assert str(store) in str(caught.value)
+    SqliteCollection(store, model=ModelIdentity(name="testing:hash:32", dimension=32)).close()
+
+
+def test_a_lock_that_is_never_released(store: Path, embedder: HashEmbedder) -> None:
+    """A write gives up after its time and says who is in the way; reading goes on."""
+    collection = SqliteCollection(store, model=embedder.identity, busy_timeout=0.05)
+    other = sqlite3.connect(store, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(CollectionBusyError, match="another process"):
+        collection.add([MemoryItem(content_summary="x")])
+    assert collection.count() == 200
+    other.execute("ROLLBACK")
+    other.close()
+    collection.add([MemoryItem(content_summary="x")])
+    assert collection.count() == 201
+    collection.close()
+
+
+def test_a_lock_file_that_is_never_released(tmp_path: Path) -> None:
+    """The same for a JSON file."""
+    path = tmp_path / "store.json"
+    one, two = JsonCollection(path), JsonCollection(path, busy_timeout=0.05)
+    with one._file_lock, pytest.raises(CollectionBusyError, match="another process"):
+        two.add([MemoryItem(content_summary="x")])
+    two.add([MemoryItem(content_summary="x")])
+    assert one.count() == 1
+
+
+def test_a_copied_store_has_its_own_life(store: Path, notes: Notes, embedder: HashEmbedder) -> None:
+    copy = store.with_name("copy.db")
+    shutil.copy(store, copy)
+    one, two = (SqliteCollection(path, model=embedder.identity) for path in (store, copy))
+    one.delete(ids=["note 1"])
+    two.add(notes(200, 201))
+    assert (one.count(), two.count()) == (199, 201)
+    one.close()
+    two.close()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_goes_away_while_it_is_open(store: Path, tmp_path: Path, replaced: bool) -> None:
+    """Nothing is written into a file that nobody will find, or into a log that belongs to another one."""
+    backup = tmp_path / "backup.db"
+    shutil.copy(store, backup)
+    collection = SqliteCollection(store)
+    if replaced:
+        backup.replace(store)
+    else:
+        store.unlink()
+    with pytest.raises(CollectionUnwritableError, match="while it was open"):
+        collection.add([MemoryItem(content_summary="lost?")])
+    collection.close()

@@ -1,0 +1,118 @@
+"""The contract of versions, kept by SQLite files and by memory, and what is particular to them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from devmem.errors import RunStateError
+from devmem.model.caller import acting_as
+from devmem.model.items import MemoryItem
+from devmem.storage import SqliteCollection
+from devmem.testing import ManualClock, OpenCollection, VersionSuite
+
+DAY = 86_400
+
+
+class TestVersionsInAFile(VersionSuite):
+    @pytest.fixture
+    def open_collection(self, tmp_path: Path) -> OpenCollection:
+        return partial(SqliteCollection, tmp_path / "store.db")
+
+
+class TestVersionsInMemory(VersionSuite):
+    persists = False
+
+    @pytest.fixture
+    def open_collection(self) -> OpenCollection:
+        return SqliteCollection
+
+
+def rows(path: Path, table: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+@pytest.mark.parametrize(("days", "kept"), [(None, 3), (30, 2), (1, 1), (0, 1)])
+def test_history_is_bounded(tmp_path: Path, days: float | None, kept: int) -> None:
+    """Versions that ended longer ago are removed by the writes that follow, passages and all."""
+    clock, path = ManualClock(), tmp_path / "store.db"
+    with closing(SqliteCollection(path, history_days=days, clock=clock)) as collection:
+        for text in ("one", "two", "three"):
+            collection.add([MemoryItem(id="1", content_summary=text)])
+            clock.advance(20 * DAY)
+        collection.add([MemoryItem(id="2", content_summary="another")])
+        assert [version.item.content_summary for version in collection.history("1")] == ["one", "two", "three"][-kept:]
+    assert rows(path, "passages") == kept + 1
+
+
+def test_a_write_removes_a_few_old_versions_only(tmp_path: Path) -> None:
+    """However many there are, no write is slow because of them."""
+    clock, path = ManualClock(), tmp_path / "store.db"
+    with closing(SqliteCollection(path, history_days=1, clock=clock)) as collection:
+        collection.add([MemoryItem(id=f"{n}", content_summary=f"note {n}") for n in range(500)])
+        collection.clear()
+        clock.advance(2 * DAY)
+        left = []
+        for n in range(4):
+            collection.add([MemoryItem(id=f"new {n}", content_summary=f"new {n}")])
+            left.append(rows(path, "versions"))
+        assert left == [300, 100, 0, 0]
+
+
+def test_a_clock_that_is_set_back_leaves_no_overlap(tmp_path: Path) -> None:
+    """Recorded times go forward whatever the clock does."""
+    clock = ManualClock()
+    with closing(SqliteCollection(tmp_path / "store.db", clock=clock)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="one")])
+        clock.advance(-1000)
+        collection.add([MemoryItem(id="1", content_summary="two")])
+        first, second = collection.history("1")
+        assert first.ended is not None
+        assert (first.began.at or 0) < (first.ended.at or 0) == second.began.at
+
+
+def test_versions_outlive_the_process(tmp_path: Path) -> None:
+    clock, path = ManualClock(), tmp_path / "store.db"
+    with closing(SqliteCollection(path, clock=clock)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="one")])
+        then = clock()
+        clock.advance(60)
+        collection.add([MemoryItem(id="1", content_summary="two")])
+    with closing(SqliteCollection(path, clock=clock)) as again, closing(again.as_of(then)) as earlier:
+        assert [item.content_summary for item in earlier.scan()] == ["one"]
+        assert len(again.history("1")) == 2
+
+
+def test_two_openings_see_one_history(tmp_path: Path) -> None:
+    """An index of a state follows what another opening erases."""
+    clock, path = ManualClock(), tmp_path / "store.db"
+    with closing(SqliteCollection(path, clock=clock)) as one, closing(SqliteCollection(path, clock=clock)) as two:
+        one.add([MemoryItem(id="1", content_summary="tea"), MemoryItem(id="2", content_summary="tea too")])
+        then = clock()
+        clock.advance(60)
+        with closing(one.as_of(then)) as earlier:
+            assert earlier.count() == 2
+            two.clear()
+            assert earlier.count() == 2
+            two.erase(ids=["1"])
+            assert [item.id for item in earlier.scan()] == ["2"]
+
+
+@pytest.mark.parametrize(("days", "later"), [(0, 0), (10, 20)])
+def test_a_run_whose_deletions_may_not_be_kept_is_not_reverted(tmp_path: Path, days: float, later: int) -> None:
+    """Else it would take back what it had added, and leave deleted what it had deleted."""
+    clock = ManualClock()
+    with closing(SqliteCollection(tmp_path / "store.db", history_days=days, clock=clock)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea")])
+        with acting_as("agent", run="r"):
+            collection.delete(ids=["1"])
+            collection.add([MemoryItem(id="2", content_summary="rain")])
+        clock.advance(later * DAY)
+        with pytest.raises(RunStateError, match="not kept any more"):
+            collection.revert("r")
+        assert [item.id for item in collection.scan()] == ["2"]

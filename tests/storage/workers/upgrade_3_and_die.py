@@ -1,0 +1,35 @@
+"""Open a file of format 3, and be killed before statement number AT of its upgrade."""
+
+import os
+import signal
+import sqlite3
+import sys
+from typing import Any
+
+from devmem.storage import SqliteCollection
+from devmem.storage.sqlite import database
+from devmem.storage.sqlite import schema as migrations
+
+path, last = sys.argv[1], int(sys.argv[2])
+
+
+class Dying:
+    """A connection that kills the process instead of running one of its statements."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection, self._done = connection, 0
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        if self._done == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._done += 1
+        return self._connection.execute(*arguments)
+
+
+def upgrade_or_die(connection: sqlite3.Connection) -> None:
+    upgrade(Dying(connection))  # type: ignore[arg-type]
+
+
+upgrade = migrations.upgrade_from_3
+vars(database)["upgrade_from_3"] = upgrade_or_die
+SqliteCollection(path)

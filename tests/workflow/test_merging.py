@@ -1,0 +1,176 @@
+"""How the hits of several stores become one result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from devmem import MemoryContentSnapshot
+from devmem.config import MemoryOptions
+from devmem.model.results import CutReason
+from devmem.search import devall_score
+from devmem.testing import ManualClock
+from devmem.text.analysis import estimate_tokens
+from devmem.workflow import MemoryRetrievalResult
+
+from .doubles import ScriptedStore, hit, manager_of
+
+
+def texts(result: MemoryRetrievalResult | None) -> list[str]:
+    assert result is not None
+    return [item.content_summary for item in result.items]
+
+
+def test_a_stores_order_and_scores_are_kept() -> None:
+    board = ScriptedStore("board", [hit("old", 0.1), hit("new", 0.9)])
+    result = manager_of(board).retrieve(query="?")
+    assert texts(result) == ["old", "new"]
+    assert result is not None
+    assert [(found.score, found.store) for found in result.hits] == [(0.1, "board"), (0.9, "board")]
+
+
+def test_sections_come_in_the_order_of_their_best_hit() -> None:
+    weak, strong = ScriptedStore("weak", [hit("w1", 0.2), hit("w2", 0.1)]), ScriptedStore("strong", [hit("s1", 0.8)])
+    assert texts(manager_of(weak, strong).retrieve(query="?")) == ["s1", "w1", "w2"]
+
+
+EXCHANGE: dict[str, Any] = {
+    "input_snapshot": MemoryContentSnapshot(text="Which tea?"),
+    "output_snapshot": MemoryContentSnapshot(text="Oolong."),
+}
+INPUT: dict[str, Any] = {"input_snapshot": MemoryContentSnapshot(text="Ann moved.")}
+
+
+@pytest.mark.parametrize(
+    ("one", "twin"),
+    [
+        pytest.param(hit("Oolong  it is"), hit("oolong it IS"), id="same text"),
+        pytest.param(hit("short", id="7"), hit("long", id="7"), id="same item"),
+        pytest.param(hit("short", **EXCHANGE), hit("long", **EXCHANGE), id="same exchange"),
+        pytest.param(hit("Input: Ann moved."), hit("Ann moved."), id="same input, one with its label"),
+        pytest.param(hit("Output: Ann moved.", event_time=9.0), hit("Ann moved.", event_time=9.0), id="same output"),
+        pytest.param(hit("Input: Ann…", **INPUT), hit("Ann moved.", **INPUT), id="same input, one cut"),
+    ],
+)
+def test_what_two_stores_have_is_shown_once_and_the_cut_says_so(one: object, twin: object) -> None:
+    first, second = ScriptedStore("first", [one]), ScriptedStore("second", [twin])  # type: ignore[list-item]
+    result = manager_of(first, second).retrieve(query="?")
+    assert result is not None
+    assert [found.store for found in result.hits] == ["first"]
+    assert [(cut.hit.store, cut.reason) for cut in result.cut] == [("second", CutReason.DUPLICATE)]
+    both = manager_of(first, second, options=MemoryOptions(dedupe=False)).retrieve(query="?")
+    assert both is not None
+    assert [found.store for found in both.hits] == ["first", "second"]
+    assert both.cut == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (hit("Input: Ann moved."), hit("Output: Ben moved.")),
+        (hit("Input: Which tea?\nOutput: Oolong."), hit("Which tea?\nOutput: Oolong.")),
+        (hit("Ann moved.", event_time=9.0), hit("Input: Ann moved.", event_time=900_000.0)),
+    ],
+)
+def test_what_differs_is_shown_from_both_stores(one: object, other: object) -> None:
+    first, second = ScriptedStore("first", [one]), ScriptedStore("second", [other])  # type: ignore[list-item]
+    assert len(texts(manager_of(first, second).retrieve(query="?"))) == 2
+
+
+def sentence(word: str, times: int) -> str:
+    return " ".join([word] * times) + "."
+
+
+def test_the_budget_is_filled_rank_by_rank_and_passes_over_what_is_too_long() -> None:
+    first = ScriptedStore("first", [hit(sentence("one", 20), 0.9), hit(sentence("huge", 400), 0.8), hit("small", 0.7)])
+    second = ScriptedStore("second", [hit(sentence("two", 20), 0.5), hit(sentence("late", 20), 0.4)])
+    result = manager_of(first, second, options=MemoryOptions(token_budget=140)).retrieve(query="?")
+    assert texts(result) == [sentence("one", 20), "small", sentence("two", 20), sentence("late", 20)]
+    assert result is not None
+    assert [cut.reason for cut in result.cut] == [CutReason.BUDGET]
+    assert "huge" not in result.formatted_text
+
+
+def test_only_the_first_hit_is_shortened_and_its_item_stays_whole() -> None:
+    long = " ".join(f"Sentence number {n} tells of tea." for n in range(200))
+    result = manager_of(ScriptedStore(hits=[hit(long)]), options=MemoryOptions(token_budget=200)).retrieve(query="?")
+    assert result is not None
+    assert result.items[0].content_summary == long
+    assert "1. Sentence number 0 tells of tea." in result.formatted_text
+    assert "…" in result.formatted_text
+    assert 150 < estimate_tokens(result.formatted_text) <= 200
+
+
+def test_a_budget_for_nothing_still_shows_the_best_a_little() -> None:
+    result = manager_of(ScriptedStore(hits=[hit("tea " * 200)]), options=MemoryOptions(token_budget=1)).retrieve(
+        query="?"
+    )
+    assert result is not None
+    assert len(result.hits) == 1
+    assert "1. tea tea" in result.formatted_text
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("budget", [80, 120, 300])
+def test_the_block_stays_within_the_budget(budget: int, language: str) -> None:
+    stores = [ScriptedStore(f"store {n}", [hit(f"{n} item {i}") for i in range(60)]) for n in range(3)]
+    options = MemoryOptions.model_validate({"token_budget": budget, "language": language})
+    result = manager_of(*stores, each={"top_k": 60}, options=options).retrieve(query="?")
+    assert result is not None
+    assert result.cut
+    assert estimate_tokens(result.formatted_text) <= budget
+
+
+def test_without_a_budget_everything_is_shown() -> None:
+    store = ScriptedStore(hits=[hit(sentence(f"word{n}", 500)) for n in range(20)])
+    result = manager_of(store, each={"top_k": 20}, options=MemoryOptions(token_budget=None)).retrieve(query="?")
+    assert result is not None
+    assert len(result.hits) == 20
+    assert result.cut == ()
+
+
+DAY = 24.0
+
+
+@pytest.mark.parametrize(
+    ("hours", "length", "score"),
+    [(0, 10, 0.35), (0, 100, 0.70), (0, 300, 0.56), (15 * DAY, 100, 0.35), (60 * DAY, 100, 0.07)],
+)
+def test_devalls_score_has_devalls_values(hours: float, length: int, score: float) -> None:
+    assert devall_score("x" * length, "query", hours) == pytest.approx(score)
+
+
+def test_devalls_score_counts_the_querys_words() -> None:
+    text = "green tea " + "x" * 60
+    assert devall_score(text, "Green tea cake please", 0) == pytest.approx(0.7 + 0.3 * 2 / 4)
+    assert devall_score(text, "   ", 0) == pytest.approx(0.7)
+
+
+def test_devalls_ranking_puts_the_newer_of_a_store_first() -> None:
+    clock = ManualClock()
+    old, new = (hit("x" * 100, score, created_at=clock.now - age) for score, age in ((0.9, 20 * 86400), (0.1, 0)))
+    store = ScriptedStore(hits=[old, new])
+    ranked = manager_of(store, clock=clock, options=MemoryOptions(ranking="devall", dedupe=False)).retrieve(query="?")
+    assert ranked is not None
+    assert [item.id for item in ranked.items] == [new.item.id, old.item.id]
+    assert ranked.hits[0].score == pytest.approx(0.7)
+    plain = manager_of(store, clock=clock, options=MemoryOptions(dedupe=False)).retrieve(query="?")
+    assert plain is not None
+    assert [item.id for item in plain.items] == [old.item.id, new.item.id]
+
+
+def test_the_block_is_in_the_language_of_the_options() -> None:
+    result = manager_of(ScriptedStore(hits=[hit("茶")]), options=MemoryOptions(language="zh")).retrieve(query="?")
+    assert result is not None
+    assert result.formatted_text.startswith("===== 相关记忆 =====\n")
+
+
+def test_the_passage_that_was_found_is_shown() -> None:
+    """A summary may be only the start of a long text."""
+    found = replace(hit("A report that begins with taxes…"), passage="At last a zeppelin lands.")
+    result = manager_of(ScriptedStore(hits=[found])).retrieve(query="Where does the zeppelin land?")
+    assert result is not None
+    assert "A report that begins with taxes…" in result.formatted_text
+    assert "At last a zeppelin lands." in result.formatted_text

@@ -1,0 +1,255 @@
+"""Forgetting in a whole workflow: every store, what waits beside them, and what is left when something fails."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
+from devmem.errors import UnknownSessionError
+from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.recording.forwarder import REFUSED
+from devmem.recording.journal import Journal
+from devmem.storage import SqliteCollection
+from devmem.stores.erasure_decisions import DecidedPart, decided, decided_parts, decisions_folder, remove_undecided
+from devmem.workflow import make_store, session_folder
+from tools.forgetting_team import fill_team, left_in_files, make_team, words_of_user
+
+STORES = ("notes", "copies", "board", "role", "long", "brain", "talk")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workflow = make_team(tmp_path_factory.mktemp("template") / "team")
+    fill_team(workflow, ["ann", "bob"], rich=["ann", "bob"])
+    return workflow.base_dir
+
+
+@pytest.fixture
+def team(template: Path, tmp_path: Path) -> Workflow:
+    shutil.copytree(template, tmp_path / "team")
+    return load_workflow(tmp_path / "team" / "team.yaml")
+
+
+def words_left(workflow: Workflow, user: str) -> dict[str, list[str]]:
+    return left_in_files(workflow.base_dir, words_of_user(user))
+
+
+def counts(workflow: Workflow) -> dict[str, int]:
+    with open_stores(workflow) as stores:
+        return {name: store.count_memories() for name, store in stores.items()}
+
+
+def test_nothing_is_left_of_a_user_in_any_file(team: Workflow) -> None:
+    """Not in stores, copies, summaries, versions, runs, states, journals, rescued writes and attachments."""
+    assert {word for words in words_left(team, "ann").values() for word in words} == set(words_of_user("ann"))
+    before = counts(team)
+    receipt = devmem.forget(team, user="ann")
+    assert words_left(team, "ann") == {}
+    assert (receipt.left, receipt.exports, receipt.writes) == ((), (), 1)
+    assert [part.store for part in receipt.stores] == list(STORES)
+    assert {word for words in words_left(team, "bob").values() for word in words} == set(words_of_user("bob"))
+    after = counts(team)
+    assert {name: before[name] - after[name] for name in before} == {
+        **{part.store: part.items for part in receipt.stores},
+        "talk": 4,  # two more records were in a journal
+        "docs": 0,
+    }
+    assert not decided_parts(decisions_folder(team.base_dir))
+
+
+def test_a_user_leaves_no_key_among_the_states_of_conversations(team: Workflow) -> None:
+    devmem.forget(team, user="bob")
+    assert left_in_files(session_folder(team), ["bob:c-bob"]) == {}
+
+
+def test_a_dry_run_changes_nothing(team: Workflow) -> None:
+    before, words = counts(team), words_left(team, "ann")
+    receipt = devmem.forget(team, user="ann", dry_run=True)
+    assert receipt.writes == 1
+    assert {part.store: part.items for part in receipt.stores} == dict.fromkeys(STORES, 2) | {"brain": 4, "talk": 6}
+    assert counts(team) == before
+    assert words_left(team, "ann").keys() == words.keys()
+
+
+def test_an_item_goes_with_its_copies_and_what_was_derived_from_it(team: Workflow) -> None:
+    receipt = devmem.forget(team, "notes-ann-0", "notes-ann-1")
+    assert {part.store: (part.items, len(part.derived)) for part in receipt.stores} == {
+        "notes": (2, 0),
+        "copies": (2, 1),
+    }
+
+
+def test_another_users_item_of_the_same_id_stays(team: Workflow) -> None:
+    with open_stores(team) as stores:
+        stores["notes"].add([MemoryItem(id="diet", content_summary="Ann eats fish.", scope=Scope(user="ann"))])
+        stores["board"].add([MemoryItem(id="diet", content_summary="Bob eats meat.", scope=Scope(user="bob"))])
+    devmem.forget(team, user="ann")
+    with open_stores(team, ["board"]) as stores:
+        assert [item.content_summary for item in stores["board"].get(["diet"])] == ["Bob eats meat."]
+
+
+def test_every_session_is_reached_or_the_named_one(team: Workflow) -> None:
+    for session in ("s1", "s2"):
+        with open_stores(team, ["brain"], session=session) as stores:
+            stores["brain"].add([MemoryItem(content_summary="Xylophonist", scope=Scope(user="eve"))])
+    assert devmem.forget(team, user="eve", in_session="s1").items == 1
+    receipt = devmem.forget(team, user="eve")
+    assert [(part.store, part.items) for part in receipt.stores] == [("brain (session s2)", 1)]
+    assert left_in_files(team.base_dir, ["Xylophonist"]) == {}
+
+
+def test_a_session_without_files_is_refused(team: Workflow) -> None:
+    """Nothing would be forgotten, as if nothing were there."""
+    with open_stores(team, ["brain"], session="s1"):
+        pass
+    with pytest.raises(UnknownSessionError, match="no files of a session 'S1'; the sessions are: default, s1") as error:
+        devmem.forget(team, user="eve", in_session="S1")
+    assert error.value.known == ("default", "s1")
+
+
+def test_a_document_that_still_says_it_is_named(team: Workflow) -> None:
+    with open_stores(team, ["docs"]):
+        pass
+    receipt = devmem.forget(team, matching="opens at nine", user=devmem.ANY)
+    assert receipt.items == 1
+    assert [left.place for left in receipt.left] == ["docs/guide.md"]
+
+
+def test_what_waits_in_an_outbox_is_forgotten(team: Workflow) -> None:
+    with open_stores(team, ["role"]) as stores:
+        outbox = stores["role"]._outbox  # type: ignore[attr-defined]
+        for user in ("ann", "bob"):
+            outbox.put(
+                {
+                    f"late-{user}": MemoryItem(
+                        id=f"late-{user}", content_summary=f"Zymurgy {user}", scope=Scope(user=user)
+                    )
+                }
+            )
+    store = make_store(team, "role")
+    with closing(store):
+        assert [item.id for item in store.select_erasable(devmem.storage.Erasing(text="zymurgy ann"))] == ["late-ann"]
+    devmem.forget(team, user="ann")
+    assert left_in_files(team.base_dir, ["Zymurgy ann"]) == {}
+    with open_stores(team, ["role"]) as stores:
+        assert stores["role"].get(["late-bob", "late-ann"])[0].content_summary == "Zymurgy bob"
+
+
+def test_refused_records_are_forgotten(team: Workflow) -> None:
+    folder = team.base_dir / "memory" / "talk.db.journals"
+    folder.mkdir(exist_ok=True)
+    side = Participant("writer", ParticipantType.AGENT)
+    record = Interaction(
+        id="r", conversation="c", trace="t", source=side, target=side, kind=InteractionKind.INPUT,
+        content="Quillfeather", event_time=1.0, user="ann",
+    )  # fmt: skip
+    lines = [
+        json.dumps({**one.to_json(), "refused": "no"}) for one in (record, replace(record, user="bob", content="ok"))
+    ]
+    (folder / REFUSED).write_text("\n".join([*lines, "torn"]) + "\n", encoding="ascii")
+    assert devmem.forget(team, user="ann").writes == 2
+    assert (folder / REFUSED).read_text(encoding="ascii").splitlines() == [lines[1], "torn"]
+
+
+def test_a_journal_that_is_in_use_is_named(team: Workflow) -> None:
+    journal = Journal(team.base_dir / "memory" / "talk.db.journals", max_bytes=1000)
+    journal.append(b"00000000 []\n")
+    receipt = devmem.forget(team, user="ann")
+    assert str(journal.path) in [left.place for left in receipt.left]
+    journal.acknowledge(len(b"00000000 []\n"))
+    journal.close()
+
+
+def test_a_dry_run_names_the_journals_that_it_does_not_look_through(team: Workflow) -> None:
+    journals = str(team.base_dir / "memory" / "talk.db.journals")
+    assert journals in [left.place for left in devmem.forget(team, user="ann", dry_run=True).left]
+    assert devmem.forget(team, user="ann").left == ()
+    assert devmem.forget(team, user="ann", dry_run=True).left == ()
+
+
+def test_a_store_that_cannot_be_used_is_named_and_the_others_are_done(team: Workflow) -> None:
+    (team.base_dir / "memory" / "board.db").write_bytes(b"no database at all, but long enough to look at" * 99)
+    receipt = devmem.forget(team, user="ann")
+    assert [left.place for left in receipt.unreached] == ["board"]
+    assert [part.store for part in receipt.stores] == [name for name in STORES if name != "board"]
+
+
+_KILLED = """
+import os, sys
+import devmem
+from devmem.stores.erasure_decisions import DecidedPart
+
+left = [int(sys.argv[2])]
+done = DecidedPart.done
+
+def dies(part):
+    left[0] -= 1
+    if left[0] < 0:
+        os._exit(9)
+    done(part)
+
+DecidedPart.done = dies
+devmem.forget(sys.argv[1], user="ann")
+"""
+
+
+@pytest.mark.parametrize("done", [3])
+def test_what_was_decided_is_finished_when_the_workflow_is_opened(team: Workflow, done: int) -> None:
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(team.file), str(done)], check=False, timeout=120)
+    assert killed.returncode == 9
+    assert len(decided_parts(decisions_folder(team.base_dir))) == len(STORES) + 1 - done
+    with open_stores(team) as stores:
+        assert not any(item.scope.user == "ann" for store in stores.values() for item in store.recent(1000))
+    assert words_left(team, "ann") == {}
+    assert not decided_parts(decisions_folder(team.base_dir))
+
+
+def test_what_cannot_be_done_stays_decided(team: Workflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(SqliteCollection, "finish_erasure", fails)
+    receipt = devmem.forget(team, user="ann")
+    assert {left.place for left in receipt.left} >= set(STORES)
+    assert all("decided" in left.reason for left in receipt.left if left.place in STORES)
+    monkeypatch.undo()
+    assert devmem.forget(team, user="nobody-at-all").left == ()
+    assert words_left(team, "ann") == {}
+
+
+def test_open_stores_may_be_handed_over(team: Workflow) -> None:
+    with open_stores(team) as stores:
+        devmem.forget(team, user="ann", stores=stores)
+        assert stores["notes"].count_memories() == 2
+    assert words_left(team, "ann") == {}
+
+
+def test_a_selection_is_needed(team: Workflow) -> None:
+    with pytest.raises(ValueError, match="say what to forget"):
+        devmem.forget(team)
+
+
+def test_a_store_of_this_process_only_is_no_place(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text("memory: [{name: passing, type: simple}]\n", encoding="utf-8")
+    assert devmem.forget(tmp_path / "team.yaml", user="ann").stores == ()
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["team.yaml"]
+
+
+def test_others_leave_a_decision_to_the_process_that_carries_it_out(tmp_path: Path) -> None:
+    part = DecidedPart(kind="lines", place="unsaved.jsonl", names=("x",))
+    with decided(tmp_path / "decisions", [part]) as parts:
+        assert [one.names for one in parts] == [("x",)]
+        assert decided_parts(tmp_path / "decisions") == []
+    assert decided_parts(tmp_path / "decisions") == parts
+    remove_undecided(tmp_path / "decisions")
+    parts[0].done()
+    assert list((tmp_path / "decisions").iterdir()) == []
