@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
+from devmem.moved_modules import current_name
+
 
 def lazy_names(package: str, submodules: Sequence[str] = ()) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package that lists its names once, under `if TYPE_CHECKING:`.
@@ -32,6 +34,8 @@ def lazy_names(package: str, submodules: Sequence[str] = ()) -> tuple[Callable[[
         elif not name.startswith("__") and name in origins():
             module, original = origins()[name]
             value = getattr(import_module(module), original)
+        elif (current := current_name(package, name)) is not None:
+            return get(current)
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)

@@ -1,4 +1,4 @@
-"""Modules under their names of release 0.1, which are importable for one more release, with a warning."""
+"""Names of release 0.1, of modules and in packages, which are importable for one more release, with a warning."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ MOVED: Final = {
     "devmem.runtime": "devmem.workflow",
 }
 """Former names of public modules, each with the module that has their names now."""
+MOVED_NAMES: Final = {
+    "devmem.storage.Erasing": "EraseRequest",
+    "devmem.storage.Erasure": "EraseResult",
+    "devmem.storage.Unreached": "Residue",
+}
+"""Former names in public packages, each with the name that replaces it there; `lazy_names` serves them."""
 
 
 class _Moved(ModuleType):
@@ -51,6 +57,15 @@ class _MovedFinder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType, /) -> None:
         """Do nothing: the stand-in has no code."""
+
+
+def current_name(package: str, name: str) -> str | None:
+    """Return the name that replaces a former one in a package, and warn whoever asks; None for every other name."""
+    found = MOVED_NAMES.get(f"{package}.{name}")
+    if found is not None:
+        message = f"{package}.{name} is now {found}; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return found
 
 
 def install() -> None:

@@ -13,7 +13,7 @@ from devmem.memory.reading import VersionedMemory
 from devmem.memory.records import When
 from devmem.memory.scope import Boundary, ScopeParts, Values, in_scope, make_filter
 from devmem.search.query import Filter
-from devmem.storage.erasure import Erasing
+from devmem.storage.erasure import EraseRequest
 from devmem.stores import forgetting
 from devmem.stores.forgetting import ForgetReceipt
 from devmem.stores.memory import MemoryBase, async_twin
@@ -92,7 +92,7 @@ class ForgettingMemory(VersionedMemory):
     aerase = async_twin(erase)
 
 
-def erasing_of(boundary: Boundary, ids: Iterable[object], selected: Selected) -> Erasing:
+def erasing_of(boundary: Boundary, ids: Iterable[object], selected: Selected) -> EraseRequest:
     """Return a selection within a boundary.
 
     Raises:
@@ -120,7 +120,7 @@ def erasing_of(boundary: Boundary, ids: Iterable[object], selected: Selected) ->
     # An id is exact: it needs no user beside it.
     exact = bool(named) and not scope
     reach = boundary.filter(filtered) if exact else boundary.matching(scope, filtered)
-    return Erasing(ids=tuple(named) if named else None, where=reach, text=text, run=run)
+    return EraseRequest(ids=tuple(named) if named else None, where=reach, text=text, run=run)
 
 
 def _checked(name: str, value: object) -> str | None:

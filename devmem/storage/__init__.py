@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from devmem.search.indexes.passages import passages_of
     from devmem.search.query import Filter, Order, Ranking, SearchQuery, Weights, event_key
-    from devmem.storage.erasure import ErasableCollection, Erasing, Erasure, Unreached, descendants
+    from devmem.storage.erasure import ErasableCollection, EraseRequest, EraseResult, Residue, descendants
     from devmem.storage.json_file import JsonCollection
     from devmem.storage.opening import (
         CollectionOpener,
@@ -79,8 +79,8 @@ __all__ = [
     "Durability",
     "Entry",
     "ErasableCollection",
-    "Erasing",
-    "Erasure",
+    "EraseRequest",
+    "EraseResult",
     "FieldedCollection",
     "Filter",
     "JsonCollection",
@@ -89,6 +89,7 @@ __all__ = [
     "Outbox",
     "PreparedItem",
     "Ranking",
+    "Residue",
     "Scalar",
     "SearchQuery",
     "SqliteCollection",
@@ -97,7 +98,6 @@ __all__ = [
     "StatefulCollection",
     "StoreFacts",
     "Unique",
-    "Unreached",
     "VersionedCollection",
     "Weights",
     "above",

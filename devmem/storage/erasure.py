@@ -27,7 +27,7 @@ _WORDS: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Erasing:
+class EraseRequest:
     """Items that are to be erased; what is given in several ways must hold together."""
 
     ids: tuple[str, ...] | None = None
@@ -56,7 +56,7 @@ class Erasing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreached:
+class Residue:
     """A place that an erasure did not reach."""
 
     place: str
@@ -66,21 +66,21 @@ class Unreached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure:
+class EraseResult:
     """Result of an erasure in one place."""
 
     items: int = 0
     """Number of items that were there."""
     reached: tuple[str, ...] = ()
     """Files in which nothing is left of them; empty where they were in memory, or were not looked for."""
-    unreached: tuple[Unreached, ...] = ()
+    unreached: tuple[Residue, ...] = ()
 
 
 @runtime_checkable
 class ErasableCollection(Collection, Protocol):
     """A collection that erases items down to the bytes of its files."""
 
-    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
         """Return the selected items; for those of which only older versions match, one such version."""
         ...
 
@@ -88,7 +88,7 @@ class ErasableCollection(Collection, Protocol):
         """Return the items that were derived from some items, or from such items, as their provenance says."""
         ...
 
-    def begin_erasure(self, erasing: Erasing, derived: Sequence[str] = ()) -> list[str]:
+    def begin_erasure(self, erasing: EraseRequest, derived: Sequence[str] = ()) -> list[str]:
         """Record durably what is erased from now on, and return its ids; `planned_erasure` returns them until the end.
 
         Args:
@@ -101,7 +101,7 @@ class ErasableCollection(Collection, Protocol):
         """Return the ids of an erasure that has begun and not ended, as when a process was killed; None without one."""
         ...
 
-    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> Erasure:
+    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot.
 
         Args:
@@ -167,7 +167,7 @@ def _spelled(word: str) -> set[bytes]:
 
 def search_files(
     files: Iterable[Path], words: Sequence[str], is_elsewhere: Callable[[str], bool]
-) -> tuple[list[str], list[Unreached]]:
+) -> tuple[list[str], list[Residue]]:
     """Look for words in files; return the files in which none is left, and those in which some are.
 
     Args:
@@ -176,17 +176,17 @@ def search_files(
         is_elsewhere: whether a word is also in what remains, so that it says nothing.
     """
     clean: list[str] = []
-    left: list[Unreached] = []
+    left: list[Residue] = []
     for file in files:
         if not file.exists():
             continue
         try:
             found = sum(not is_elsewhere(word) for word in words_in(file, words))
         except OSError as error:
-            left.append(Unreached(place=str(file), reason=f"it cannot be read: {error}", failed=True))
+            left.append(Residue(place=str(file), reason=f"it cannot be read: {error}", failed=True))
             continue
         if found:
-            left.append(Unreached(place=str(file), reason=f"{found} of {len(words)} words were found in it"))
+            left.append(Residue(place=str(file), reason=f"{found} of {len(words)} words were found in it"))
         else:
             clean.append(str(file))
     return clean, left

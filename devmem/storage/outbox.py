@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from devmem.errors import CollectionClosedError, Finding, OutboxError, OutboxFullError
 from devmem.model.results import Fact, FileReport, damage, unfinished
-from devmem.storage.erasure import Unreached
+from devmem.storage.erasure import Residue
 from devmem.storage.runs import write_transaction
 from devmem.storage.sidecar_db import examine_database, scrub
 from devmem.text.files import OWNER_ONLY, create_empty
@@ -219,7 +219,7 @@ class Outbox(Generic[T]):
 
         return max(self._run(change), 0)
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Rewrite the file, so that nothing of what was removed is left in it; return what could not be."""
         if self.file is None or self._is_absent():
             return []

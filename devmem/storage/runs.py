@@ -43,7 +43,7 @@ class HistoryLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class VersionEnd:
     """The change that ends versions, without when it happens."""
 
     operation: Operation

@@ -92,7 +92,7 @@ Connection = TypeVar("Connection")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class ReadSnapshot:
     """One moment of the database."""
 
     indexes: IndexReader
@@ -111,7 +111,7 @@ class Follower(ABC, Generic[Connection]):
         self._config = config
         self.indexes = IndexSet(config)
         """Only to be changed or read while no other thread follows."""
-        self._moment: Moment | None = None
+        self._moment: ReadSnapshot | None = None
         """None as long as the indexes are not those of the database."""
         self._generation = 0
         """Generation of the database that the indexes are of."""
@@ -131,7 +131,7 @@ class Follower(ABC, Generic[Connection]):
         """Whether the indexes are those of the moment after an error; False where that is not known."""
         return False
 
-    def follow(self, connection: Connection, now: float) -> Moment:
+    def follow(self, connection: Connection, now: float) -> ReadSnapshot:
         """Bring the indexes up to date with the connection's read transaction, and return them as of that moment.
 
         This has to be the first statement of the transaction: it fixes the moment that the transaction reads while no
@@ -143,7 +143,7 @@ class Follower(ABC, Generic[Connection]):
         """
         return locked(self._lock, lambda: self._follow(connection, now))
 
-    def _follow(self, connection: Connection, now: float) -> Moment:
+    def _follow(self, connection: Connection, now: float) -> ReadSnapshot:
         try:
             if self._moment is not None and now < self.indexes.expired_until:
                 # The clock went back: items that had expired are there again.
@@ -158,7 +158,7 @@ class Follower(ABC, Generic[Connection]):
             if not self._is_untouched(error):
                 self._moment = None
             raise
-        self._moment = Moment(indexes=self.indexes.reader(), model=model, generation=self._generation)
+        self._moment = ReadSnapshot(indexes=self.indexes.reader(), model=model, generation=self._generation)
         return self._moment
 
 

@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from devmem.errors import Finding
 from devmem.model.results import Fact, FileReport, damage
-from devmem.storage.erasure import Unreached
+from devmem.storage.erasure import Residue
 
 _MESSAGES: Final = 5
 """Maximum number of SQLite's own messages that are reported."""
@@ -45,7 +45,7 @@ def examine_database(path: Path, kind: str, look: Look) -> FileReport:
     return FileReport(path=str(path), kind=kind, facts=facts, findings=findings)
 
 
-def scrub(connection: sqlite3.Connection, path: Path) -> list[Unreached]:
+def scrub(connection: sqlite3.Connection, path: Path) -> list[Residue]:
     """Rewrite a database and empty its log, so that nothing of what was deleted is left; return what is left.
 
     Pages that were freed before the database was one with secure deletion are gone too.
@@ -54,8 +54,8 @@ def scrub(connection: sqlite3.Connection, path: Path) -> list[Unreached]:
         connection.execute("VACUUM")
         is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.OperationalError as error:
-        return [Unreached(place=str(path), reason=f"it could not be rewritten: {error}", failed=True)]
-    return [Unreached(place=f"{path}-wal", reason="others read an older state of the file")] if is_busy else []
+        return [Residue(place=str(path), reason=f"it could not be rewritten: {error}", failed=True)]
+    return [Residue(place=f"{path}-wal", reason="others read an older state of the file")] if is_busy else []
 
 
 def is_in_rows(path: Path, word: str) -> bool:

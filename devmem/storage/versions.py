@@ -12,7 +12,7 @@ from devmem.model.caller import current_actor
 from devmem.model.items import MemoryItem, version_hash
 from devmem.model.versions import ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.storage.protocol import WritingCollection
-from devmem.storage.runs import Ending, Runs, recorded, seconds
+from devmem.storage.runs import Runs, VersionEnd, recorded, seconds
 
 
 class Committer(Protocol):
@@ -27,11 +27,11 @@ class Committer(Protocol):
         """Let no other transaction change the items that a run changed until this one ends."""
         ...
 
-    def end(self, row: int, ending: Ending) -> None:
+    def end(self, row: int, ending: VersionEnd) -> None:
         """Delete a current item, which stays as a version where these are kept; one that is gone stays gone."""
         ...
 
-    def put_back(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
+    def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
         """Insert the item of a version as a current one, stored last, with all that belongs to it.
 
         Args:
@@ -72,9 +72,9 @@ def commit(runs: Runs, committer: Committer, run: str) -> None:
         is_deletion = version.operation is Operation.FORGET
         if version.base is not None:
             ended_by = Operation.FORGET if is_deletion else Operation.UPDATE
-            committer.end(version.base, Ending(operation=ended_by, run=run, actor=version.actor))
+            committer.end(version.base, VersionEnd(operation=ended_by, run=run, actor=version.actor))
         if not is_deletion:
-            committer.put_back(version.row, version.operation, run=run, actor=version.actor)
+            committer.restore_version(version.row, version.operation, run=run, actor=version.actor)
     committer.remove_pending(run)
     runs.end(run, RunState.COMMITTED, committer.at)
 
@@ -222,9 +222,9 @@ def revert(made: RunChanges[K], committer: Committer, run: str) -> None:
     for change in changes:
         if change.left is not None:
             operation = Operation.FORGET if change.replaced is None else Operation.RESTORE
-            committer.end(change.left, Ending(operation=operation, run=inverse, actor=actor))
+            committer.end(change.left, VersionEnd(operation=operation, run=inverse, actor=actor))
         if change.replaced is not None:
-            committer.put_back(change.replaced, Operation.RESTORE, run=inverse, actor=actor)
+            committer.restore_version(change.replaced, Operation.RESTORE, run=inverse, actor=actor)
     runs.end(run, RunState.REVERTED, committer.at)
     runs.end(inverse, RunState.COMMITTED, committer.at)
 

@@ -19,7 +19,7 @@ from devmem.model.results import FileReport, HitGroup, MemoryWritePayload, Searc
 from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings
 from devmem.search.conditions import Scalar
 from devmem.search.query import Filter, Order, Ranking, SearchQuery, Weights
-from devmem.storage.erasure import ErasableCollection, Erasing, Erasure, Unreached, descendants, search_files
+from devmem.storage.erasure import ErasableCollection, EraseRequest, EraseResult, Residue, descendants, search_files
 from devmem.storage.location_report import examine_location
 from devmem.storage.opening import file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, PreparedItem, Unique, VersionedCollection
@@ -79,7 +79,7 @@ class CollectionItems(MemoryBase):
         """Return the filter by which items are erased; a store type whose deletions reach further overrides it."""
         return where
 
-    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, and one version of those that are no longer there."""
         widened = replace(erasing, where=self.erasing_filter(erasing.where))
         if isinstance(self.collection, ErasableCollection):
@@ -92,7 +92,7 @@ class CollectionItems(MemoryBase):
             return self.collection.derived_from(ids)
         return descendants(list(self.collection.scan()), ids)
 
-    def begin_purge(self, erasing: Erasing) -> int:
+    def begin_purge(self, erasing: EraseRequest) -> int:
         """Record in a database, but not in a file, what is about to be purged; see `MemoryBase.begin_purge`."""
         collection = self.collection
         if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
@@ -101,8 +101,8 @@ class CollectionItems(MemoryBase):
         return len(collection.get(planned))
 
     def purge(
-        self, erasing: Erasing, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
-    ) -> Erasure:
+        self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> EraseResult:
         """Erase items down to the bytes, where the collection does; see `MemoryBase.purge`."""
         ids = [item.id for item in self.select_erasable(erasing)]
         if not isinstance(self.collection, ErasableCollection):
@@ -116,7 +116,7 @@ class CollectionItems(MemoryBase):
         done = self.collection.finish_erasure(words, vacuum=vacuum)
         return replace(done, items=items + done.items, unreached=(*left, *done.unreached))
 
-    def scrub(self) -> Sequence[Unreached]:
+    def scrub(self) -> Sequence[Residue]:
         """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
 
         A store type that keeps such files overrides it.
@@ -132,18 +132,18 @@ class CollectionItems(MemoryBase):
                 self.scrub()
                 self.collection.finish_erasure(vacuum=True)
         for part in parts_of_store(self.setup):
-            self.purge(Erasing(ids=part.names), vacuum=True)
+            self.purge(EraseRequest(ids=part.names), vacuum=True)
             part.done()
 
-    def _searched(self, items: int, words: Sequence[str]) -> Erasure:
+    def _searched(self, items: int, words: Sequence[str]) -> EraseResult:
         """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""
         place = self.collection.info().location
         if "://" in place:
             reason = "what the service keeps in logs, replicas and backups is out of reach"
-            return Erasure(items=items, unreached=(Unreached(place=place, reason=reason),))
+            return EraseResult(items=items, unreached=(Residue(place=place, reason=reason),))
         kept = [dump_item_json(item).decode(errors="replace") for item in self.collection.scan()] if words else []
         reached, left = search_files([Path(place)], words, lambda word: any(word in text for text in kept))
-        return Erasure(items=items, reached=tuple(reached) if words else (), unreached=tuple(left))
+        return EraseResult(items=items, reached=tuple(reached) if words else (), unreached=tuple(left))
 
     def clear(self) -> int:
         """Delete everything; return how many items there were."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from devmem.model.items import MemoryItem
-from devmem.storage.erasure import Erasing, Unreached, words_of
+from devmem.storage.erasure import EraseRequest, Residue, words_of
 from devmem.storage.searching import ExportRecord
 from devmem.stores.abilities import exports_of
 from devmem.stores.memory import MemoryBase
@@ -16,7 +16,7 @@ from devmem.stores.memory import MemoryBase
 class ForgetPlan:
     """Items that are to be forgotten."""
 
-    erasing: Erasing
+    erasing: EraseRequest
     selected: tuple[MemoryItem, ...]
     """Items that were asked for."""
     derived: tuple[MemoryItem, ...] = ()
@@ -41,14 +41,14 @@ class ForgetReceipt:
     """Ids of the items that were forgotten because they were derived from others that were."""
     reached: tuple[str, ...] = ()
     """Files that were searched afterwards and hold nothing of the items."""
-    unreached: tuple[Unreached, ...] = ()
+    unreached: tuple[Residue, ...] = ()
     """Places that still hold something, or that could not be searched, with the reason."""
     exports: tuple[ExportRecord, ...] = ()
     """Exports and backups that were made before and may hold some of the items; they are not reached."""
 
 
 def plan_forgetting(
-    store: MemoryBase, erasing: Erasing, is_reached: Callable[[MemoryItem], bool] = lambda _: True
+    store: MemoryBase, erasing: EraseRequest, is_reached: Callable[[MemoryItem], bool] = lambda _: True
 ) -> ForgetPlan:
     """Return what is forgotten with a selection; derived items that are not reached stay."""
     selected = store.select_erasable(erasing)
@@ -91,6 +91,6 @@ def forget(store: MemoryBase, plan: ForgetPlan, *, search: bool = True, vacuum: 
     )
 
 
-def _kept(plan: ForgetPlan) -> tuple[Unreached, ...]:
+def _kept(plan: ForgetPlan) -> tuple[Residue, ...]:
     reason = "it was derived from what is forgotten and belongs to another scope"
-    return tuple(Unreached(place=f"item {item_id}", reason=reason) for item_id in plan.kept)
+    return tuple(Residue(place=f"item {item_id}", reason=reason) for item_id in plan.kept)

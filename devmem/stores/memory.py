@@ -25,7 +25,7 @@ from devmem.models.embedder import Embedder, TokenEmbedder, TokenEmbedding, quer
 from devmem.models.embedding_providers import open_embedder
 from devmem.search.merging import by_conversation
 from devmem.search.query import Filter, Order
-from devmem.storage.erasure import Erasing, Erasure, Unreached, descendants
+from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
 from devmem.storage.protocol import CollectionInfo, check_deletion
 
 _LOG = logging.getLogger(__name__)
@@ -280,7 +280,7 @@ class MemoryBase(ABC):
         is_whole = ids is None and where is not None and where.everything()
         return self.clear() if is_whole else self.delete(ids=ids, where=where)
 
-    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, and one version of those that are no longer there."""
         return [item for item in self._all_items() if erasing.admits(item)]
 
@@ -291,7 +291,7 @@ class MemoryBase(ABC):
     def _all_items(self) -> list[MemoryItem]:
         return self.recent(self.count_memories())
 
-    def begin_purge(self, erasing: Erasing) -> int:  # noqa: ARG002 - of a subclass
+    def begin_purge(self, erasing: EraseRequest) -> int:  # noqa: ARG002 - of a subclass
         """Record durably, where other machines open the store too, what is about to be purged.
 
         Whoever opens the store finishes it if this process dies; a store that is used from one machine records nothing,
@@ -304,12 +304,12 @@ class MemoryBase(ABC):
 
     def purge(
         self,
-        erasing: Erasing,
+        erasing: EraseRequest,
         derived: Sequence[str] = (),
         *,
         words: Sequence[str] = (),  # noqa: ARG002 - of a subclass
         vacuum: bool = False,  # noqa: ARG002 - of a subclass
-    ) -> Erasure:
+    ) -> EraseResult:
         """Erase items as far as the store reaches: a store type with files of its own overrides this.
 
         Args:
@@ -322,7 +322,7 @@ class MemoryBase(ABC):
         items = self.clear() if erasing.is_everything else self.erase(ids=[*ids, *derived])
         place = self.info().location
         reason = "stores of this type do not report what is left in logs, caches and backups"
-        return Erasure(items=items, unreached=(Unreached(place=place, reason=reason),))
+        return EraseResult(items=items, unreached=(Residue(place=place, reason=reason),))
 
     @abstractmethod
     def clear(self) -> int:

@@ -14,7 +14,7 @@ from devmem.errors import Finding, Level
 from devmem.model.items import MemoryItem, dump_item
 from devmem.model.results import CutCandidate, Hit, HitGroup, SearchReport, StoreWrite, WriteOutcome
 from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
-from devmem.storage.erasure import Unreached
+from devmem.storage.erasure import Residue
 from devmem.storage.searching import ExportRecord
 from devmem.stores.forgetting import ForgetReceipt
 from devmem.workflow.erase_plan import WorkflowReceipt
@@ -192,7 +192,7 @@ def workflow_receipt_json(receipt: WorkflowReceipt, *, dry_run: bool = False) ->
     }
 
 
-def _place_lines(reached: Sequence[str], unreached: Sequence[Unreached]) -> Iterator[str]:
+def _place_lines(reached: Sequence[str], unreached: Sequence[Residue]) -> Iterator[str]:
     yield from (f"  reached: {place}" for place in reached)
     yield from (f"  not reached: {left.place}: {left.reason}" for left in unreached)
 
@@ -210,7 +210,7 @@ def _export_json(export: ExportRecord) -> dict[str, Any]:
     return {key: value for key, value in export.to_json().items() if key not in hidden}
 
 
-def _unreached_json(unreached: Sequence[Unreached]) -> list[dict[str, str]]:
+def _unreached_json(unreached: Sequence[Residue]) -> list[dict[str, str]]:
     return [{"place": left.place, "reason": left.reason} for left in unreached]
 
 

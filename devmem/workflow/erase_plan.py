@@ -18,7 +18,7 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.recording.forwarder import REFUSED, refused_lock, waiting_records
 from devmem.recording.journal import abandoned_journals
 from devmem.recording.log import InteractionStore
-from devmem.storage.erasure import Erasing, Unreached
+from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.outbox import Outbox
 from devmem.storage.searching import ExportRecord
 from devmem.stores.forgetting import ForgetReceipt
@@ -80,7 +80,7 @@ def temporary_rescues(stores: Iterable[str]) -> list[Path]:
     return sorted(file for stem in stems for file in folder.glob(f"unsaved-{glob.escape(stem)}-*.jsonl"))
 
 
-def find_rescued(file: Path, erasing: Erasing) -> WaitingWrites:
+def find_rescued(file: Path, erasing: EraseRequest) -> WaitingWrites:
     """Return the rescued writes of a file that are selected.
 
     Raises:
@@ -89,7 +89,7 @@ def find_rescued(file: Path, erasing: Erasing) -> WaitingWrites:
     return _selected(file, lambda line: (_item_of_write(line),), erasing)
 
 
-def find_refused(folder: Path, erasing: Erasing) -> WaitingWrites:
+def find_refused(folder: Path, erasing: EraseRequest) -> WaitingWrites:
     """Return the records, in a folder of journals, that the store refused and that are selected.
 
     Raises:
@@ -98,7 +98,7 @@ def find_refused(folder: Path, erasing: Erasing) -> WaitingWrites:
     return _selected(folder / REFUSED, _items_of_record, erasing)
 
 
-def _selected(file: Path, read: Callable[[str], tuple[MemoryItem, ...]], erasing: Erasing) -> WaitingWrites:
+def _selected(file: Path, read: Callable[[str], tuple[MemoryItem, ...]], erasing: EraseRequest) -> WaitingWrites:
     def is_selected(line: str) -> bool:
         try:
             return any(erasing.admits(item) for item in read(line))
@@ -153,7 +153,7 @@ def _items_of_record(line: str) -> tuple[MemoryItem, ...]:
     )
 
 
-def remove_waiting(file: Path, checksums: set[str]) -> list[Unreached]:
+def remove_waiting(file: Path, checksums: set[str]) -> list[Residue]:
     """Remove writes from a file by the checksums of their lines; return what could not be reached.
 
     Raises:
@@ -179,7 +179,7 @@ def _remove_lines(file: Path, checksums: set[str]) -> None:
         file.unlink(missing_ok=True)
 
 
-def settle_journals(store: InteractionStore, folder: Path) -> list[Unreached]:
+def settle_journals(store: InteractionStore, folder: Path) -> list[Residue]:
     """Store what waits in the journals of processes that are gone; return the journals that are left.
 
     What a living process still writes is its own: it moves the records into the store itself.
@@ -192,9 +192,9 @@ def settle_journals(store: InteractionStore, folder: Path) -> list[Unreached]:
                 store.record([Interaction.from_row(row) for row in batch.records])
                 journal.acknowledge(batch.end)
     except (DevmemError, OSError, ValueError) as error:
-        return [Unreached(place=str(folder), reason=f"records wait that the store does not take: {error}", failed=True)]
+        return [Residue(place=str(folder), reason=f"records wait that the store does not take: {error}", failed=True)]
     return [
-        Unreached(place=str(journal.path), reason="a running process writes it, and removes it when it ends")
+        Residue(place=str(journal.path), reason="a running process writes it, and removes it when it ends")
         for journal in waiting_records(folder).journals
         if journal.in_use
     ]
@@ -226,7 +226,7 @@ class ForgettingPlan:
 
     targets: list[TargetPlan]
     waiting: list[WaitingWrites] = field(default_factory=list)
-    unreached: list[Unreached] = field(default_factory=list)
+    unreached: list[Residue] = field(default_factory=list)
     """Places that could not be looked into."""
 
     @property
@@ -240,7 +240,7 @@ class ForgettingPlan:
         return sum(len(each.checksums) for each in self.waiting)
 
 
-def plan_forgetting(targets: Sequence[Target], erasing: Erasing, folders: Sequence[Path]) -> ForgettingPlan:
+def plan_forgetting(targets: Sequence[Target], erasing: EraseRequest, folders: Sequence[Path]) -> ForgettingPlan:
     """Return what is forgotten with a selection; a store that cannot be opened is named, and the others are planned.
 
     Args:
@@ -256,12 +256,12 @@ def plan_forgetting(targets: Sequence[Target], erasing: Erasing, folders: Sequen
     return plan
 
 
-def _select(plan: ForgettingPlan, each: TargetPlan, erasing: Erasing) -> list[MemoryItem]:
+def _select(plan: ForgettingPlan, each: TargetPlan, erasing: EraseRequest) -> list[MemoryItem]:
     try:
         with each.target.open() as store:
             found = each.take(store.select_erasable(erasing), derived=False)
     except DevmemError as error:
-        plan.unreached.append(Unreached(place=each.target.label, reason=f"it cannot be used: {error}", failed=True))
+        plan.unreached.append(Residue(place=each.target.label, reason=f"it cannot be used: {error}", failed=True))
         return []
     each.is_usable = True
     return found
@@ -277,7 +277,7 @@ def _follow(plan: ForgettingPlan, each: TargetPlan, reached: Sequence[MemoryItem
             return each.take(found, derived=True)
     except DevmemError as error:
         plan.unreached.append(
-            Unreached(place=each.target.label, reason=f"copies cannot be looked for: {error}", failed=True)
+            Residue(place=each.target.label, reason=f"copies cannot be looked for: {error}", failed=True)
         )
         return []
 
@@ -287,34 +287,34 @@ def _copies(store: MemoryBase, items: Sequence[MemoryItem]) -> list[MemoryItem]:
     owners: dict[str, set[str | None]] = {}
     for item in items:
         owners.setdefault(item.id, set()).add(item.scope.user)
-    found = store.select_erasable(Erasing(ids=tuple(owners)))
+    found = store.select_erasable(EraseRequest(ids=tuple(owners)))
     return [item for item in found if item.scope.user in owners[item.id]]
 
 
-def _find_waiting(plan: ForgettingPlan, erasing: Erasing, folders: Sequence[Path]) -> None:
+def _find_waiting(plan: ForgettingPlan, erasing: EraseRequest, folders: Sequence[Path]) -> None:
     journals = dict.fromkeys(each.target.journals for each in plan.targets if each.target.journals is not None)
     looks = [(file, find_rescued) for folder in folders for file in rescued_files(folder)]
     for place, find in [*looks, *((folder, find_refused) for folder in journals)]:
         try:
             found = find(place, erasing)
         except (DevmemError, OSError) as error:
-            plan.unreached.append(Unreached(place=str(place), reason=f"it cannot be read: {error}", failed=True))
+            plan.unreached.append(Residue(place=str(place), reason=f"it cannot be read: {error}", failed=True))
         else:
             plan.waiting += [found] if found.checksums else []
     _find_temporary(plan, erasing)
 
 
-def _find_temporary(plan: ForgettingPlan, erasing: Erasing) -> None:
+def _find_temporary(plan: ForgettingPlan, erasing: EraseRequest) -> None:
     """Name the files of selected writes in the machine's folder for temporary files, where any workflow's are."""
     for file in temporary_rescues(each.target.setup.name for each in plan.targets):
         try:
             count = len(find_rescued(file, erasing).checksums)
         except (DevmemError, OSError) as error:
-            plan.unreached.append(Unreached(place=str(file), reason=f"it cannot be read: {error}", failed=True))
+            plan.unreached.append(Residue(place=str(file), reason=f"it cannot be read: {error}", failed=True))
             continue
         if count:
             reason = f"{count:,} selected writes, maybe of another workflow; `devmem import` reads it, then delete it"
-            plan.unreached.append(Unreached(place=str(file), reason=reason))
+            plan.unreached.append(Residue(place=str(file), reason=reason))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +327,7 @@ class WorkflowReceipt:
     """Number of writes that no store had yet."""
     reached: tuple[str, ...] = ()
     """Files, beside those of the stores' own receipts, that were searched and hold nothing of the items."""
-    unreached: tuple[Unreached, ...] = ()
+    unreached: tuple[Residue, ...] = ()
     """Places, beside those of the stores' own receipts, that still hold something or could not be searched."""
 
     @property
@@ -341,6 +341,6 @@ class WorkflowReceipt:
         return tuple(dict.fromkeys(export for receipt in self.stores for export in receipt.exports))
 
     @property
-    def left(self) -> tuple[Unreached, ...]:
+    def left(self) -> tuple[Residue, ...]:
         """Every place that was not reached, without exports."""
         return (*(left for receipt in self.stores for left in receipt.unreached), *self.unreached)

@@ -11,7 +11,7 @@ from typing import Final
 from devmem.errors import DevmemError
 from devmem.model.items import Scope
 from devmem.search.query import Filter
-from devmem.storage.erasure import Erasing, Erasure, Unreached, search_files, words_in, words_of
+from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_files, words_in, words_of
 from devmem.storage.searching import ExportRecord
 from devmem.storage.sidecar_db import is_in_rows, tables_of
 from devmem.stores.abilities import exports_of
@@ -34,7 +34,7 @@ def files_below(places: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(file for place in places for file in listed(place)))
 
 
-def search_rest(files: Sequence[Path], words: Sequence[str]) -> tuple[list[str], list[Unreached]]:
+def search_rest(files: Sequence[Path], words: Sequence[str]) -> tuple[list[str], list[Residue]]:
     """Look for words in files; return the files without any, and those with some.
 
     A word that is in a row of one of the databases, or in a write that still waits, belongs to what remains, and says
@@ -66,7 +66,7 @@ def preview(plan: ForgettingPlan) -> WorkflowReceipt:
         if each.items:
             with each.target.open() as store:
                 there, exports = store.get(list(each.items)), exports_of(store, each.items.values())
-            receipts.append(_receipt(each, Erasure(items=len(there)), exports))
+            receipts.append(_receipt(each, EraseResult(items=len(there)), exports))
     return WorkflowReceipt(stores=tuple(receipts), writes=plan.writes, unreached=tuple(plan.unreached))
 
 
@@ -104,7 +104,7 @@ def carry_out(
 
 def _search(
     plan: ForgettingPlan, files: Iterable[Path], receipts: Sequence[ForgetReceipt], words: Sequence[str]
-) -> tuple[list[str], list[Unreached]]:
+) -> tuple[list[str], list[Residue]]:
     """Look for words in the files that the stores' own receipts do not name; those of unusable stores say nothing."""
     searched = {place for receipt in receipts for place in _places(receipt)}
     own = [file for each in plan.targets if each.is_usable for file in each.target.files]
@@ -154,17 +154,19 @@ def _erase(each: TargetPlan, part: DecidedPart, words: Sequence[str], count: int
         part.done()
     except (DevmemError, OSError) as error:
         reason = f"it is decided, and is done when the store is next opened or forgotten from: {error}"
-        return _receipt(each, Erasure(unreached=(Unreached(place=each.target.label, reason=reason, failed=True),)), ())
+        return _receipt(
+            each, EraseResult(unreached=(Residue(place=each.target.label, reason=reason, failed=True),)), ()
+        )
     return _receipt(each, replace(done, items=max(done.items, count)), exports)
 
 
-def _erasing(store: MemoryBase, part: DecidedPart) -> Erasing:
+def _erasing(store: MemoryBase, part: DecidedPart) -> EraseRequest:
     # A store in front of a service lists by user; where items are found by id, their users make no difference.
     where = Filter() if isinstance(store, CollectionMemory) else Filter(scope=Scope(user=part.user))
-    return Erasing(ids=part.names, where=where)
+    return EraseRequest(ids=part.names, where=where)
 
 
-def _receipt(each: TargetPlan, done: Erasure, exports: Sequence[ExportRecord]) -> ForgetReceipt:
+def _receipt(each: TargetPlan, done: EraseResult, exports: Sequence[ExportRecord]) -> ForgetReceipt:
     return ForgetReceipt(
         store=each.target.label,
         items=done.items,
@@ -175,23 +177,23 @@ def _receipt(each: TargetPlan, done: Erasure, exports: Sequence[ExportRecord]) -
     )
 
 
-def _finish_lines(part: DecidedPart) -> list[Unreached]:
+def _finish_lines(part: DecidedPart) -> list[Residue]:
     """Remove writes that no store has from their file."""
     try:
         left = remove_waiting(Path(part.place), set(part.names))
         part.done()
     except (DevmemError, OSError) as error:
         return [
-            Unreached(
+            Residue(
                 place=part.place, reason=f"it is decided, and is done with the next forgetting: {error}", failed=True
             )
         ]
     return left
 
 
-def finish_decided(decisions: Path, targets: Sequence[Target]) -> list[Unreached]:
+def finish_decided(decisions: Path, targets: Sequence[Target]) -> list[Residue]:
     """Finish what earlier processes had decided to forget; return what still cannot be done."""
-    left: list[Unreached] = []
+    left: list[Residue] = []
     for part in decided_parts(decisions):
         if part.kind == "lines":
             left += _finish_lines(part)
@@ -199,7 +201,7 @@ def finish_decided(decisions: Path, targets: Sequence[Target]) -> list[Unreached
         target = next((each for each in targets if part.belongs_to(each.setup)), None)
         if target is None:
             left.append(
-                Unreached(place=part.place, reason="it was decided, and the store is declared no more", failed=True)
+                Residue(place=part.place, reason="it was decided, and the store is declared no more", failed=True)
             )
             continue
         try:
@@ -207,9 +209,7 @@ def finish_decided(decisions: Path, targets: Sequence[Target]) -> list[Unreached
                 _finish(store, part)
         except (DevmemError, OSError) as error:
             left.append(
-                Unreached(
-                    place=target.label, reason=f"it was decided earlier, and cannot be done: {error}", failed=True
-                )
+                Residue(place=target.label, reason=f"it was decided earlier, and cannot be done: {error}", failed=True)
             )
     return left
 

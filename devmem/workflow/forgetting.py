@@ -13,7 +13,7 @@ from devmem.errors import UnknownSessionError
 from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import waiting_records
 from devmem.recording.log import InteractionStore
-from devmem.storage.erasure import Erasing, Unreached
+from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import file_of
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import PlaceConfig
@@ -75,7 +75,7 @@ class WorkflowForgetting:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def plan(self, erasing: Erasing, *, settle: bool = True) -> ForgettingPlan:
+    def plan(self, erasing: EraseRequest, *, settle: bool = True) -> ForgettingPlan:
         """Return what is forgotten with a selection.
 
         With `settle`, what earlier processes had decided to forget is finished first, and what waits in their journals
@@ -97,24 +97,24 @@ class WorkflowForgetting:
         journals = [target.journals for target in self._targets if target.journals is not None]
         return carry_out(plan, self._decisions, [*files, *journals], search=search, vacuum=vacuum)
 
-    def _settle(self) -> Iterator[Unreached]:
+    def _settle(self) -> Iterator[Residue]:
         for target in self._targets:
             if target.journals is not None and target.journals.is_dir():
                 with target.open() as store:
                     if isinstance(store, InteractionStore):
                         yield from settle_journals(store, target.journals)
 
-    def _unsettled(self) -> list[Unreached]:
+    def _unsettled(self) -> list[Residue]:
         """Return the folders of journals in which records wait, which a dry run neither stores nor looks through."""
         folders = dict.fromkeys(target.journals for target in self._targets if target.journals is not None)
         reason = "records wait here; the forgetting itself stores them first, and looks through them"
-        left: list[Unreached] = []
+        left: list[Residue] = []
         for folder in folders:
             try:
                 if waiting_records(folder).waiting_bytes:
-                    left.append(Unreached(place=str(folder), reason=reason))
+                    left.append(Residue(place=str(folder), reason=reason))
             except OSError as error:
-                left.append(Unreached(place=str(folder), reason=f"it cannot be read: {error}", failed=True))
+                left.append(Residue(place=str(folder), reason=f"it cannot be read: {error}", failed=True))
         return left
 
     def _find_targets(self) -> Iterator[Target]:

@@ -11,7 +11,7 @@ import pytest
 
 import devmem
 from devmem.model.items import MemoryItem, Provenance, Scope
-from devmem.storage import Erasing, Filter, SqliteCollection
+from devmem.storage import EraseRequest, Filter, SqliteCollection
 
 SECRETS = ("Quillfeather", "Zanthropy", "Wobbegong", "柳暗花明又一村")
 
@@ -91,7 +91,7 @@ def test_expired_items_are_forgotten_too(tmp_path: Path) -> None:
     collection = SqliteCollection(tmp_path / "notes.db", clock=lambda: now[0])
     collection.add([replace(item("a", "Quillfeather", user="ann"), expires_at=2000.0)])
     now[0] = 3000.0
-    collection.begin_erasure(Erasing(where=Filter(scope=Scope(user="ann"))))
+    collection.begin_erasure(EraseRequest(where=Filter(scope=Scope(user="ann"))))
     done = collection.finish_erasure(["Quillfeather"])
     assert (done.items, done.unreached) == (1, ())
     assert bytes_left(tmp_path) == []
@@ -119,11 +119,11 @@ def test_what_a_reader_still_holds_is_reported_and_finished_later(tmp_path: Path
 _KILLED = """
 import os, sys
 import devmem
-from devmem.storage import Erasing
+from devmem.storage import EraseRequest
 from devmem.storage.sqlite import erasing
 
 memory = devmem.open(sys.argv[1], embedding=None)
-owner, name = {"plan": (erasing.ErasurePlan, "write"), "erase": (erasing, "remove_versions"),
+owner, name = {"plan": (erasing.ErasePlan, "write"), "erase": (erasing, "remove_versions"),
     "snapshot": (erasing, "_remove"), "log": (erasing, "_empty_log"), "end": (erasing, "_end")}[sys.argv[2]]
 setattr(owner, name, lambda *_: os._exit(9))
 memory.erase(user="ann")

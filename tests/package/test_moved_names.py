@@ -6,6 +6,10 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
+from devmem.moved_modules import MOVED_NAMES
+
 CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 _ROW = re.compile(r"^\| `(devmem\.\w+)` \| ((?:`\w+`(?:, )?)+) \|$", re.MULTILINE)
 
@@ -17,3 +21,12 @@ def test_every_name_that_left_devmem_is_where_the_changelog_says() -> None:
     for package, names in rows:
         for name in re.findall(r"\w+", names):
             assert hasattr(import_module(package), name), f"{package}.{name}"
+
+
+@pytest.mark.parametrize(("former", "current"), MOVED_NAMES.items())
+def test_a_former_name_in_a_package_is_the_current_one_and_warns(former: str, current: str) -> None:
+    package, _, name = former.rpartition(".")
+    vars(import_module(package)).pop(name, None)
+    with pytest.warns(DeprecationWarning, match=f"is now {current}"):
+        found = getattr(import_module(package), name)
+    assert found is getattr(import_module(package), current)

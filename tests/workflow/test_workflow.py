@@ -137,7 +137,9 @@ def test_what_waits_in_an_outbox_is_forgotten(team: Workflow) -> None:
             )
     store = make_store(team, "role")
     with closing(store):
-        assert [item.id for item in store.select_erasable(devmem.storage.Erasing(text="zymurgy ann"))] == ["late-ann"]
+        assert [item.id for item in store.select_erasable(devmem.storage.EraseRequest(text="zymurgy ann"))] == [
+            "late-ann"
+        ]
     devmem.forget(team, user="ann")
     assert left_in_files(team.base_dir, ["Zymurgy ann"]) == {}
     with open_stores(team, ["role"]) as stores:

@@ -32,7 +32,7 @@ from devmem.config.workflow import Workflow
 from devmem.memory.opening import is_workflow
 from devmem.model.items import MemoryItem
 from devmem.recording.log import TokenTrimming
-from devmem.storage.erasure import Erasing, Unreached
+from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import drop_location, file_of
 from devmem.stores.forgetting import ForgetPlan, plan_forgetting, preview
 from devmem.stores.forgetting import forget as forget_planned
@@ -63,7 +63,7 @@ class ForgetOptions:
     as_json: bool
 
 
-def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: Erasing, options: ForgetOptions) -> None:
+def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: EraseRequest, options: ForgetOptions) -> None:
     """Forget items in every store of a workflow, after asking, and print the receipt."""
     if options.session is not None:
         check_session(workflow, options.session)
@@ -84,13 +84,13 @@ def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: Erasing,
     end_partly(receipt.left)
 
 
-def end_partly(unreached: Iterable[Unreached]) -> None:
+def end_partly(unreached: Iterable[Residue]) -> None:
     """End the command with `EXIT_PARTLY` where something went wrong in a place."""
     if any(left.failed for left in unreached):
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _check_all_there(plan: ForgettingPlan, erasing: Erasing) -> None:
+def _check_all_there(plan: ForgettingPlan, erasing: EraseRequest) -> None:
     """Raise `CommandError` when a named item is in no store."""
     there = {name for each in plan.targets for name in each.items}
     if missing := [name for name in erasing.ids or () if name not in there]:
@@ -182,7 +182,7 @@ def forget(
         _forget_in_store(terminal, find_place(terminal, memory, store), erasing, options)
 
 
-def _forget_in_store(terminal: Terminal, place: Place, erasing: Erasing, options: ForgetOptions) -> None:
+def _forget_in_store(terminal: Terminal, place: Place, erasing: EraseRequest, options: ForgetOptions) -> None:
     """Forget items of one store, after asking, and print the receipt."""
     with opened_to_change(terminal, place.workflow, place.store, options.session or DEFAULT_SESSION) as opened:
         plan = plan_forgetting(opened, erasing)
@@ -210,7 +210,7 @@ def _print(terminal: Terminal, listed: ForgetPlan | None, lines: Iterable[str]) 
 
 def _erasing(
     ids: Sequence[str] | None, selection: Selection, *, text: str | None, source: str | None, run: str | None
-) -> Erasing:
+) -> EraseRequest:
     """Return the items to forget; raises `CommandError` when nothing is selected."""
     given = {"--matching": text, "--source": source, "--run": run}
     for option, value in given.items():
@@ -228,7 +228,7 @@ def _erasing(
     where = where if ids else selection.visible  # an id is exact: it needs no user beside it
     if source is not None:
         where = replace(where, source_name=source)
-    return Erasing(ids=tuple(dict.fromkeys(ids)) if ids else None, where=where, text=text, run=run)
+    return EraseRequest(ids=tuple(dict.fromkeys(ids)) if ids else None, where=where, text=text, run=run)
 
 
 def trim(

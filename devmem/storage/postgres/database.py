@@ -187,14 +187,14 @@ class Access:
     durability: Durability
     busy_timeout: float
     """Seconds to wait for locks, for a server that restarts, and for a free connection."""
-    shown: str | None = None
-    """Statements by which the connections show another state than the current one; see `shown.py`."""
+    snapshot_view: str | None = None
+    """Statements by which the connections show another state than the current one; see `snapshot_view.py`."""
 
     def key(self) -> tuple[object, ...]:
         """Return what connections have to have in common."""
         place = self.location
         limits = (place.connections, place.statement_timeout, self.busy_timeout)
-        return (place.conninfo, place.schema, place.tenant, self.durability, self.shown, *limits)
+        return (place.conninfo, place.schema, place.tenant, self.durability, self.snapshot_view, *limits)
 
     def settings(self) -> dict[str, str]:
         """Return the settings of a session."""

@@ -9,14 +9,14 @@ from typing import Final
 from uuid import UUID
 
 from devmem.model.items import MemoryItem
-from devmem.storage.erasure import FOREVER, Erasing, Erasure, Unreached, descendants
+from devmem.storage.erasure import FOREVER, EraseRequest, EraseResult, Residue, descendants
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.predicates import where_sql
 from devmem.storage.postgres.reader import PostgresReader
-from devmem.storage.postgres.recorder import CurrentRecorder, remove_versions
 from devmem.storage.postgres.runs import forget_runs, runs_of_items, runs_of_versions
 from devmem.storage.postgres.server.maintenance import IndexSteps, clean_indexes, note_erasure
+from devmem.storage.postgres.version_writer import CurrentVersionWriter, remove_versions
 from devmem.storage.sql import Sql
 
 PARENTS: Final = '"parents":["'
@@ -41,10 +41,10 @@ class PostgresEraser(PostgresReader):
     """The methods of `ErasableCollection`."""
 
     @abstractmethod
-    def _recorder(self, connection: Connection, run: str | None = None) -> CurrentRecorder:
-        """Return the recorder of a write transaction."""
+    def _version_writer(self, connection: Connection, run: str | None = None) -> CurrentVersionWriter:
+        """Return the version writer of a write transaction."""
 
-    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
         """Return the selected items, expired ones included, and one version of those that are no longer there."""
         chosen: dict[UUID, MemoryItem] = {}
         for found in self._read(lambda connection: self._find(connection, erasing)):
@@ -58,11 +58,11 @@ class PostgresEraser(PostgresReader):
         found = self._read(lambda connection: list(self._versions(connection, clause)))
         return self._with_attachments(descendants([each.item for each in found], ids))
 
-    def begin_erasure(self, erasing: Erasing, derived: Sequence[str] = ()) -> list[str]:
+    def begin_erasure(self, erasing: EraseRequest, derived: Sequence[str] = ()) -> list[str]:
         """Record durably what is erased from now on, and return its ids."""
 
         def begin(connection: Connection) -> list[str]:
-            self._recorder(connection)
+            self._version_writer(connection)
             found = self._find(connection, erasing)
             query = "SELECT id_key FROM items WHERE store = %s AND id_key = ANY(%s)"
             there = {key for (key,) in connection.execute(query, (self._store, [each.key for each in found]))}
@@ -81,7 +81,7 @@ class PostgresEraser(PostgresReader):
         found = self._fetch("SELECT id FROM erasures WHERE store = %s", [self._store])
         return [read_text(name) or "" for (name,) in found if name is not None] if found else None
 
-    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> Erasure:  # noqa: ARG002 - no files
+    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:  # noqa: ARG002 - no files
         """Remove what is planned, with every version, and from the indexes in the database whatever is not there.
 
         The items are removed in one transaction; the indexes are cleaned after it, step by step, for which nobody
@@ -89,14 +89,14 @@ class PostgresEraser(PostgresReader):
         """
 
         def finish(connection: Connection) -> int:
-            recorder = self._recorder(connection)
+            version_writer = self._version_writer(connection)
             query = "DELETE FROM erasures WHERE store = %s RETURNING id, row"
             planned = connection.execute(query, (self._store,)).fetchall()
             keys = [rows.key_of(read_text(name) or "") for name, _ in planned if name is not None]
             erased: Sql = ("id_key = ANY(%s) OR row = ANY(%s)", [keys, [row for _, row in planned if row is not None]])
             runs = runs_of_versions(connection, self._store, *erased)
             runs |= runs_of_items(connection, self._store, "id_key = ANY(%s)", [keys])
-            items = recorder.remove("id_key = ANY(%s)", [keys])
+            items = version_writer.remove("id_key = ANY(%s)", [keys])
             remove_versions(connection, self._store, *erased)
             forget_runs(connection, self._store, runs)
             if planned:
@@ -108,9 +108,9 @@ class PostgresEraser(PostgresReader):
         # Hashes of terms and codes of vectors tell what a text was about.
         clean_indexes(IndexSteps(self._database, self.location, self._store))
         self._searcher.note(deleted=items)
-        return Erasure(items=items, unreached=(Unreached(place=self.location, reason=_OUT_OF_REACH),))
+        return EraseResult(items=items, unreached=(Residue(place=self.location, reason=_OUT_OF_REACH),))
 
-    def _find(self, connection: Connection, erasing: Erasing) -> list[_Found]:
+    def _find(self, connection: Connection, erasing: EraseRequest) -> list[_Found]:
         """Return the selected versions, current ones first."""
         condition, values = where_sql(erasing.where, FOREVER)
         if erasing.ids is not None:

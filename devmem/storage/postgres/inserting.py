@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
-from devmem.storage.postgres.rows import CURRENT, ITEM_COLUMNS, Tables, json_scalar, key_of
+from devmem.storage.postgres.rows import ITEM_COLUMNS, ITEM_TABLES, Tables, json_scalar, key_of
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.protocol import PreparedItem
 from devmem.storage.searching import item_columns
@@ -125,7 +125,7 @@ def new_rows(connection: Connection, count: int) -> list[int]:
 
 
 def insert_items(
-    connection: Connection, store: int, new: Sequence[NewItem], origins: Sequence[Origin], tables: Tables = CURRENT
+    connection: Connection, store: int, new: Sequence[NewItem], origins: Sequence[Origin], tables: Tables = ITEM_TABLES
 ) -> list[int]:
     """Insert items, the terms of their passages and their embeddings; return their rows."""
     if not new:
@@ -146,14 +146,14 @@ def insert_items(
 
 
 def insert_passages(
-    connection: Connection, store: int, items: Sequence[tuple[int, PreparedItem]], tables: Tables = CURRENT
+    connection: Connection, store: int, items: Sequence[tuple[int, PreparedItem]], tables: Tables = ITEM_TABLES
 ) -> None:
     """Insert the terms of the passages of items that have none, each item with its row."""
     insert_rows(connection, [_of_terms(tables, store, items)])
 
 
 def insert_embeddings(
-    connection: Connection, store: int, embedded: Sequence[NewEmbeddings], tables: Tables = CURRENT
+    connection: Connection, store: int, embedded: Sequence[NewEmbeddings], tables: Tables = ITEM_TABLES
 ) -> None:
     """Insert the embeddings of items that have none."""
     insert_rows(connection, _of_embeddings(tables, store, embedded))

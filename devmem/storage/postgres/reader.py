@@ -23,7 +23,7 @@ from devmem.storage.postgres.database import Access, Connection, composed
 from devmem.storage.postgres.follower import PostgresFollower, Rows
 from devmem.storage.postgres.inserting import insert_passages
 from devmem.storage.postgres.predicates import distinct_values, order_sql, read_info, where_sql
-from devmem.storage.postgres.rows import CURRENT, KEPT, Tables
+from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, Tables
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock
 from devmem.storage.postgres.searcher import FollowingSearcher, Searcher
 from devmem.storage.postgres.server.merging import start_again
@@ -69,7 +69,7 @@ def replace_fields(connection: Connection, store: int, fields: Fields) -> int:
     lock(connection, "store", store)
     connection.execute("SET LOCAL statement_timeout = 0")
     recorded = _recorded(connection, store)
-    changed = sum(_replace_in(connection, store, fields, recorded, tables) for tables in (CURRENT, KEPT))
+    changed = sum(_replace_in(connection, store, fields, recorded, tables) for tables in (ITEM_TABLES, VERSION_TABLES))
     if changed:
         start_again(connection, store)
         connection.execute("UPDATE stores SET generation = generation + 1 WHERE store = %s", (store,))
@@ -272,7 +272,7 @@ class PostgresView(ReadOnly, PostgresReader):
         """Connect on first use.
 
         Args:
-            access: shows the state; see `Access.shown`.
+            access: shows the state; see `Access.snapshot_view`.
             store: number of the store.
             index: how vectors are searched.
             clock: time of the view in seconds since the epoch: what has expired by it is not there.

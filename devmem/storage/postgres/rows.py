@@ -57,8 +57,8 @@ class Tables:
     """The column that only one of the two has when an item is inserted."""
 
 
-CURRENT: Final = Tables("items", "passages", "vectors", "tokens", "recorded_from")
-KEPT: Final = Tables("versions", "version_passages", "version_vectors", "version_tokens", "base")
+ITEM_TABLES: Final = Tables("items", "passages", "vectors", "tokens", "recorded_from")
+VERSION_TABLES: Final = Tables("versions", "version_passages", "version_vectors", "version_tokens", "base")
 
 
 def check_storable(prepared: PreparedItem) -> None:
@@ -151,7 +151,7 @@ def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dic
 
 def refresh_analysis(connection: Connection, store: int) -> None:
     """Replace terms and cues of every item and version, as they are of another version of the text analysis."""
-    for tables in (CURRENT, KEPT):
+    for tables in (ITEM_TABLES, VERSION_TABLES):
         _refresh_tables(connection, store, tables)
 
 
@@ -175,7 +175,7 @@ def _refresh_tables(connection: Connection, store: int, tables: Tables) -> None:
             )
 
 
-def each_body(connection: Connection, store: int, tables: Tables = CURRENT) -> Iterator[tuple[int, str]]:
+def each_body(connection: Connection, store: int, tables: Tables = ITEM_TABLES) -> Iterator[tuple[int, str]]:
     """Yield row number and body of every item, reading them in batches."""
     query = composed(f"SELECT row, body FROM {tables.items} WHERE store = %s AND row > %s ORDER BY row LIMIT %s")
     last = 0
@@ -191,9 +191,9 @@ SNAPSHOT_COLUMNS: Final = f"store, row, xact, {ITEM_COLUMNS}, operation, change_
 RECORDED_FROM: Final = f"COALESCE(recorded_from, (LEAST(GREATEST(created_at, -9e12), 9e12) * {MICROSECONDS})::bigint)"
 """Items from before versions were kept have no recorded time; when they were made is the best that is known."""
 _BELONGING: Final = (
-    (CURRENT.passages, KEPT.passages, "store, passage, term_hashes, term_counts, term_length"),
-    (CURRENT.vectors, KEPT.vectors, "store, passage, vector"),
-    (CURRENT.tokens, KEPT.tokens, "store, passage, codes"),
+    (ITEM_TABLES.passages, VERSION_TABLES.passages, "store, passage, term_hashes, term_counts, term_length"),
+    (ITEM_TABLES.vectors, VERSION_TABLES.vectors, "store, passage, vector"),
+    (ITEM_TABLES.tokens, VERSION_TABLES.tokens, "store, passage, codes"),
 )
 
 
@@ -207,31 +207,31 @@ def text_sql(text: str | None) -> str:
     return f"convert_from('\\x{(stored_text(text) or '').encode().hex()}', 'UTF8')"
 
 
-def current_items(schema: str, store: int) -> str:
+def current_items_query(schema: str, store: int) -> str:
     """Return the query of the current items of a store."""
     return f"SELECT {SNAPSHOT_COLUMNS} FROM {schema_sql(schema)}.items WHERE store = {store}"
 
 
-def items_as_of(schema: str, store: int, at: int) -> str:
+def as_of_query(schema: str, store: int, at: int) -> str:
     """Return the query of the items at a recorded time."""
     return (
-        f"{current_items(schema, store)} AND {RECORDED_FROM} <= {at} "
+        f"{current_items_query(schema, store)} AND {RECORDED_FROM} <= {at} "
         f"UNION ALL SELECT {SNAPSHOT_COLUMNS} FROM {schema_sql(schema)}.versions "
         f"WHERE store = {store} AND recorded_from <= {at} AND recorded_until > {at}"
     )
 
 
-def items_of_run(schema: str, store: int, run: str) -> str:
+def run_items_query(schema: str, store: int, run: str) -> str:
     """Return the query of the items as a pending run sees them: its own, and those of others that it did not change."""
     versions = f"{schema_sql(schema)}.versions"
     own = f"store = {store} AND change_run = {text_sql(run)} AND recorded_until IS NULL"
     return (
-        f"{current_items(schema, store)} AND id_key NOT IN (SELECT id_key FROM {versions} WHERE {own}) "
+        f"{current_items_query(schema, store)} AND id_key NOT IN (SELECT id_key FROM {versions} WHERE {own}) "
         f"UNION ALL SELECT {SNAPSHOT_COLUMNS} FROM {versions} WHERE {own} AND operation <> '{Operation.FORGET.value}'"
     )
 
 
-def show_statements(schema: str, items: str) -> str:
+def items_view_statements(schema: str, items: str) -> str:
     """Return the statements by which `items` means the rows of a query, on one connection."""
     main = schema_sql(schema)
     views = [f"CREATE TEMP VIEW items AS {items}"]

@@ -12,10 +12,10 @@ from devmem.storage.postgres import rows
 from devmem.storage.postgres.claim import check_store
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
-from devmem.storage.postgres.recorder import FORGOTTEN, check_run, remove_versions
-from devmem.storage.postgres.rows import KEPT, RECORDED_FROM
+from devmem.storage.postgres.rows import RECORDED_FROM, VERSION_TABLES
 from devmem.storage.postgres.schema import lock
-from devmem.storage.runs import Ending, PendingVersion, RunRow, Runs
+from devmem.storage.postgres.version_writer import FORGOTTEN, check_run, remove_versions
+from devmem.storage.runs import PendingVersion, RunRow, Runs, VersionEnd
 
 OF_RUN: Final = "change_run = %s AND recorded_until IS NULL"
 """Selects the versions of a pending run."""
@@ -27,8 +27,8 @@ _HIDE: Final = (
 )
 
 
-class RunRecorder:
-    """Changes the items that a pending run sees; see `Recorder`. Used on connections of the run's view."""
+class RunVersionWriter:
+    """Changes the items that a pending run sees; see `VersionWriter`. Used on connections of the run's view."""
 
     def __init__(self, connection: Connection, store: int, run: str) -> None:
         self.connection, self.store, self.removed = connection, store, 0
@@ -41,13 +41,15 @@ class RunRecorder:
         """Insert versions of the run in the place of those that it has of the items."""
         keys = [rows.key_of(one.item.id) for one in new]
         bases = self._take_back("id_key = ANY(%s)", keys)
-        return insert_items(self.connection, self.store, new, [self._origin(bases.get(key)) for key in keys], KEPT)
+        return insert_items(
+            self.connection, self.store, new, [self._origin(bases.get(key)) for key in keys], VERSION_TABLES
+        )
 
     def _origin(self, base: int | None) -> Origin:
         operation = Operation.ADD if base is None else Operation.UPDATE
         return Origin(operation.value, self._run, self._actor, base)
 
-    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:  # noqa: ARG002 - decided on commit
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:  # noqa: ARG002 - decided on commit
         """Hide items from the run."""
         query = composed(f"SELECT row FROM items WHERE store = %s AND ({condition})")
         found = {row for (row,) in self.connection.execute(query, (self.store, *values))}

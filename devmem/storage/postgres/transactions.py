@@ -84,8 +84,8 @@ def _connect_for_items(access: Access) -> Connection:
         register_vector(connection)
         register_parameters(connection)
         ((connection.tables,),) = connection.execute("SELECT 'stores'::regclass::oid::bigint").fetchall()
-        if access.shown is not None:
-            connection.execute(composed(access.shown))
+        if access.snapshot_view is not None:
+            connection.execute(composed(access.snapshot_view))
     except BaseException:
         connection.close()
         raise

@@ -20,23 +20,23 @@ from devmem.storage.postgres.erasing import PARENTS, PostgresEraser
 from devmem.storage.postgres.inserting import new_rows
 from devmem.storage.postgres.predicates import read_history
 from devmem.storage.postgres.reader import PostgresView
-from devmem.storage.postgres.recorder import CurrentRecorder, check_run
 from devmem.storage.postgres.rows import (
-    CURRENT,
-    KEPT,
+    ITEM_TABLES,
     RECORDED_FROM,
-    current_items,
-    items_as_of,
-    items_of_run,
-    show_statements,
+    VERSION_TABLES,
+    as_of_query,
+    current_items_query,
+    items_view_statements,
+    run_items_query,
     text_sql,
 )
-from devmem.storage.postgres.runs import OF_RUN, TOUCHED, PostgresRuns, RunRecorder
+from devmem.storage.postgres.runs import OF_RUN, TOUCHED, PostgresRuns, RunVersionWriter
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.postgres.server.maintenance import IndexCleaner
+from devmem.storage.postgres.version_writer import CurrentVersionWriter, check_run
 from devmem.storage.postgres.writes import PostgresItemChanges
 from devmem.storage.protocol import ItemChanges, WritingCollection, check_deletion
-from devmem.storage.runs import Ending, HistoryLimit, recorded
+from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
 from devmem.storage.sql import Sql
 from devmem.storage.versions import Differences, RunChanges, States, VersioningCollection
 
@@ -56,16 +56,16 @@ class PostgresDifferences(Differences):
         self._store, self._schema = runs.store, schema
 
     def _current(self) -> str:
-        return current_items(self._schema, self._store)
+        return current_items_query(self._schema, self._store)
 
     def _nothing(self) -> str:
         return f"{self._current()} AND false"
 
     def _as_of(self, at: int) -> str:
-        return items_as_of(self._schema, self._store, at)
+        return as_of_query(self._schema, self._store, at)
 
     def _of_run(self, run: str) -> str:
-        return items_of_run(self._schema, self._store, run)
+        return run_items_query(self._schema, self._store, run)
 
     def _touched_by(self, run: str, items: str) -> str:
         touched = TOUCHED % {"store": self._store, "run": text_sql(run)}
@@ -85,40 +85,40 @@ class PostgresDifferences(Differences):
 
 
 _PARTS: Final = (
-    (CURRENT.passages, KEPT.passages, "term_hashes, term_counts, term_length"),
-    (CURRENT.vectors, KEPT.vectors, "vector"),
-    (CURRENT.tokens, KEPT.tokens, "codes"),
+    (ITEM_TABLES.passages, VERSION_TABLES.passages, "term_hashes, term_counts, term_length"),
+    (ITEM_TABLES.vectors, VERSION_TABLES.vectors, "vector"),
+    (ITEM_TABLES.tokens, VERSION_TABLES.tokens, "codes"),
 )
 
 
 class PostgresCommitter:
     """Ends current items and puts versions in their place."""
 
-    def __init__(self, recorder: CurrentRecorder, runs: PostgresRuns) -> None:
-        """Take the recorder and the runs of a write transaction."""
-        self._recorder, self._runs = recorder, runs
+    def __init__(self, version_writer: CurrentVersionWriter, runs: PostgresRuns) -> None:
+        """Take the version writer and the runs of a write transaction."""
+        self._version_writer, self._runs = version_writer, runs
 
     @property
     def at(self) -> int:
         """Recorded time of the transaction."""
-        return self._recorder.at
+        return self._version_writer.at
 
     def hold(self, run: str) -> None:
         """Lock the items that a run changed; who adds one of the ids first is found by its unique index."""
         keys = self._runs.touched(run)
         locked = "SELECT row FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE"
-        self._recorder.connection.execute(locked, (self._recorder.store, keys))
-        self._recorder.tick(keys)
+        self._version_writer.connection.execute(locked, (self._version_writer.store, keys))
+        self._version_writer.tick(keys)
 
-    def end(self, row: int, ending: Ending) -> None:
+    def end(self, row: int, ending: VersionEnd) -> None:
         """Delete a current item, which stays as a version where these are kept."""
-        self._recorder.end("row = %s", [row], ending)
+        self._version_writer.end("row = %s", [row], ending)
 
-    def put_back(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
+    def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
         """Insert the item of a version as a current one with all that belongs to it; the version stays."""
-        connection = self._recorder.connection
+        connection = self._version_writer.connection
         (row,) = new_rows(connection, 1)
-        values = {"store": self._recorder.store, "row": row, "version": version}
+        values = {"store": self._version_writer.store, "row": row, "version": version}
         origin = {"operation": operation.value, "run": stored_text(run), "actor": stored_text(actor), "at": self.at}
         connection.execute(
             composed(
@@ -150,7 +150,7 @@ class PostgresCommitter:
 
     def keeps_since(self, at: int) -> bool:
         """Whether every version that ended at a recorded time, or later, is still kept."""
-        return self._recorder.keeps_since(at)
+        return self._version_writer.keeps_since(at)
 
 
 _OF_KEY: Final = "store = %(store)s AND id_key = %(key)s"
@@ -271,9 +271,9 @@ class PostgresRunView(WritingCollection, PostgresView):
         def change(connection: Connection) -> T:
             known = check_store(connection, self.location, self._store)
             self._runs(connection).begin(self._run, self._actor, self._now())
-            recorder = RunRecorder(connection, self._store, self._run)
+            version_writer = RunVersionWriter(connection, self._store, self._run)
             changes = PostgresItemChanges(
-                recorder, self.location, model=self._model_name(), known=known, now=self._now()
+                version_writer, self.location, model=self._model_name(), known=known, now=self._now()
             )
             return operation(changes)
 
@@ -294,7 +294,7 @@ class PostgresRunView(WritingCollection, PostgresView):
             found = connection.execute(query, (self._store, stored_text(self._run), list(keys))).fetchall()
             own = {keys[key] for (key,) in found}
             mine = {item_id: embeddings[item_id] for item_id in own}
-            return writes.set_embeddings(connection, self._store, mine, KEPT, which), own
+            return writes.set_embeddings(connection, self._store, mine, VERSION_TABLES, which), own
 
         done, own = self._database.write(store)
         others = {item_id: each for item_id, each in embeddings.items() if item_id not in own}
@@ -312,22 +312,22 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items."""
 
-    def _recorder(self, connection: Connection, run: str | None = None) -> CurrentRecorder:
-        """Return the recorder of a write transaction, in which a run is committed or reverted.
+    def _version_writer(self, connection: Connection, run: str | None = None) -> CurrentVersionWriter:
+        """Return the version writer of a write transaction, in which a run is committed or reverted.
 
         Until the transaction ends nobody drops the store.
         """
         check_store(connection, self.location, self._store)
-        return CurrentRecorder(connection, self._store, limit=self._history, now=self._clock(), run=run)
+        return CurrentVersionWriter(connection, self._store, limit=self._history, now=self._clock(), run=run)
 
     def _showing(self, items: str) -> Access:
         """Return the access by which `items` means the rows of a query."""
-        return replace(self._access, shown=show_statements(self._access.location.schema, items))
+        return replace(self._access, snapshot_view=items_view_statements(self._access.location.schema, items))
 
     def as_of(self, time: float) -> PostgresView:
         """Return the collection as it was at a time, read only."""
         return PostgresView(
-            self._showing(items_as_of(self._access.location.schema, self._store, recorded(time))),
+            self._showing(as_of_query(self._access.location.schema, self._store, recorded(time))),
             self._store,
             index=self._index,
             clock=lambda: time,
@@ -340,7 +340,7 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
         check_run(run)
         self._read(lambda connection: self._runs(connection).check_open(run))
         return PostgresRunView(
-            self._showing(items_of_run(self._access.location.schema, self._store, run)),
+            self._showing(run_items_query(self._access.location.schema, self._store, run)),
             self._store,
             index=self._index,
             clock=self._clock,
@@ -373,13 +373,15 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
         return PostgresDifferences(self._runs(connection), self._access.location.schema)
 
     def _committer(self, connection: Connection, run: str) -> PostgresCommitter:
-        return PostgresCommitter(self._recorder(connection, run), self._runs(connection))
+        return PostgresCommitter(self._version_writer(connection, run), self._runs(connection))
 
     def _item_changes(self, connection: Connection, limit: HistoryLimit | None = None) -> PostgresItemChanges:
         """Return what changes the current items, whose versions are kept as long as a limit says."""
         known = check_store(connection, self.location, self._store)
-        recorder = CurrentRecorder(connection, self._store, limit=limit or self._history, now=self._clock())
-        return PostgresItemChanges(recorder, self.location, model=self._model_name(), known=known, now=self._clock())
+        version_writer = CurrentVersionWriter(connection, self._store, limit=limit or self._history, now=self._clock())
+        return PostgresItemChanges(
+            version_writer, self.location, model=self._model_name(), known=known, now=self._clock()
+        )
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items for good, with every version that they ever had."""

@@ -21,14 +21,14 @@ from devmem.storage.postgres.claim import StoreModel, check_embeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, read_text, stored_text
 from devmem.storage.postgres.inserting import NewEmbeddings, NewItem, insert_embeddings
 from devmem.storage.postgres.predicates import where_sql
-from devmem.storage.postgres.recorder import FORGOTTEN, Recorder, remove_versions
-from devmem.storage.postgres.rows import CURRENT, Tables
+from devmem.storage.postgres.rows import ITEM_TABLES, Tables
 from devmem.storage.postgres.runs import forget_runs, runs_of_versions
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_shared, require_store
 from devmem.storage.postgres.server.maintenance import note_erasure
 from devmem.storage.postgres.server.vectors import drop_hnsw
+from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter, remove_versions
 from devmem.storage.protocol import PreparedItem, Unique, usable_embeddings
-from devmem.storage.runs import Ending
+from devmem.storage.runs import VersionEnd
 from devmem.storage.searching import stored_hash
 from devmem.storage.sql import Sql
 
@@ -51,10 +51,10 @@ class _Stored:
 class BatchWriter:
     """Adds a batch of items: decides on each in its turn, then deletes and inserts all at once."""
 
-    def __init__(self, recorder: Recorder, *, has_model: bool, now: float) -> None:
+    def __init__(self, version_writer: VersionWriter, *, has_model: bool, now: float) -> None:
         """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there."""
-        self._recorder, self._has_model, self._now = recorder, has_model, now
-        self._connection, self._store = recorder.connection, recorder.store
+        self._version_writer, self._has_model, self._now = version_writer, has_model, now
+        self._connection, self._store = version_writer.connection, version_writer.store
         self._stored: dict[str, _Stored] = {}
         """Versions that are there, by id."""
         self._embeddings: dict[str, PassageEmbeddings] = {}
@@ -82,7 +82,7 @@ class BatchWriter:
         ids = {*(prepared.item.id for prepared in batch), *expected}
         with pipelined(self._connection):
             stored = self._select_stored(ids)
-            self._recorder.tick([rows.key_of(each) for each in ids])
+            self._version_writer.tick([rows.key_of(each) for each in ids])
         self._stored = self._read_stored(stored)
         self._check_versions(expected)
         if absent is not None:
@@ -92,9 +92,9 @@ class BatchWriter:
             self._read_holders(batch)
         outcomes = [self._decide(prepared, unique) for prepared in batch]
         if self._expired:
-            self._recorder.remove("row = ANY(%s)", [self._expired])
+            self._version_writer.remove("row = ANY(%s)", [self._expired])
         for run, replaced in self._superseded.items():
-            self._recorder.end("row = ANY(%s)", [replaced], Ending(operation=Operation.UPDATE, run=run))
+            self._version_writer.end("row = ANY(%s)", [replaced], VersionEnd(operation=Operation.UPDATE, run=run))
         self._insert()
         return outcomes
 
@@ -219,7 +219,7 @@ class BatchWriter:
         return without_vector and self._has_model
 
     def _insert(self) -> None:
-        numbers = self._recorder.insert(list(self._new.values()))
+        numbers = self._version_writer.insert(list(self._new.values()))
         insert_attachments(self._connection, self._store, numbers, [self._attachments[name] for name in self._new])
 
 
@@ -228,26 +228,28 @@ def _content(item: MemoryItem) -> _Content:
 
 
 class PostgresItemChanges:
-    """Changes items by a recorder; see `ItemChanges`."""
+    """Changes items by a version writer; see `ItemChanges`."""
 
-    def __init__(self, recorder: Recorder, location: str, *, model: str | None, known: StoreModel, now: float) -> None:
+    def __init__(
+        self, version_writer: VersionWriter, location: str, *, model: str | None, known: StoreModel, now: float
+    ) -> None:
         """Take what the changes need.
 
         Args:
-            recorder: that of the write transaction.
+            version_writer: that of the write transaction.
             location: place of the store, for errors.
             model: name of the model that made the embeddings; None when it is not known.
             known: model and dimension of the store, which stay as they are until the transaction ends.
             now: seconds since the epoch; what had expired by then is not there.
         """
-        self._recorder, self._location, self._model, self._now = recorder, location, model, now
+        self._version_writer, self._location, self._model, self._now = version_writer, location, model, now
         self._known = known
-        self._connection, self._store = recorder.connection, recorder.store
+        self._connection, self._store = version_writer.connection, version_writer.store
 
     @property
     def removed(self) -> int:
         """Number of current items that were replaced or deleted."""
-        return self._recorder.removed
+        return self._version_writer.removed
 
     def add(
         self,
@@ -261,8 +263,10 @@ class PostgresItemChanges:
         has_model = check_embeddings(
             self._connection, self._location, self._store, self._model, made, known=self._known
         )
-        self._recorder.purge()
-        return BatchWriter(self._recorder, has_model=has_model, now=self._now).add(batch, unique, expected, absent)
+        self._version_writer.purge()
+        return BatchWriter(self._version_writer, has_model=has_model, now=self._now).add(
+            batch, unique, expected, absent
+        )
 
     def pop(self, count: int, where: Filter) -> list[MemoryItem]:
         """Delete the items that match and were stored last; return them with attachments, newest first."""
@@ -281,17 +285,18 @@ class PostgresItemChanges:
             lambda names: read_attachments(self._connection, self._store, names),
         )
         if found:
-            self._recorder.end("row = ANY(%s)", [[row for row, *_ in found]], FORGOTTEN)
+            self._version_writer.end("row = ANY(%s)", [[row for row, *_ in found]], FORGOTTEN)
         return items
 
     def delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete the items with these ids that match the filter."""
-        return self._recorder.end(*self._selection(ids, where), FORGOTTEN)
+        return self._version_writer.end(*self._selection(ids, where), FORGOTTEN)
 
     def erase(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete items as `delete` does, and for good the versions that match with all others of items that are gone.
 
-        The recorder keeps versions: as such, the items that match lead to their older versions, which need not match.
+        The version writer keeps versions: as such, the items that match lead to their older versions, which need not
+        match.
         """
         deleted = self.delete(ids, where)
         condition, values = self._selection(ids, where)
@@ -311,13 +316,13 @@ class PostgresItemChanges:
         """Delete all but the newest items, and those stored before a time, for good."""
         deleted = 0
         if stored_before is not None:
-            deleted += self._recorder.remove("created_at < %s", [stored_before])
+            deleted += self._version_writer.remove("created_at < %s", [stored_before])
         if keep is not None:
             current = "(expires_at IS NULL OR expires_at > %s)"
             query = f"SELECT row FROM items WHERE store = %s AND {current} ORDER BY row DESC OFFSET %s LIMIT 1"
             newest_surplus = self._connection.execute(composed(query), (self._store, self._now, max(keep, 0)))
             if (found := newest_surplus.fetchone()) is not None:
-                deleted += self._recorder.remove(f"row <= %s AND {current}", [found[0], self._now])
+                deleted += self._version_writer.remove(f"row <= %s AND {current}", [found[0], self._now])
         return deleted
 
     def _selection(self, ids: Sequence[str] | None, where: Filter | None) -> Sql:
@@ -332,7 +337,7 @@ def set_embeddings(
     connection: Connection,
     store: int,
     embeddings: Mapping[str, PassageEmbeddings],
-    tables: Tables = CURRENT,
+    tables: Tables = ITEM_TABLES,
     which: Sql = ("true", []),
 ) -> int:
     """Store the embeddings of waiting items, by id; return the number of items that took theirs.

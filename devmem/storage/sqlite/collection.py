@@ -31,10 +31,10 @@ from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
 from devmem.storage.sqlite.model_check import claim_file
 from devmem.storage.sqlite.reader import Opened, SqliteReader
-from devmem.storage.sqlite.recorder import CurrentRecorder
 from devmem.storage.sqlite.schema import ensure_indexes
+from devmem.storage.sqlite.version_writer import CurrentVersionWriter
 from devmem.storage.sqlite.versions import SqliteVersions
-from devmem.storage.sqlite.view import ShownInFile, ShownInMemory, ShownItems
+from devmem.storage.sqlite.view import FileSnapshotView, MemorySnapshotView, SnapshotView
 from devmem.storage.sqlite.writes import SqliteItemChanges, surplus_of
 
 T = TypeVar("T")
@@ -226,8 +226,10 @@ class SqliteCollection(SqliteVersions, SqliteExports):
 
     def _item_changes(self, connection: sqlite3.Connection, limit: HistoryLimit | None = None) -> SqliteItemChanges:
         """Return what changes the current items, whose versions are kept as long as a limit says."""
-        recorder = CurrentRecorder(connection, self._attachments, limit=limit or self._history, now=self._clock())
-        return SqliteItemChanges(recorder, self._opened, model=self._model, has_model=self._has_model)
+        version_writer = CurrentVersionWriter(
+            connection, self._attachments, limit=limit or self._history, now=self._clock()
+        )
+        return SqliteItemChanges(version_writer, self._opened, model=self._model, has_model=self._has_model)
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
@@ -271,12 +273,12 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         """Record that items are written with other fields, too."""
         self._write(lambda connection: record_fields(connection, tuple(fields)))
 
-    def _shown_items(self, items: str) -> ShownItems:
+    def _snapshot_view(self, items: str) -> SnapshotView:
         """Return a reader of the database in which `items` means the rows of a query."""
         self._check_open()
         if self._in_file:
-            return ShownInFile(self._connect, items)
-        return ShownInMemory(self._writer, self._memory_lock, items)
+            return FileSnapshotView(self._connect, items)
+        return MemorySnapshotView(self._writer, self._memory_lock, items)
 
     def close(self) -> None:
         """Write the index snapshot and release the files."""

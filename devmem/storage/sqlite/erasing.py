@@ -1,6 +1,6 @@
 """Erasing items from a SQLite file: from its tables, its log, its index snapshot and its folder of attachments.
 
-What is erased is recorded before the first change (`ErasurePlan`, in the table `meta`), and the record goes when
+What is erased is recorded before the first change (`ErasePlan`, in the table `meta`), and the record goes when
 everything is done: whoever opens the file after a crash finishes it.
 """
 
@@ -16,14 +16,14 @@ from typing import Final, TypeVar
 
 from devmem.model.items import MemoryItem
 from devmem.storage.attachments import stored_names
-from devmem.storage.erasure import FOREVER, Erasing, Erasure, Unreached, descendants, search_files
+from devmem.storage.erasure import FOREVER, EraseRequest, EraseResult, Residue, descendants, search_files
 from devmem.storage.runs import HistoryLimit
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
 from devmem.storage.sqlite.follower import erasures_of
 from devmem.storage.sqlite.reader import SqliteReader
-from devmem.storage.sqlite.recorder import CurrentRecorder, remove_versions
 from devmem.storage.sqlite.runs import forget_runs, runs_of_items, runs_of_versions
+from devmem.storage.sqlite.version_writer import CurrentVersionWriter, remove_versions
 from devmem.storage.sqlite.writes import is_named
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ _OTHER_READERS: Final = "others read an older state: it is emptied when the stor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErasurePlan:
+class ErasePlan:
     """Versions and attachments that are still to be erased."""
 
     ids: tuple[str, ...] = ()
@@ -45,22 +45,20 @@ class ErasurePlan:
     attachments: tuple[str, ...] = ()
 
     @staticmethod
-    def read(connection: sqlite3.Connection) -> ErasurePlan | None:
+    def read(connection: sqlite3.Connection) -> ErasePlan | None:
         """Return the plan that a database records; None where nothing is to be done."""
         found = connection.execute("SELECT value FROM meta WHERE key = ?", (_PLAN,)).fetchone()
-        return (
-            None if found is None else ErasurePlan(**{key: tuple(part) for key, part in json.loads(found[0]).items()})
-        )
+        return None if found is None else ErasePlan(**{key: tuple(part) for key, part in json.loads(found[0]).items()})
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Record the plan in the place of an earlier one."""
         database.set_meta(connection, _PLAN, json.dumps(asdict(self)))
 
-    def joined(self, other: ErasurePlan | None) -> ErasurePlan:
+    def joined(self, other: ErasePlan | None) -> ErasePlan:
         """Return a plan of both."""
         if other is None:
             return self
-        return ErasurePlan(
+        return ErasePlan(
             ids=_distinct(self.ids, other.ids),
             rows=_distinct(self.rows, other.rows),
             attachments=_distinct(self.attachments, other.attachments),
@@ -97,7 +95,7 @@ class SqliteEraser(SqliteReader):
     def _with_writer(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation with the connection for writing, which no other thread uses meanwhile."""
 
-    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
         """Return the selected items, expired ones included, and one version of those that are no longer there."""
 
         def select(connection: sqlite3.Connection) -> list[MemoryItem]:
@@ -119,7 +117,7 @@ class SqliteEraser(SqliteReader):
 
         return self._read(derive)
 
-    def begin_erasure(self, erasing: Erasing, derived: Sequence[str] = ()) -> list[str]:
+    def begin_erasure(self, erasing: EraseRequest, derived: Sequence[str] = ()) -> list[str]:
         """Record durably what is erased from now on, and return its ids."""
 
         def begin(connection: sqlite3.Connection) -> list[str]:
@@ -130,41 +128,41 @@ class SqliteEraser(SqliteReader):
             versions = tuple(each.row for each in found if each.id not in ids)
             whole = [each for one in ids for each in self._versions(connection, ("id = ?", [rows.sql_text(one)]))]
             files = {name for each in (*found, *whole) for name in stored_names(each.body.decode(errors="replace"))}
-            plan = ErasurePlan(ids=ids, rows=versions, attachments=tuple(sorted(files)))
-            plan.joined(ErasurePlan.read(connection)).write(connection)
+            plan = ErasePlan(ids=ids, rows=versions, attachments=tuple(sorted(files)))
+            plan.joined(ErasePlan.read(connection)).write(connection)
             return list(ids)
 
         return self._delete(begin)
 
     def planned_erasure(self) -> list[str] | None:
         """Return the ids of an erasure that has begun and not ended; None without one."""
-        plan = self._read(ErasurePlan.read)
+        plan = self._read(ErasePlan.read)
         return None if plan is None else list(plan.ids)
 
-    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> Erasure:
+    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot."""
         items = self._delete(self._erase_planned)
         if not self._in_file:
             self._delete(_end)
-            return Erasure(items=items)
+            return EraseResult(items=items)
         reached, unreached = self._with_writer(lambda writer: self._clean_files(writer, words, vacuum=vacuum))
         unreached = [*self._attachments_left(), *unreached]
         if not unreached:
             self._delete(_end)
             self._with_writer(_empty_log)
-        return Erasure(items=items, reached=tuple(reached), unreached=tuple(unreached))
+        return EraseResult(items=items, reached=tuple(reached), unreached=tuple(unreached))
 
-    def _attachments_left(self) -> list[Unreached]:
+    def _attachments_left(self) -> list[Residue]:
         """Return the attachments that no item needs any more, and that could not be removed."""
-        plan, attachments = self._read(ErasurePlan.read), self._attachments
+        plan, attachments = self._read(ErasePlan.read), self._attachments
         if plan is None or attachments is None:
             return []
         there = [name for name in plan.attachments if (attachments.folder / name).exists()]
         left = self._read(lambda connection: [name for name in there if not is_named(connection, name)])
         reason = "the attachment could not be removed"
-        return [Unreached(place=str(attachments.folder / name), reason=reason) for name in left]
+        return [Residue(place=str(attachments.folder / name), reason=reason) for name in left]
 
-    def _find_erasable(self, connection: sqlite3.Connection, erasing: Erasing) -> Iterator[_Found]:
+    def _find_erasable(self, connection: sqlite3.Connection, erasing: EraseRequest) -> Iterator[_Found]:
         """Find the selected versions, current ones first."""
         condition, values = predicates.where_sql(erasing.where, FOREVER, self._indexed)
         if erasing.run is not None:
@@ -188,13 +186,15 @@ class SqliteEraser(SqliteReader):
                 yield _Found(row=row, id=found_id, body=body or b"", item=item, is_current=table == "items")
 
     def _erase_planned(self, connection: sqlite3.Connection) -> int:
-        plan = ErasurePlan.read(connection) or ErasurePlan()
-        recorder = CurrentRecorder(connection, self._attachments, limit=HistoryLimit(days=None), now=self._clock())
+        plan = ErasePlan.read(connection) or ErasePlan()
+        version_writer = CurrentVersionWriter(
+            connection, self._attachments, limit=HistoryLimit(days=None), now=self._clock()
+        )
         items = 0
         runs: set[str] = set()
         for one in map(rows.sql_text, plan.ids):
             runs |= runs_of_items(connection, "id = ?", [one]) | runs_of_versions(connection, "id = ?", [one])
-            items += recorder.remove("id = ?", [one])
+            items += version_writer.remove("id = ?", [one])
             remove_versions(connection, self._attachments, "id = ?", [one])
         for row in plan.rows:
             runs |= runs_of_versions(connection, "row = ?", [row])
@@ -204,12 +204,12 @@ class SqliteEraser(SqliteReader):
             self._attachments.released |= set(plan.attachments)
         database.set_meta(connection, "erasures", erasures_of(database.read_meta(connection)) + 1)
         database.set_meta(connection, "snapshot", None)
-        ErasurePlan(attachments=plan.attachments).write(connection)
+        ErasePlan(attachments=plan.attachments).write(connection)
         return items
 
     def _clean_files(
         self, writer: sqlite3.Connection, words: Sequence[str], *, vacuum: bool
-    ) -> tuple[list[str], list[Unreached]]:
+    ) -> tuple[list[str], list[Residue]]:
         """Remove the index snapshot, empty the log, and look for words; return what was reached, and what was not."""
         unreached = _remove(Path(f"{self.location}.faiss"))
         if vacuum:
@@ -222,7 +222,7 @@ class SqliteEraser(SqliteReader):
             reached, left = self._search_files(writer, words)
         return reached, [*unreached, *left]
 
-    def _search_files(self, writer: sqlite3.Connection, words: Sequence[str]) -> tuple[list[str], list[Unreached]]:
+    def _search_files(self, writer: sqlite3.Connection, words: Sequence[str]) -> tuple[list[str], list[Residue]]:
         places = [Path(f"{self.location}{suffix}") for suffix in ("", "-wal", ".faiss")]
         return search_files(places, words, lambda word: _is_kept(writer, word)) if words else ([], [])
 
@@ -251,24 +251,24 @@ def _end(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM meta WHERE key = ?", (_PLAN,))
 
 
-def _remove(file: Path) -> list[Unreached]:
+def _remove(file: Path) -> list[Residue]:
     try:
         file.unlink(missing_ok=True)
     except OSError as error:
-        return [Unreached(place=str(file), reason=f"it cannot be removed: {error}", failed=True)]
+        return [Residue(place=str(file), reason=f"it cannot be removed: {error}", failed=True)]
     return []
 
 
-def _vacuum(writer: sqlite3.Connection, location: str) -> list[Unreached]:
+def _vacuum(writer: sqlite3.Connection, location: str) -> list[Residue]:
     try:
         writer.execute("VACUUM")
     except sqlite3.Error as error:
-        return [Unreached(place=location, reason=f"it could not be rewritten: {error}", failed=True)]
+        return [Residue(place=location, reason=f"it could not be rewritten: {error}", failed=True)]
     return []
 
 
-def _log_left(writer: sqlite3.Connection, location: str) -> list[Unreached]:
-    return [] if _empty_log(writer) else [Unreached(place=f"{location}-wal", reason=_OTHER_READERS)]
+def _log_left(writer: sqlite3.Connection, location: str) -> list[Residue]:
+    return [] if _empty_log(writer) else [Residue(place=f"{location}-wal", reason=_OTHER_READERS)]
 
 
 def _empty_log(writer: sqlite3.Connection) -> bool:

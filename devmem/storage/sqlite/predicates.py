@@ -9,10 +9,10 @@ from typing import Any, Final
 from devmem.model.versions import Change, ItemVersion, Operation
 from devmem.search.conditions import Condition, Operator, Scalar, after_prefix, comparable_number
 from devmem.search.query import SEQUENCE_KEY, Filter, Order
-from devmem.storage.runs import MICROSECONDS, Ending, author_of, recorded, seconds
+from devmem.storage.runs import MICROSECONDS, VersionEnd, author_of, recorded, seconds
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
 from devmem.storage.sqlite import database, rows
-from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, DamagedRows, ended_checksum, sql_text
+from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, DamagedRows, end_checksum, sql_text
 from devmem.storage.sqlite.schema import EVENT_TIME, metadata_type, metadata_value, of_body
 
 _SEQUENCE: Final = (
@@ -139,7 +139,7 @@ _CHANGE: Final = ", ".join(_BEGAN)
 _KEEP: Final = (
     f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, "
     "recorded_until, end_operation, end_run, end_actor, change_checksum) "
-    f"SELECT {rows.ITEM_COLUMNS}, {_CHANGE}, ?1, ?2, ?3, ?4, {ended_checksum(_BEGAN, ('?1', '?2', '?3', '?4'))} "
+    f"SELECT {rows.ITEM_COLUMNS}, {_CHANGE}, ?1, ?2, ?3, ?4, {end_checksum(_BEGAN, ('?1', '?2', '?3', '?4'))} "
     "FROM items WHERE "
 )
 _READ: Final = (
@@ -165,7 +165,7 @@ def tick(connection: sqlite3.Connection, now: float) -> int:
     return time
 
 
-def keep(connection: sqlite3.Connection, condition: str, values: Sequence[object], ending: Ending, at: int) -> None:
+def keep(connection: sqlite3.Connection, condition: str, values: Sequence[object], ending: VersionEnd, at: int) -> None:
     """Copy the current items that match a condition to the versions; the caller deletes them afterwards."""
     ended = (at, ending.operation.value, rows.sql_text(ending.run), rows.sql_text(ending.actor))
     connection.execute(_KEEP + condition, (*ended, *values))

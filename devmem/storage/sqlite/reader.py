@@ -27,7 +27,7 @@ from devmem.search.query import Filter, Order, SearchQuery, metadata_key
 from devmem.search.source import FilterMatches
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import CollectionInfo, Fields
-from devmem.storage.searching import Moment, SearchingCollection, check_length, check_name
+from devmem.storage.searching import ReadSnapshot, SearchingCollection, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import predicates, rows
 from devmem.storage.sqlite import predicates as history
@@ -379,7 +379,7 @@ class SqliteReader(SearchingCollection):
 
         return self._read_shared(search)
 
-    def _check_query(self, vector: Vector, moment: Moment) -> None:
+    def _check_query(self, vector: Vector, moment: ReadSnapshot) -> None:
         check_name(self.location, made=moment.model, given=self._model_name())
         if moment.indexes.vectors is not None:
             check_length(self.location, made=moment.indexes.vectors.dimension, given=len(vector))

@@ -56,7 +56,7 @@ VECTOR_CHECKSUM: Final = "CASE WHEN typeof(vector) = 'blob' AND length(vector) T
 CODES_CHECKSUM: Final = "CASE WHEN typeof(codes) = 'blob' THEN crc32(codes) END"
 
 
-def ended_checksum(began: Sequence[str], ended: Sequence[str]) -> str:
+def end_checksum(began: Sequence[str], ended: Sequence[str]) -> str:
     """Return the SQL of the checksum of a version's changes.
 
     Args:

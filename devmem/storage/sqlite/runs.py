@@ -11,12 +11,12 @@ from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation, RunState
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import PreparedItem
-from devmem.storage.runs import Ending, PendingVersion, RunRow, Runs
+from devmem.storage.runs import PendingVersion, RunRow, Runs, VersionEnd
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.predicates import RECORDED_FROM
-from devmem.storage.sqlite.recorder import prune_changes, remove_versions
 from devmem.storage.sqlite.rows import read_text, sql_text
-from devmem.storage.sqlite.view import COLUMNS, show
+from devmem.storage.sqlite.version_writer import prune_changes, remove_versions
+from devmem.storage.sqlite.view import COLUMNS, create_items_view
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _HIDE: Final = (
 )
 
 
-def items_of_run(run: str) -> str:
+def run_items_query(run: str) -> str:
     """Return the query of the items as a pending run sees them: its own, and those of others that it did not change."""
     own = f"change_run = {rows.text_sql(run)} AND recorded_until IS NULL"
     return (
@@ -41,15 +41,15 @@ def items_of_run(run: str) -> str:
 
 def within_run(connection: sqlite3.Connection, run: str, operation: Callable[[], T]) -> T:
     """Run an operation of a write transaction in which `items` means those that a pending run sees."""
-    show(connection, items_of_run(run))
+    create_items_view(connection, run_items_query(run))
     # Where the operation raises, the rollback takes the view away.
     result = operation()
     connection.execute("DROP VIEW temp.items")
     return result
 
 
-class RunRecorder:
-    """Changes the items that a pending run sees; see `Recorder`. Used within `within_run`."""
+class RunVersionWriter:
+    """Changes the items that a pending run sees; see `VersionWriter`. Used within `within_run`."""
 
     def __init__(self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, run: str) -> None:
         self.connection, self.attachments, self._run = connection, attachments, rows.sql_text(run) or ""
@@ -70,7 +70,7 @@ class RunRecorder:
             base=base,
         )
 
-    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:  # noqa: ARG002 - decided on commit
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:  # noqa: ARG002 - decided on commit
         """Hide items from the run."""
         found = self.connection.execute(f"SELECT row FROM items WHERE {condition}", tuple(values)).fetchall()
         for (row,) in found:
@@ -85,7 +85,7 @@ class RunRecorder:
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
         """Hide items from the run."""
-        return self.end(condition, values, Ending(operation=Operation.FORGET))
+        return self.end(condition, values, VersionEnd(operation=Operation.FORGET))
 
     def count(self) -> int:
         """Return the number of items."""

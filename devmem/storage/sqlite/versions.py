@@ -14,16 +14,16 @@ from devmem.model.items import MemoryItem
 from devmem.model.versions import ItemVersion, Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.protocol import ItemChanges, PreparedItem, WritingCollection
-from devmem.storage.runs import Ending, HistoryLimit, recorded
+from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
 from devmem.storage.sqlite import model_check, rows, view, writes
 from devmem.storage.sqlite import predicates as history
 from devmem.storage.sqlite import runs as pending
 from devmem.storage.sqlite.erasing import SqliteEraser
 from devmem.storage.sqlite.reader import Opened
-from devmem.storage.sqlite.recorder import CurrentRecorder
 from devmem.storage.sqlite.rows import DamagedRows, read_text, sql_text
-from devmem.storage.sqlite.runs import OF_RUN, TOUCHED, RunRecorder, SqliteRuns, items_of_run, within_run
-from devmem.storage.sqlite.view import COLUMNS, ShownItems, SqliteView, items_as_of
+from devmem.storage.sqlite.runs import OF_RUN, TOUCHED, RunVersionWriter, SqliteRuns, run_items_query, within_run
+from devmem.storage.sqlite.version_writer import CurrentVersionWriter
+from devmem.storage.sqlite.view import COLUMNS, SnapshotView, SqliteView, as_of_query
 from devmem.storage.sqlite.writes import SqliteItemChanges
 from devmem.storage.versions import Differences, RunChanges, States, VersioningCollection
 
@@ -50,10 +50,10 @@ class SqliteDifferences(Differences):
         return f"{_NOW} WHERE false"
 
     def _as_of(self, at: int) -> str:
-        return items_as_of(at)
+        return as_of_query(at)
 
     def _of_run(self, run: str) -> str:
-        return items_of_run(run)
+        return run_items_query(run)
 
     def _touched_by(self, run: str, items: str) -> str:
         return f"SELECT * FROM ({items}) WHERE id IN ({TOUCHED.format(run=rows.text_sql(run))})"
@@ -76,25 +76,25 @@ class SqliteDifferences(Differences):
 class SqliteCommitter:
     """Ends current items and puts versions in their place."""
 
-    def __init__(self, recorder: CurrentRecorder, location: str, damaged: DamagedRows) -> None:
-        """Take the recorder of a write transaction, the place of the file, and its rows that cannot be read."""
-        self._recorder, self._location, self._damaged = recorder, location, damaged
+    def __init__(self, version_writer: CurrentVersionWriter, location: str, damaged: DamagedRows) -> None:
+        """Take the version writer of a write transaction, the place of the file, and its rows that cannot be read."""
+        self._version_writer, self._location, self._damaged = version_writer, location, damaged
 
     @property
     def at(self) -> int:
         """Recorded time of the transaction."""
-        return self._recorder.at
+        return self._version_writer.at
 
     def hold(self, run: str) -> None:
         """Do nothing: one transaction writes at a time."""
 
-    def end(self, row: int, ending: Ending) -> None:
+    def end(self, row: int, ending: VersionEnd) -> None:
         """Delete a current item, which stays as a version where these are kept."""
-        self._recorder.end("row = ?", [row], ending)
+        self._version_writer.end("row = ?", [row], ending)
 
-    def put_back(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:  # noqa: ARG002 - the recorder's run
+    def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:  # noqa: ARG002 - the version writer's run
         """Insert the item of a version as a current one, with its embeddings."""
-        connection = self._recorder.connection
+        connection = self._version_writer.connection
         query = "SELECT row, CAST(body AS BLOB), body_checksum FROM versions WHERE row = ?"
         item = rows.item_from_row(self._damaged, *connection.execute(query, (version,)).fetchone())
         if item is None:
@@ -106,17 +106,17 @@ class SqliteCommitter:
             # That of a passage is damaged: all are made again.
             embeddings = None
         waiting = embeddings is None and has_text(item)
-        passages = self._recorder.insert(prepared, item, waiting=waiting, operation=operation, actor=actor)
+        passages = self._version_writer.insert(prepared, item, waiting=waiting, operation=operation, actor=actor)
         if embeddings is not None:
             rows.insert_embeddings(connection, passages, embeddings)
 
     def remove_pending(self, run: str) -> None:
         """Remove the versions of a run; their attachments are those of the current items."""
-        self._recorder.connection.execute(f"DELETE FROM versions WHERE {OF_RUN}", (rows.sql_text(run),))
+        self._version_writer.connection.execute(f"DELETE FROM versions WHERE {OF_RUN}", (rows.sql_text(run),))
 
     def keeps_since(self, at: int) -> bool:
         """Whether every version that ended at a recorded time, or later, is still kept."""
-        return self._recorder.keeps_since(at)
+        return self._version_writer.keeps_since(at)
 
 
 _FIRST: Final = (
@@ -198,7 +198,7 @@ class SqliteRunView(WritingCollection, SqliteView):
     def __init__(
         self,
         opened: Opened,
-        shown: ShownItems,
+        shown: SnapshotView,
         *,
         model_name: Callable[[], str | None],
         write: Write,
@@ -218,9 +218,9 @@ class SqliteRunView(WritingCollection, SqliteView):
 
         def change(connection: sqlite3.Connection) -> T:
             SqliteRuns(connection, self._attachments, self.location).begin(self._run, self._actor, self._now())
-            recorder = RunRecorder(connection, self._attachments, self._run)
+            version_writer = RunVersionWriter(connection, self._attachments, self._run)
             model = self._model_name()
-            changes = SqliteItemChanges(recorder, self._opened, model=model, has_model=model is not None)
+            changes = SqliteItemChanges(version_writer, self._opened, model=model, has_model=model is not None)
             return within_run(connection, self._run, lambda: operation(changes))
 
         return self._write(change)
@@ -245,12 +245,12 @@ class SqliteVersions(SqliteEraser, VersioningCollection[sqlite3.Connection]):
         """Run an operation in a write transaction."""
 
     @abstractmethod
-    def _shown_items(self, items: str) -> ShownItems:
+    def _snapshot_view(self, items: str) -> SnapshotView:
         """Return a reader of the database in which `items` means the rows of a query."""
 
     def as_of(self, time: float) -> SqliteView:
         """Return the collection as it was at a time, read only."""
-        shown = self._shown_items(view.items_as_of(recorded(time)))
+        shown = self._snapshot_view(view.as_of_query(recorded(time)))
         state = f"it is shown as of {time:.6f} (seconds since the epoch)"
         opened = replace(self._opened, clock=lambda: time)
         return SqliteView(opened, shown, model_name=self._model_name, state=state)
@@ -260,7 +260,7 @@ class SqliteVersions(SqliteEraser, VersioningCollection[sqlite3.Connection]):
         self._read(lambda connection: self._runs(connection).check_open(run))
         return SqliteRunView(
             self._opened,
-            self._shown_items(pending.items_of_run(run)),
+            self._snapshot_view(pending.run_items_query(run)),
             model_name=self._model_name,
             write=self._write,
             run=run,
@@ -280,5 +280,7 @@ class SqliteVersions(SqliteEraser, VersioningCollection[sqlite3.Connection]):
         return SqliteDifferences(self._runs(connection), self._damaged)
 
     def _committer(self, connection: sqlite3.Connection, run: str) -> SqliteCommitter:
-        recorder = CurrentRecorder(connection, self._attachments, limit=self._history, now=self._clock(), run=run)
-        return SqliteCommitter(recorder, self.location, self._damaged)
+        version_writer = CurrentVersionWriter(
+            connection, self._attachments, limit=self._history, now=self._clock(), run=run
+        )
+        return SqliteCommitter(version_writer, self.location, self._damaged)

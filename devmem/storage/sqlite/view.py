@@ -27,7 +27,7 @@ COLUMNS: Final = f"{ITEM_COLUMNS}, operation, change_run"
 _AT_ONCE: Final = 500
 
 
-def items_as_of(at: int) -> str:
+def as_of_query(at: int) -> str:
     """Return the query of the items at a recorded time."""
     return (
         f"SELECT {COLUMNS}, {RECORDED_FROM} AS recorded_from FROM main.items WHERE {RECORDED_FROM} <= {at} "
@@ -36,12 +36,12 @@ def items_as_of(at: int) -> str:
     )
 
 
-def show(connection: sqlite3.Connection, items: str) -> None:
+def create_items_view(connection: sqlite3.Connection, items: str) -> None:
     """Have `items` mean the rows of a query, for what this connection does from now on."""
     connection.execute(f"CREATE TEMP VIEW items AS {items}")
 
 
-class ShownItems(Protocol):
+class SnapshotView(Protocol):
     """Reads a database in which `items` means the rows of a query."""
 
     def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
@@ -53,14 +53,14 @@ class ShownItems(Protocol):
         ...
 
 
-class ShownInFile:
+class FileSnapshotView:
     """Reads a file by connections of its own."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], items: str) -> None:
         def shown() -> sqlite3.Connection:
             connection = connect()
             try:
-                show(connection, items)
+                create_items_view(connection, items)
             except BaseException:
                 connection.close()
                 raise
@@ -77,7 +77,7 @@ class ShownInFile:
         self._pool.close()
 
 
-class ShownInMemory:
+class MemorySnapshotView:
     """Reads a database in memory, which has one connection, while nobody else uses it."""
 
     def __init__(self, connection: sqlite3.Connection, lock: SharedLock, items: str) -> None:
@@ -87,7 +87,7 @@ class ShownInMemory:
         """Run an operation in a transaction that is rolled back, and with it the view."""
 
         def shown() -> T:
-            show(self._connection, self._items)
+            create_items_view(self._connection, self._items)
             return operation(self._connection)
 
         return self._lock.write(lambda: rolled_back(self._connection, shown))
@@ -115,7 +115,9 @@ class ViewFollower(SqliteFollower):
 class SqliteView(ReadOnly, SqliteReader):
     """A state of a collection that is read only; `Collection` documents the methods."""
 
-    def __init__(self, opened: Opened, shown: ShownItems, *, model_name: Callable[[], str | None], state: str) -> None:
+    def __init__(
+        self, opened: Opened, shown: SnapshotView, *, model_name: Callable[[], str | None], state: str
+    ) -> None:
         """Take what the view reads.
 
         Args:
@@ -125,11 +127,11 @@ class SqliteView(ReadOnly, SqliteReader):
             state: the state that it shows, for messages.
         """
         super().__init__(opened, follower=ViewFollower(opened.index, opened.damaged), statement_lock=nullcontext())
-        self._shown_items, self._model_of_queries, self._state = shown, model_name, state
+        self._snapshot_view, self._model_of_queries, self._state = shown, model_name, state
 
     def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         with translate_errors(self.location):
-            return self._shown_items.run(operation)
+            return self._snapshot_view.run(operation)
 
     def _model_name(self) -> str | None:
         return self._model_of_queries()
@@ -137,4 +139,4 @@ class SqliteView(ReadOnly, SqliteReader):
     def close(self) -> None:
         """Release the connections and indexes of the view; the collection stays open."""
         self._follower.indexes.close()
-        self._shown_items.close()
+        self._snapshot_view.close()

@@ -17,15 +17,15 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import Filter
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import PreparedItem, Unique, usable_embeddings
-from devmem.storage.runs import Ending, write_transaction
+from devmem.storage.runs import VersionEnd, write_transaction
 from devmem.storage.searching import check_item
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, model_check, predicates, rows
 from devmem.storage.sqlite.database import sealed_transaction
 from devmem.storage.sqlite.reader import Opened
-from devmem.storage.sqlite.recorder import Recorder, prune_changes, remove_versions
 from devmem.storage.sqlite.rows import DamagedRows
 from devmem.storage.sqlite.runs import forget_runs, runs_of_versions
+from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
 
 
 def check_versions(
@@ -85,10 +85,10 @@ def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) 
 class ItemWriter:
     """Adds items within one write transaction."""
 
-    def __init__(self, recorder: Recorder, damaged: DamagedRows, *, has_model: bool, now: float) -> None:
+    def __init__(self, version_writer: VersionWriter, damaged: DamagedRows, *, has_model: bool, now: float) -> None:
         """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there."""
-        self._recorder, self._damaged, self._has_model, self._now = recorder, damaged, has_model, now
-        self._connection, self._attachments = recorder.connection, recorder.attachments
+        self._version_writer, self._damaged, self._has_model, self._now = version_writer, damaged, has_model, now
+        self._connection, self._attachments = version_writer.connection, version_writer.attachments
 
     def add(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
         """Store an item, unless it is stored already."""
@@ -96,7 +96,7 @@ class ItemWriter:
         check_item(item)
         older = _stored(self._connection, self._damaged, item.id)
         if older is not None and older.has_expired(self._now):
-            self._recorder.remove("row = ?", [older.row])
+            self._version_writer.remove("row = ?", [older.row])
             older = None
         if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
@@ -104,7 +104,7 @@ class ItemWriter:
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
         if older is not None:
             prepared = self._with_embeddings_of(older, prepared)
-            self._recorder.end("row = ?", [older.row], Ending(operation=Operation.UPDATE, run=item.scope.run))
+            self._version_writer.end("row = ?", [older.row], VersionEnd(operation=Operation.UPDATE, run=item.scope.run))
         waiting = self._insert(prepared, Operation.ADD if older is None else Operation.UPDATE)
         return WriteOutcome(
             status=WriteStatus.SUPERSEDED if older else WriteStatus.STORED,
@@ -128,7 +128,7 @@ class ItemWriter:
         # Without a model the item is marked too: one may be added to the workflow later.
         embeddings = usable_embeddings(item.id, prepared.embeddings)
         without_vector = embeddings is None and has_text(item)
-        passages = self._recorder.insert(prepared, body, waiting=without_vector, operation=operation)
+        passages = self._version_writer.insert(prepared, body, waiting=without_vector, operation=operation)
         if embeddings is not None:
             rows.insert_embeddings(self._connection, passages, embeddings)
         return without_vector and self._has_model
@@ -143,7 +143,7 @@ class ItemWriter:
         return found[0] if found else None
 
 
-_FORGOTTEN: Final = Ending(operation=Operation.FORGET)
+_FORGOTTEN: Final = VersionEnd(operation=Operation.FORGET)
 
 
 def surplus_of(connection: sqlite3.Connection, total: int, keep: int, now: float) -> int:
@@ -155,18 +155,18 @@ def surplus_of(connection: sqlite3.Connection, total: int, keep: int, now: float
 
 
 class SqliteItemChanges:
-    """Changes items by a recorder; see `ItemChanges`."""
+    """Changes items by a version writer; see `ItemChanges`."""
 
-    def __init__(self, recorder: Recorder, opened: Opened, *, model: str | None, has_model: bool) -> None:
+    def __init__(self, version_writer: VersionWriter, opened: Opened, *, model: str | None, has_model: bool) -> None:
         """Take what the changes need.
 
         Args:
-            recorder: that of the write transaction.
+            version_writer: that of the write transaction.
             opened: the database.
             model: name of the model that made the embeddings; None when it is not known.
             has_model: whether items are embedded at all.
         """
-        self._recorder, self._opened, self._model, self._has_model = recorder, opened, model, has_model
+        self._version_writer, self._opened, self._model, self._has_model = version_writer, opened, model, has_model
         self._now = opened.clock()
 
     def add(
@@ -177,14 +177,14 @@ class SqliteItemChanges:
         absent: Filter | None,
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already."""
-        connection, damaged = self._recorder.connection, self._opened.damaged
-        self._recorder.purge()
+        connection, damaged = self._version_writer.connection, self._opened.damaged
+        self._version_writer.purge()
         made = (item.embeddings for item in batch)
         model_check.check_embeddings(connection, self._opened.location, self._model, made)
         check_versions(connection, damaged, expected, self._now)
         if absent is not None:
             check_absent(connection, self._condition(absent))
-        writer = ItemWriter(self._recorder, damaged, has_model=self._has_model, now=self._now)
+        writer = ItemWriter(self._version_writer, damaged, has_model=self._has_model, now=self._now)
         return [writer.add(item, unique) for item in batch]
 
     def pop(self, count: int, where: Filter) -> list[MemoryItem]:
@@ -192,10 +192,10 @@ class SqliteItemChanges:
         condition, values = self._condition(where)
         clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
         query, parameters = f"{rows.SELECT_WHOLE} {clause}", (*values, max(count, 0))
-        found = self._recorder.connection.execute(query, parameters).fetchall()
+        found = self._version_writer.connection.execute(query, parameters).fetchall()
         items = rows.intact_items([(each[0], rows.item_from_row(self._opened.damaged, *each)) for each in found])
         for number, *_ in found:
-            self._recorder.end("row = ?", [number], _FORGOTTEN)
+            self._version_writer.end("row = ?", [number], _FORGOTTEN)
         attachments = self._opened.attachments
         return items if attachments is None else [attachments.resolve(item) for item in items]
 
@@ -203,14 +203,15 @@ class SqliteItemChanges:
         """Delete the items with these ids that match the filter."""
         condition, values = self._condition(where)
         if ids is None:
-            return self._recorder.end(condition, values, _FORGOTTEN)
+            return self._version_writer.end(condition, values, _FORGOTTEN)
         named = map(rows.sql_text, ids)
-        return sum(self._recorder.end(f"id = ? AND {condition}", [one, *values], _FORGOTTEN) for one in named)
+        return sum(self._version_writer.end(f"id = ? AND {condition}", [one, *values], _FORGOTTEN) for one in named)
 
     def erase(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete items as `delete` does, and for good the versions that match with all others of items that are gone.
 
-        The recorder keeps versions: as such, the items that match lead to their older versions, which need not match.
+        The version writer keeps versions: as such, the items that match lead to their older versions, which need not
+        match.
         """
         deleted = self.delete(ids, where)
         condition, values = self._condition(where)
@@ -222,20 +223,20 @@ class SqliteItemChanges:
         return deleted
 
     def _erase_versions(self, condition: str, values: Sequence[object]) -> None:
-        connection = self._recorder.connection
+        connection = self._version_writer.connection
         runs = runs_of_versions(connection, condition, values)
-        remove_versions(connection, self._recorder.attachments, condition, values)
+        remove_versions(connection, self._version_writer.attachments, condition, values)
         forget_runs(connection, runs)
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, for good."""
-        recorder, deleted = self._recorder, 0
+        version_writer, deleted = self._version_writer, 0
         if stored_before is not None:
-            deleted += recorder.remove("created_at < ?", [stored_before])
+            deleted += version_writer.remove("created_at < ?", [stored_before])
         if keep is not None:
-            surplus = surplus_of(recorder.connection, recorder.count(), keep, self._now)
+            surplus = surplus_of(version_writer.connection, version_writer.count(), keep, self._now)
             oldest = "row IN (SELECT row FROM items WHERE expires_at IS NULL OR expires_at > ? ORDER BY row LIMIT ?)"
-            deleted += recorder.remove(oldest, [self._now, surplus]) if surplus else 0
+            deleted += version_writer.remove(oldest, [self._now, surplus]) if surplus else 0
         return deleted
 
     def _condition(self, where: Filter | None) -> Sql:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.versions import RunState
 from devmem.search.query import Filter, SearchQuery
-from devmem.storage.erasure import ErasableCollection, Erasing, words_in
+from devmem.storage.erasure import ErasableCollection, EraseRequest, words_in
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import VersionedCollection
 from devmem.testing.clock import ManualClock
@@ -26,7 +26,7 @@ _NAMES = st.sampled_from(["1", "2", "3"])
 _HISTORIES = st.lists(
     st.tuples(st.sampled_from(["add", "add", "delete", "run", "commit", "discard"]), _USERS, _NAMES), max_size=10
 )
-_ERASING = Erasing(where=Filter(scope=Scope(user="ann")))
+_ERASING = EraseRequest(where=Filter(scope=Scope(user="ann")))
 
 
 class ErasureOfHistories(Versioning):

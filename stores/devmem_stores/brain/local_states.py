@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeVar
 
-from devmem.storage import Unreached, write_transaction
+from devmem.storage import Residue, write_transaction
 from devmem.storage.sidecar_db import scrub
 from devmem.text.files import create_empty
 from devmem_stores.brain.config import CacheUnavailableError
@@ -92,7 +92,7 @@ class LocalStates(Protocol):
         """Return all keys, or those that wait for Redis."""
         ...
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Remove the bytes of earlier values; return what could not be reached."""
         ...
 
@@ -159,7 +159,7 @@ class StatesInProcess:
             del self._states[key]
             return True
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Do nothing: no file has them."""
         return []
 
@@ -250,7 +250,7 @@ class StatesInFile:
         statement = "DELETE FROM states WHERE key = ? AND body = ?"
         return self._run("remove a conversation", lambda db: db.execute(statement, (key, expected)).rowcount == 1)
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Rewrite the file, so that nothing of earlier values is left in it."""
         return self._run("rewrite the file", lambda db: scrub(db, self._file)) if self._file.exists() else []
 

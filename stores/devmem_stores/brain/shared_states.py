@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from devmem import MissingExtraError
 from devmem.errors import CollectionError
-from devmem.storage import StateKey, StateTable, Unreached
+from devmem.storage import Residue, StateKey, StateTable
 from devmem.stores import Backoff
 from devmem_stores.brain.config import BrainCacheError, CacheRefusedError, CacheUnavailableError, RedisConfig
 from devmem_stores.brain.local_states import Deletion, Stored, Watermark
@@ -60,7 +60,7 @@ class StatesInDatabase:
         values: dict[StateKey, bytes | None] = {(_STATE, key): None, (_WAITING, key): None}
         return self._run("remove a conversation", lambda table: table.write(values, expected={(_STATE, key): expected}))
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Do nothing: the receipt of the collection tells of the database."""
         return []
 

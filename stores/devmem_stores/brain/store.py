@@ -16,7 +16,7 @@ from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutc
 from devmem.errors import Finding, NoVersionsError
 from devmem.model.results import Fact
 from devmem.models import Summarizer, TextModel, split_texts
-from devmem.storage import Collection, Unique, Unreached, file_of, states_of
+from devmem.storage import Collection, Residue, Unique, file_of, states_of
 from devmem.storage.sidecar_db import examine_database, tables_of
 from devmem.stores import (
     TRUST,
@@ -361,17 +361,17 @@ class BrainMemory(CollectionMemory):
         with self._deleting(list(self.collection.scan()), [Deletion(str(key), "") for key in known]):
             return super().clear()
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Remove the states of conversations that are gone, and the bytes of what states were before."""
         try:
             self._states.discard_empty()
             left = self._local.scrub()
         except BrainCacheError as error:
-            return [Unreached(place=error.place, reason=str(error), failed=True)]
+            return [Residue(place=error.place, reason=str(error), failed=True)]
         if self._states.redis_place is None:
             return left
         reason = "what Redis writes to its disk has earlier states until it is rewritten"
-        return [*left, Unreached(place=self._states.redis_place, reason=reason)]
+        return [*left, Residue(place=self._states.redis_place, reason=reason)]
 
     def files(self) -> list[Path]:
         """Return the collection's files and those of the states."""

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from devmem import Caller, Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, caller_in_trace, in_order
-from devmem.storage import Erasing, Order, Unique
+from devmem.storage import EraseRequest, Order, Unique
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
@@ -264,10 +264,10 @@ class ConversationMemory(CollectionMemory):
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that were derived from some items; summaries of records are among them."""
         derived = super().derived_from(ids)
-        first = super().select_erasable(Erasing(ids=tuple(ids)))
+        first = super().select_erasable(EraseRequest(ids=tuple(ids)))
         known = {*ids, *(item.id for item in derived)}
         told = summaries_of(
-            [*first, *derived], lambda where: super(ConversationMemory, self).select_erasable(Erasing(where=where))
+            [*first, *derived], lambda where: super(ConversationMemory, self).select_erasable(EraseRequest(where=where))
         )
         return [*derived, *(item for item in told if item.id not in known)]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Protocol
 
-from devmem.storage import StateKey, StateTable, Unreached
+from devmem.storage import Residue, StateKey, StateTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Manifest(Protocol):
         """Compare with the stored chunks: files that lack some are to be read again, chunks of no file become loose."""
         ...
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Remove the bytes of forgotten files; return what could not be reached."""
         ...
 
@@ -160,7 +160,7 @@ class DatabaseManifest:
         known = {each for ids in had.values() for each in ids}
         self._table.write({**self._unread(lacking), **_loose(there - known)})
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Do nothing: the receipt of the collection tells of the database."""
         return []
 

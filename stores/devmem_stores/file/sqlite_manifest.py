@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
-from devmem.storage import Unreached, write_transaction
+from devmem.storage import Residue, write_transaction
 from devmem.storage.sidecar_db import scrub
 from devmem.text.files import create_empty
 from devmem_stores.file.manifest import Entry
@@ -170,7 +170,7 @@ class SqliteManifest:
 
         self._write(operation)
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Rewrite the file, so that nothing of forgotten files is left in it."""
         with self._translated():
             return scrub(self._db, Path(self._path)) if self._path != _MEMORY else []

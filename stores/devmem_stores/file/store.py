@@ -29,7 +29,7 @@ from devmem.errors import (
     Finding,
 )
 from devmem.model.results import Fact
-from devmem.storage import Collection, Erasing, Erasure, SqliteCollection, Unique, Unreached, file_of, states_of
+from devmem.storage import Collection, EraseRequest, EraseResult, Residue, SqliteCollection, Unique, file_of, states_of
 from devmem.storage.sidecar_db import examine_database, tables_of
 from devmem.storage.sqlite.examination import connect_read_only
 from devmem.stores import (
@@ -490,17 +490,17 @@ class FileMemory(CollectionMemory):
         return [skipped(_READ_ONLY) for _ in items]
 
     def purge(
-        self, erasing: Erasing, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
-    ) -> Erasure:
+        self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> EraseResult:
         """Erase chunks from the index; a file that still has them is named as not reached."""
         with self._alone():
             items = [*self.select_erasable(erasing), *self.get(derived)]
             done = super().purge(erasing, derived, words=words, vacuum=vacuum)
         names = sorted({item.provenance.name for item in items})
-        kept = [Unreached(place=name, reason=_KEPT_BY_FILE) for name in names if self._sources.has_file(name)]
+        kept = [Residue(place=name, reason=_KEPT_BY_FILE) for name in names if self._sources.has_file(name)]
         return replace(done, unreached=(*done.unreached, *kept))
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Remove the bytes of what was erased from the manifest."""
         return self._manifest.scrub() if self._has_manifest() else []
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.storage import CollectionInfo, Erasing, Erasure, Order, Unreached, descendants, event_key
+from devmem.storage import CollectionInfo, EraseRequest, EraseResult, Order, Residue, descendants, event_key
 from devmem.stores import (
     ConfigModel,
     EmbeddingConfig,
@@ -253,7 +253,7 @@ class Mem0Memory(MemoryBase):
             return self._records.delete(found)
         return self._records.delete([record.id for record, _ in self._records.items(where, "delete")])
 
-    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, those that wait in the outbox included.
 
         Raises:
@@ -278,22 +278,22 @@ class Mem0Memory(MemoryBase):
 
     def purge(
         self,
-        erasing: Erasing,
+        erasing: EraseRequest,
         derived: Sequence[str] = (),
         *,
         words: Sequence[str] = (),  # noqa: ARG002 - where mem0 keeps its files, it keeps them in formats of its own
         vacuum: bool = False,  # noqa: ARG002
-    ) -> Erasure:
+    ) -> EraseResult:
         """Erase items as far as mem0 does, and what waits in the outbox down to the bytes."""
         ids = [*(item.id for item in self.select_erasable(erasing)), *derived]
-        waiting, left = 0, list[Unreached]()
+        waiting, left = 0, list[Residue]()
         if self._outbox is not None:
             # First, so that nothing is sent that was to be forgotten.
             waiting, left = self._outbox.remove(ids), self._outbox.scrub()
         erased = self.clear() if erasing.is_everything else self._erase(set(ids), erasing.where)
         place = self.backend.location
-        left.append(Unreached(place=place, reason="what mem0 keeps in its history, logs and backups is out of reach"))
-        return Erasure(items=waiting + erased, unreached=tuple(left))
+        left.append(Residue(place=place, reason="what mem0 keeps in its history, logs and backups is out of reach"))
+        return EraseResult(items=waiting + erased, unreached=tuple(left))
 
     def _erase(self, ids: set[str], where: Filter) -> int:
         """Delete the items of some ids, in as few requests as the filter allows."""

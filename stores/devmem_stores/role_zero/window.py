@@ -22,12 +22,12 @@ from devmem.storage import (
     CollectionInfo,
     DeliveryPolicy,
     Entry,
-    Erasing,
-    Erasure,
+    EraseRequest,
+    EraseResult,
     Order,
     Outbox,
+    Residue,
     Unique,
-    Unreached,
     deliver,
     event_key,
     open_collection,
@@ -76,7 +76,7 @@ class WaitingItems:
             if where.admits(entry.value, now):
                 yield entry.value
 
-    def erasable(self, erasing: Erasing) -> list[MemoryItem]:
+    def erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, expired and rejected ones included."""
         if self._outbox is None:
             return []
@@ -415,20 +415,20 @@ class OutboxMemory(CollectionMemory):
         with self._nothing_delivered():
             return self._waiting.delete(ids=ids, where=where) + super()._delete(ids, where)
 
-    def select_erasable(self, erasing: Erasing) -> list[MemoryItem]:
+    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, those in the outbox included."""
         stored = super().select_erasable(erasing)
         there = {item.id for item in stored}
         return [*stored, *(item for item in self._waiting.erasable(erasing) if item.id not in there)]
 
     def purge(
-        self, erasing: Erasing, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
-    ) -> Erasure:
+        self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> EraseResult:
         """Erase items down to the bytes, in the outbox too."""
         waiting = [item.id for item in self._waiting.erasable(erasing)]
         return super().purge(erasing, [*derived, *waiting], words=words, vacuum=vacuum)
 
-    def scrub(self) -> list[Unreached]:
+    def scrub(self) -> list[Residue]:
         """Remove the bytes of what was erased from the outbox."""
         return self._outbox.scrub() if self._outbox is not None else []
 

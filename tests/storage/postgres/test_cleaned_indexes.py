@@ -12,7 +12,7 @@ from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem
 from devmem.models import ModelIdentity
 from devmem.storage import SearchQuery
-from devmem.storage.erasure import Erasing
+from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.server import maintenance as cleaning
 from devmem.storage.postgres.server.maintenance import IndexCleaner, IndexMaintenance, IndexSteps
@@ -78,7 +78,7 @@ def test_a_forgetting_cleans_at_once(store: PostgresCollection) -> None:
     """Of what was deleted before, too."""
     store.delete(ids=["7"])
     assert _indexed(store) == [SIZE, SIZE]
-    store.erase(ids=store.begin_erasure(Erasing(ids=("8",))))
+    store.erase(ids=store.begin_erasure(EraseRequest(ids=("8",))))
     store.finish_erasure()
     assert _indexed(store) == [SIZE - 2, SIZE - 2]
     found = store.search(SearchQuery(vector=CORPUS.vectors[8], limit=SIZE))
@@ -94,7 +94,7 @@ def test_what_was_deleted_before_is_cleaned_without_versions_too(
         store.add([_item(at) for at in range(SIZE)])
         store.maintain()
         if plans:
-            store.begin_erasure(Erasing(ids=("8",)))
+            store.begin_erasure(EraseRequest(ids=("8",)))
         store.delete(ids=["8"])
         if plans:
             store.finish_erasure()
@@ -133,7 +133,7 @@ def test_a_forgetting_that_died_while_it_cleaned_is_finished(
     store: PostgresCollection, store_url: str, cleaned: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The items are gone by then, and nothing is planned any more."""
-    store.begin_erasure(Erasing(ids=("8",)))
+    store.begin_erasure(EraseRequest(ids=("8",)))
     with monkeypatch.context() as dying:
         dying.setattr(cleaning, "rewrite_sparse", _fails)
         with pytest.raises(CollectionError, match="died"):
@@ -182,7 +182,7 @@ def test_nothing_of_an_erased_item_stays_in_the_caches(store: PostgresCollection
     searches = store._searcher._searches  # type: ignore[attr-defined]
     before, vectors = searches._caches._cache, searches._vectors.current
     assert before.postings._lists
-    store.erase(ids=store.begin_erasure(Erasing(ids=("8",))))
+    store.erase(ids=store.begin_erasure(EraseRequest(ids=("8",))))
     store.finish_erasure()
     store.search(query)
     after = searches._caches._cache
@@ -224,7 +224,7 @@ def test_steps_are_transactions_of_their_own(store: PostgresCollection, monkeypa
         return run(self, operation)
 
     monkeypatch.setattr(IndexSteps, "run", counted)
-    store.begin_erasure(Erasing(ids=("8",)))
+    store.begin_erasure(EraseRequest(ids=("8",)))
     store.finish_erasure()
     # Two lists, two segments, one block, and that it is done.
     assert len(steps) == 6

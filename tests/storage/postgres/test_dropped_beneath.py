@@ -11,7 +11,7 @@ import pytest
 from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem
 from devmem.storage import Filter, SearchQuery
-from devmem.storage.erasure import Erasing
+from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection, drop_store
 
 pytestmark = pytest.mark.postgres
@@ -47,9 +47,9 @@ OPERATIONS: dict[str, Callable[[PostgresCollection], object]] = {
     "revert": lambda store: store.revert("r"),
     "diff": lambda store: store.diff(0.0),
     "erase": lambda store: store.erase(ids=["1"]),
-    "select_erasable": lambda store: store.select_erasable(Erasing(where=Filter())),
+    "select_erasable": lambda store: store.select_erasable(EraseRequest(where=Filter())),
     "derived_from": lambda store: store.derived_from(["1"]),
-    "begin_erasure": lambda store: store.begin_erasure(Erasing(where=Filter())),
+    "begin_erasure": lambda store: store.begin_erasure(EraseRequest(where=Filter())),
     "planned_erasure": lambda store: store.planned_erasure(),
     "finish_erasure": lambda store: store.finish_erasure(),
     "states.get": lambda store: store.states.get([("kind", "name")]),

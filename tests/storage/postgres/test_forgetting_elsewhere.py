@@ -10,7 +10,7 @@ import pytest
 
 import devmem
 from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
-from devmem.storage import Erasing
+from devmem.storage import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.stores import CollectionMemory
 
@@ -78,7 +78,7 @@ def test_the_receipt_counts_what_another_machine_erased(
     there = _team(tmp_path / "there", store_url)
     begin = CollectionMemory.begin_purge
 
-    def begin_and_open(store: CollectionMemory, erasing: Erasing) -> int:
+    def begin_and_open(store: CollectionMemory, erasing: EraseRequest) -> int:
         count = begin(store, erasing)
         assert _users(there) <= {"ann", "bob"}
         return count
@@ -105,7 +105,7 @@ def test_a_database_that_cannot_be_told_is_named_in_the_receipt(
 def test_a_database_that_cannot_be_told_beforehand_keeps_none_of_the_others(
     team: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_store: CollectionMemory, _erasing: Erasing) -> int:
+    def fails(_store: CollectionMemory, _erasing: EraseRequest) -> int:
         raise OSError("no room")
 
     monkeypatch.setattr(CollectionMemory, "begin_purge", fails)

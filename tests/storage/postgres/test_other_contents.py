@@ -85,12 +85,12 @@ def files_copied_back(server: PostgresServer) -> Callable[[], None]:
     shutil.copytree(server.data, copy)
     server.start()
 
-    def put_back() -> None:
+    def restore_version() -> None:
         server.stop()
         replace_data(server, copy)
         server.start()
 
-    return put_back
+    return restore_version
 
 
 def standby_takes_over(server: PostgresServer) -> Callable[[], None]:

@@ -16,7 +16,7 @@ from devmem.errors import ChatModelError, RunConflictError
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.storage import Filter, SearchQuery
-from devmem.storage.erasure import Erasing
+from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.stores.abilities import versions_of
 from devmem.testing import ManualClock, OpenCollection, VersionSuite
@@ -149,7 +149,7 @@ def test_an_erasure_that_was_interrupted_is_known(store_url: str) -> None:
         )
         store.delete(ids=["1"])
         assert store.planned_erasure() is None
-        assert store.begin_erasure(Erasing(text="SECRET"), derived=["2"]) == ["1", "2"]
+        assert store.begin_erasure(EraseRequest(text="SECRET"), derived=["2"]) == ["1", "2"]
     with closing(PostgresCollection(store_url)) as store:
         assert store.planned_erasure() == ["1", "2"]
         assert store.finish_erasure().items == 1

@@ -17,7 +17,7 @@ from devmem import ConfigError, Filter, MissingExtraError, Scope, open_stores
 from devmem.config import parse_workflow
 from devmem.messages import Message
 from devmem.plugins import registry
-from devmem.storage import Erasing
+from devmem.storage import EraseRequest
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.brain import BrainConfig, BrainMemory
@@ -242,7 +242,7 @@ def test_a_conversation_that_is_erased_leaves_no_key(make_brain: MakeBrain, redi
     store = make_brain(redis={"url": redis_server.url})
     for user in ("ann", "bob"):
         store.brain(user, "c").add_talk(f"Hello from {user}")
-    done = store.purge(Erasing(where=Filter(scope=Scope(user="ann"))))
+    done = store.purge(EraseRequest(where=Filter(scope=Scope(user="ann"))))
     assert run(redis_server, "KEYS", "*") == [b"brain:bob:c"]
     assert [left.place.startswith("Redis at") for left in done.unreached] == [True]
     assert b"ann" not in b"".join(file.read_bytes() for file in store.files() if file.is_file())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devmem import MemoryItem, MemoryWritePayload, Scope
-from devmem.storage import Erasing, Filter
+from devmem.storage import EraseRequest, Filter
 from devmem.testing import ManualClock
 from devmem_stores.mem0.errors import Mem0ScopeError
 
@@ -15,8 +15,8 @@ from .conftest import MakeStore
 from .fake_mem0 import FakeMem0, failure
 
 
-def by_user(user: str) -> Erasing:
-    return Erasing(where=Filter(scope=Scope(user=user)))
+def by_user(user: str) -> EraseRequest:
+    return EraseRequest(where=Filter(scope=Scope(user=user)))
 
 
 def test_a_users_memories_go_and_others_stay(make_store: MakeStore) -> None:
@@ -50,7 +50,7 @@ def test_what_waits_is_never_sent(make_store: MakeStore, fake: FakeMem0, clock: 
 def test_mem0_lists_nobody_without_an_id(make_store: MakeStore) -> None:
     """Ids of other stores are none of its own; a selection without a user cannot be answered."""
     store = make_store(nobody=True)
-    assert store.select_erasable(Erasing(ids=("of-another-store",))) == []
+    assert store.select_erasable(EraseRequest(ids=("of-another-store",))) == []
     assert store.derived_from(["of-another-store"]) == []
     with pytest.raises(Mem0ScopeError):
-        store.select_erasable(Erasing(text="tea"))
+        store.select_erasable(EraseRequest(text="tea"))

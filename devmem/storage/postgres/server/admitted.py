@@ -138,7 +138,7 @@ _SINCE: Final = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Moment:
+class ReadSnapshot:
     """Moment that the connection's read transaction shows."""
 
     connection: Connection
@@ -158,7 +158,7 @@ class Moment:
 class Admitted:
     """The items that a filter admits as of the connection's read transaction."""
 
-    moment: Moment
+    moment: ReadSnapshot
     condition: str
     """On the table `items`, with a mark for each value."""
     values: tuple[object, ...]
@@ -167,7 +167,7 @@ class Admitted:
     """Whether anything but expired items is left out."""
 
     @classmethod
-    def of(cls, moment: Moment, where: Filter, period: tuple[float, float] | None) -> Admitted:
+    def of(cls, moment: ReadSnapshot, where: Filter, period: tuple[float, float] | None) -> Admitted:
         """Return what a filter admits within a period; None for any."""
         condition, values = _narrowed(where_sql(where, moment.now), period)
         restricts = period is not None or not where.everything()

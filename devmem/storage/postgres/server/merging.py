@@ -26,7 +26,7 @@ LEAST_DEAD: Final = 1 / 8
 """A part is made again when more than this share of its passages was deleted."""
 
 
-def joinable(parts: Sequence[tuple[int, int]], least: int) -> list[int]:
+def joinable_segments(parts: Sequence[tuple[int, int]], least: int) -> list[int]:
     """Return the numbers of the parts that are to be joined; none when no part is.
 
     Args:
@@ -84,7 +84,7 @@ def join_codes(connection: Connection, store: int) -> bool:
     """Join blocks of about one size, where there are enough of them; return whether there were."""
     begin_step(connection, store)
     sizes = connection.execute(composed(_SIZES), (store,)).fetchall()
-    joined = joinable([(block, size) for block, size in sizes if size < MOST_TEXTS], _LEAST)
+    joined = joinable_segments([(block, size) for block, size in sizes if size < MOST_TEXTS], _LEAST)
     if joined:
         _replace(connection, store, joined, _live(connection, store, joined))
     return bool(joined)
@@ -184,7 +184,7 @@ def join_segments(connection: Connection, store: int) -> bool:
     found = connection.execute(
         "SELECT segment, texts FROM segments WHERE store = %s AND texts < %s ORDER BY texts", (store, MOST_TEXTS)
     ).fetchall()
-    joined = joinable(found, TAIL)
+    joined = joinable_segments(found, TAIL)
     if joined:
         rewrite_segments(connection, store, joined)
     return bool(joined)

@@ -19,7 +19,7 @@ from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, Snapshot
 from devmem.storage.postgres.rows import fetch_bodies
 from devmem.storage.postgres.schema import PASSAGE_BITS, check_tables, require_store, table_of
-from devmem.storage.postgres.server.admitted import Admitted, Moment, RowSets, count_hidden, is_scope_alone
+from devmem.storage.postgres.server.admitted import Admitted, ReadSnapshot, RowSets, count_hidden, is_scope_alone
 from devmem.storage.postgres.server.loaded import FieldCache, LoadedItems, ServerDocValues, ServerPassageMap
 from devmem.storage.postgres.server.merging import LATE
 from devmem.storage.postgres.server.posting_cache import PostingCache
@@ -150,7 +150,7 @@ class ServerSource:
 
     def __init__(
         self,
-        moment: Moment,
+        moment: ReadSnapshot,
         state: State,
         indexed: IndexedTexts,
         coded: tuple[CodedPassages, CodedPassages] | None,
@@ -257,7 +257,7 @@ class ServerSearches:
         state = read_state(connection, self._location, self._store, now, vectors.seen if vectors else None)
         self._check(state, query, model)
         generation = connection.contents, state.generation
-        moment = Moment(
+        moment = ReadSnapshot(
             connection=connection,
             store=self._store,
             snapshot=Snapshot.parse(state.snapshot, connection.contents),

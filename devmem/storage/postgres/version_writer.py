@@ -14,9 +14,9 @@ from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import delete_unused
 from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
 from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
-from devmem.storage.postgres.rows import CURRENT, KEPT, RECORDED_FROM
+from devmem.storage.postgres.rows import ITEM_TABLES, RECORDED_FROM, VERSION_TABLES
 from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.runs import Ending, HistoryLimit, recorded
+from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
 
 _CHANGES_KEPT: Final = "1 hour"
 """A follower that did not ask for longer than this builds its indexes again."""
@@ -54,10 +54,10 @@ def check_run(run: str | None) -> None:
         raise ValueError(f"the id of the run {run[:40]!r}... has more than {_MOST_IN_RUN} characters")
 
 
-FORGOTTEN: Final = Ending(operation=Operation.FORGET)
+FORGOTTEN: Final = VersionEnd(operation=Operation.FORGET)
 
 
-class Recorder(Protocol):
+class VersionWriter(Protocol):
     """Changes items within one write transaction; reading `items` by its connection shows what it changed."""
 
     connection: Connection
@@ -69,7 +69,7 @@ class Recorder(Protocol):
         """Insert items, the terms of their passages and their embeddings; return their rows."""
         ...
 
-    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
         """Delete the items that match a condition, which stay as versions where these are kept; return their number."""
         ...
 
@@ -127,13 +127,13 @@ _LOCK_WAITING: Final = (
     "SELECT count(*) FROM "
     "(SELECT FROM {items} WHERE store = %(store)s AND waiting AND ({condition}) ORDER BY row FOR UPDATE) AS locked"
 )
-_END: Final = _delete(CURRENT, "deleted", keep=True)
-_REMOVE: Final = _delete(CURRENT, "deleted", keep=False)
-_REMOVE_VERSIONS: Final = _delete(KEPT, "erased", keep=False)
+_END: Final = _delete(ITEM_TABLES, "deleted", keep=True)
+_REMOVE: Final = _delete(ITEM_TABLES, "deleted", keep=False)
+_REMOVE_VERSIONS: Final = _delete(VERSION_TABLES, "erased", keep=False)
 
 
-class CurrentRecorder:
-    """Changes the items that everybody sees; see `Recorder`."""
+class CurrentVersionWriter:
+    """Changes the items that everybody sees; see `VersionWriter`."""
 
     def __init__(
         self, connection: Connection, store: int, *, limit: HistoryLimit, now: float, run: str | None = None
@@ -172,7 +172,7 @@ class CurrentRecorder:
         operation = Operation.UPDATE if new.replaces else Operation.ADD
         return Origin(operation.value, self._actor.run or new.item.scope.run, self._actor.name, self.at)
 
-    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
         """Move items to the versions; delete them where no versions are kept."""
         if not self._limit.keeps:
             return self.remove(condition, values)
@@ -192,7 +192,7 @@ class CurrentRecorder:
         return self._run(_REMOVE, condition, values)
 
     def _run(self, query: str, condition: str, values: Sequence[object], **others: object) -> int:
-        count = _deleted(self.connection, self.store, CURRENT, query, condition, values, **others)
+        count = _deleted(self.connection, self.store, ITEM_TABLES, query, condition, values, **others)
         self.removed += count
         return count
 
@@ -221,7 +221,7 @@ class CurrentRecorder:
 
 def remove_versions(connection: Connection, store: int, condition: str, values: Sequence[object]) -> int:
     """Delete versions for good with what only they use; return their number."""
-    return _deleted(connection, store, KEPT, _REMOVE_VERSIONS, condition, values)
+    return _deleted(connection, store, VERSION_TABLES, _REMOVE_VERSIONS, condition, values)
 
 
 def _deleted(

@@ -13,7 +13,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import PreparedItem
-from devmem.storage.runs import Ending, HistoryLimit
+from devmem.storage.runs import HistoryLimit, VersionEnd
 from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite import predicates as history
 
@@ -21,7 +21,7 @@ _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this number is rebuilt."""
 
 
-class Recorder(Protocol):
+class VersionWriter(Protocol):
     """Changes items within one write transaction; reading `items` by its connection shows what it changed."""
 
     connection: sqlite3.Connection
@@ -38,7 +38,7 @@ class Recorder(Protocol):
         """
         ...
 
-    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
         """Delete the items that match a condition, which stay as versions where these are kept; return their number."""
         ...
 
@@ -55,8 +55,8 @@ class Recorder(Protocol):
         ...
 
 
-class CurrentRecorder:
-    """Changes the items that everybody sees; see `Recorder`."""
+class CurrentVersionWriter:
+    """Changes the items that everybody sees; see `VersionWriter`."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class CurrentRecorder:
         origin = (operation.value, rows.sql_text(run), self.at, rows.sql_text(by))
         return rows.insert_item(self.connection, prepared, waiting=waiting, body=body, origin=origin)
 
-    def end(self, condition: str, values: Sequence[object], ending: Ending) -> int:
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
         """Move items to the versions; delete them where no versions are kept."""
         if not self._limit.keeps:
             return self.remove(condition, values)
