@@ -1,17 +1,16 @@
-"""A store whose items live in a collection: what such stores share, and the verbs that a store type supplies."""
+"""A store whose items live in a collection: opening it, searching it, writing with embeddings, erasing."""
 
 from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar, Final
 
 from devmem.config.base import ConfigModel
-from devmem.config.store import RetrievalConfig
 from devmem.errors import CollectionClosedError, CollectionError
 from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem, dump_item_json
@@ -24,312 +23,27 @@ from devmem.storage.location_report import examine_location
 from devmem.storage.opening import file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, PreparedItem, Unique, VersionedCollection
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
-from devmem.stores.embedding_queue import EmbeddingQueue, Readability, UnlabelledCheck
+from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck
 from devmem.stores.erasure_decisions import parts_of_store
 from devmem.stores.items import Expiry, ItemFields, skipped
 from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, StoreSetup, best_conversations, deepened
-from devmem.stores.reranking import RerankStage, open_rerank_stage, ranking_of
-
-
-class CollectionItems(MemoryBase):
-    """A store whose items live in a collection, without what it writes and how it answers."""
-
-    @property
-    @abstractmethod
-    def collection(self) -> Collection:
-        """The place where the items are."""
-
-    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that are there, in the order of `ids`."""
-        return self.collection.get(ids)
-
-    def recent(
-        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> list[MemoryItem]:
-        """Return the last items of an order, the last one first."""
-        return self.collection.recent(limit, where, order=order, offset=offset)
-
-    def scan(
-        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> Iterator[MemoryItem]:
-        """Return every item that matches, in an order, a few at a time."""
-        return self.collection.scan(where, order=order, offset=offset)
-
-    def values(
-        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
-    ) -> list[Scalar]:
-        """Return the distinct values that items have of a key such as `user` or `metadata.room`, in order."""
-        return self.collection.values(key, where, prefix=prefix, limit=limit, offset=offset)
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
-        """Delete the items stored last and return them, newest first: at most `count`, each to one caller only."""
-        return self.collection.pop(count, where)
-
-    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
-        return self.collection.delete(ids=ids, where=where)
-
-    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items for good, their versions included; return how many there were."""
-        deleted = super().erase(ids=ids, where=where)
-        if isinstance(self.collection, VersionedCollection):
-            self.collection.erase(ids=ids, where=where)
-        return deleted
-
-    def erasing_filter(self, where: Filter) -> Filter:
-        """Return the filter by which items are erased; a store type whose deletions reach further overrides it."""
-        return where
-
-    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
-        """Return the items that are selected to be erased, and one version of those that are no longer there."""
-        widened = replace(erasing, where=self.erasing_filter(erasing.where))
-        if isinstance(self.collection, ErasableCollection):
-            return self.collection.select_erasable(widened)
-        return [item for item in self.collection.scan() if widened.admits(item)]
-
-    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that were derived from some items, or from such items, as their provenance says."""
-        if isinstance(self.collection, ErasableCollection):
-            return self.collection.derived_from(ids)
-        return descendants(list(self.collection.scan()), ids)
-
-    def begin_purge(self, erasing: EraseRequest) -> int:
-        """Record in a database, but not in a file, what is about to be purged; see `MemoryBase.begin_purge`."""
-        collection = self.collection
-        if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
-            return 0
-        planned = collection.begin_erasure(replace(erasing, where=self.erasing_filter(erasing.where)))
-        return len(collection.get(planned))
-
-    def purge(
-        self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
-    ) -> EraseResult:
-        """Erase items down to the bytes, where the collection does; see `MemoryBase.purge`."""
-        ids = [item.id for item in self.select_erasable(erasing)]
-        if not isinstance(self.collection, ErasableCollection):
-            items = self.clear() if erasing.is_everything else self.erase(ids=[*ids, *derived])
-            left, done = self.scrub(), self._searched(items, words)
-            return replace(done, unreached=(*left, *done.unreached))
-        widened = replace(erasing, where=self.erasing_filter(erasing.where))
-        planned = self.collection.begin_erasure(widened, derived)
-        items = self.clear() if erasing.is_everything else self.erase(ids=planned)
-        left = self.scrub()
-        done = self.collection.finish_erasure(words, vacuum=vacuum)
-        return replace(done, items=items + done.items, unreached=(*left, *done.unreached))
-
-    def scrub(self) -> Sequence[Residue]:
-        """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
-
-        A store type that keeps such files overrides it.
-        """
-        return ()
-
-    def finish_erasure(self) -> None:
-        """Finish erasures that were interrupted, as by the death of a process."""
-        if isinstance(self.collection, ErasableCollection):
-            planned = self.collection.planned_erasure()
-            if planned is not None:
-                self.erase(ids=planned)
-                self.scrub()
-                self.collection.finish_erasure(vacuum=True)
-        for part in parts_of_store(self.setup):
-            self.purge(EraseRequest(ids=part.names), vacuum=True)
-            part.done()
-
-    def _searched(self, items: int, words: Sequence[str]) -> EraseResult:
-        """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""
-        place = self.collection.info().location
-        if "://" in place:
-            reason = "what the service keeps in logs, replicas and backups is out of reach"
-            return EraseResult(items=items, unreached=(Residue(place=place, reason=reason),))
-        kept = [dump_item_json(item).decode(errors="replace") for item in self.collection.scan()] if words else []
-        reached, left = search_files([Path(place)], words, lambda word: any(word in text for text in kept))
-        return EraseResult(items=items, reached=tuple(reached) if words else (), unreached=tuple(left))
-
-    def clear(self) -> int:
-        """Delete everything; return how many items there were."""
-        return self.collection.clear()
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest items, and those that are too old; return how many there were."""
-        return self.collection.trim(keep=keep, stored_before=stored_before)
-
-    def count_memories(self, where: Filter | None = None) -> int:
-        """Return the number of items that a search could find."""
-        return self.collection.count(where)
-
-    def info(self) -> CollectionInfo:
-        """Report where the items are and how many there are."""
-        return self.collection.info()
-
-
-class CollectionSearcher:
-    """Searches as a store's `retrieval:` block says; it holds no state of its own."""
-
-    def __init__(self, config: RetrievalConfig, *, embedder: Embedder | None, rerank_stage: RerankStage | None) -> None:
-        """Take the block, the store's embedding model, and the stage of the block's reranker."""
-        self._config, self._embedder, self._rerank_stage = config, embedder, rerank_stage
-
-    @property
-    def ranking(self) -> Ranking:
-        """How hits are ranked."""
-        return ranking_of(self._config)
-
-    @property
-    def reranks(self) -> bool:
-        """Whether a reranker reads the best hits."""
-        return self._rerank_stage is not None
-
-    def depth(self, top_k: int) -> int:
-        """Return the number of hits to search for: a reranker reads more than the `top_k` that are returned."""
-        return self._rerank_stage.candidates(top_k) if self._rerank_stage else top_k
-
-    def query(
-        self, query: MemoryQuery, *, limit: int, weights: Weights | None = None, ranking: Ranking | None = None
-    ) -> SearchQuery:
-        """Return the collection's query; the text is embedded, unless the query has its embedding already."""
-        tokens = query.embedding.tokens_by(self._embedder) if self._embedder else None
-        unreadable = tokens is not None and tokens.known < READABLE
-        return SearchQuery(
-            text=query.text,
-            vector=query.embedding.by(self._embedder) if self._embedder and not unreadable else None,
-            tokens=None if unreadable else tokens,
-            limit=limit,
-            min_similarity=query.similarity_threshold,
-            min_relevance=self._config.min_relevance if query.min_relevance is None else query.min_relevance,
-            where=query.where,
-            weights=weights,
-            ranking=ranking or self.ranking,
-            candidates=self._config.candidates,
-            now=query.asked_at,
-            explain=query.explain,
-        )
-
-    def run(self, collection: Collection, query: MemoryQuery) -> SearchReport:
-        """Search by all signals, and have the reranker read the best."""
-        wanted = self.query(query, limit=self.depth(query.top_k))
-        return self.rerank(query, collection.find(wanted))
-
-    def rerank(self, query: MemoryQuery, report: SearchReport) -> SearchReport:
-        """Have the reranker, if there is one, read the best hits of a report; keep `top_k`."""
-        if self._rerank_stage is None:
-            return replace(report, hits=report.hits[: query.top_k])
-        return self._rerank_stage.at(report, query.text, query.top_k)
-
+from devmem.stores.reranking import open_rerank_stage, ranking_of
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-class CollectionWriter:
-    """Writes items with their embeddings; a provider that is down costs no write."""
-
-    def __init__(self, store: str, queue: EmbeddingQueue | None) -> None:
-        """Prepare the writes of a store.
-
-        Args:
-            store: the store's name, for messages.
-            queue: embeds the items; None stores them without embeddings.
-        """
-        self._store, self._queue = store, queue
-
-    def write(
-        self,
-        collection: Collection,
-        items: Sequence[MemoryItem],
-        *,
-        unique: Unique,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-        expected: Mapping[str, str | None] | None = None,
-        absent: Filter | None = None,
-    ) -> list[WriteOutcome]:
-        """Store items; those that `embeddings` does not have, by id, are embedded, and what waited before them."""
-        prepared = [_prepared(item, (embeddings or {}).get(item.id)) for item in items]
-        if self._queue is not None:
-            self._queue.catch_up(collection)
-            prepared = self._queue.embed(prepared)
-        return collection.add(prepared, unique=unique, expected=expected, absent=absent)
-
-    def trim(self, collection: Collection, *, keep: int | None, stored_before: float | None) -> None:
-        """Delete what is too much or too old; a failure is logged, as the items before it are stored.
-
-        Args:
-            collection: the store's.
-            keep: maximum number of items; None for any.
-            stored_before: the time, in seconds since the epoch, before which items are deleted; None deletes none.
-        """
-        try:
-            collection.trim(keep=keep, stored_before=stored_before)
-        except CollectionError as error:
-            # The next write trims again.
-            _LOG.warning("memory store %r keeps more items than it should for now: %s", self._store, error)
-
-    def embed_waiting(self, collection: Collection, progress: Progress | None = None, *, at_once: bool = False) -> int:
-        """Embed the items that wait for it, until the provider stops answering; see `EmbeddingQueue.catch_up`."""
-        return self._queue.catch_up(collection, progress, at_once=at_once) if self._queue is not None else 0
-
-    def stored_embeddings(self, collection: Collection, items: Sequence[MemoryItem]) -> dict[str, PassageEmbeddings]:
-        """Return the embeddings, by id, of those items that are stored with the same content already."""
-        if self._queue is None:
-            return {}
-        contents = {item.id: embedded_hash(item) for item in items}
-        stored = collection.embeddings(list(contents))
-        return {item_id: found for item_id, found in stored.items() if found.content_hash == contents[item_id]}
-
-
-def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:
-    """Return the item with its known embeddings, unless these are of another content."""
-    prepared = PreparedItem.of(item)
-    return replace(prepared, embeddings=known) if known and known.is_of(embedded_hash(item)) else prepared
-
-
-class LazyCollection:
-    """Opens a store's collection once and closes it for good; safe to use from several threads."""
-
-    def __init__(self, store: str) -> None:
-        """Prepare for the store of this name; nothing is opened yet."""
-        self._store = store
-        self._opened: Collection | None = None
-        self._closed = False
-        self._lock = Lock()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the collection was opened and not closed since."""
-        return self._opened is not None
-
-    def get(self, open_collection: Callable[[], Collection]) -> Collection:
-        """Return the collection; `open_collection` is called where it is not open yet.
-
-        Raises:
-            CollectionClosedError: the store was closed.
-            CollectionError: the collection cannot be opened.
-        """
-        with self._lock:
-            if self._opened is None:
-                if self._closed:
-                    raise CollectionClosedError(self._store, "the store was closed.")
-                self._opened = open_collection()
-            return self._opened
-
-    def close(self) -> None:
-        """Close the collection, also one that another thread is opening; it is not opened again."""
-        with self._lock:
-            self._closed = True
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
-
-
 _BATCH: Final = 256
+_SECONDS_A_WRITE: Final = 0.3
+_SECONDS_A_SAVE: Final = 2.0
+"""Time after which a write, or a save, leaves items that still wait for their embedding to the next one."""
 
 
-class CollectionMemory(CollectionItems):
+class CollectionMemory(MemoryBase):
     """A store whose items live in a collection.
 
     A store type supplies `compose`: what to keep of a payload. It may supply `rank` (an order of its own), `capacity`
     (how many items to keep) and `unique` (what makes an item a duplicate).
 
-    Items whose embedding could not be made wait for it, and are found by their words. They are embedded with the next
-    write, by `save` and by `reindex`; a search writes nothing.
+    An item whose embedding could not be made is stored all the same, and found by its words. Such items are embedded a
+    few at a time after writes, and by `save` and `reindex`; a search writes nothing.
     """
 
     config_model: ClassVar[type[ConfigModel]] = CollectionConfig
@@ -351,7 +65,9 @@ class CollectionMemory(CollectionItems):
             self._options.retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
         self._fields = ItemFields(setup.name, self._options.index.fields, clock=setup.monotonic)
-        self._collection = LazyCollection(setup.name)
+        self._opened: Collection | None = None
+        self._closed = False
+        self._opening = Lock()
         self._use_model(self._configured_model())
 
     def _configured_model(self) -> Embedder | None:
@@ -363,18 +79,10 @@ class CollectionMemory(CollectionItems):
         return model if tokens is None else CombinedEmbedder(model, self.setup.embedder(tokens))
 
     def _use_model(self, embedder: Embedder | None) -> None:
-        retrieval, queue = self._options.retrieval, None
-        if embedder is not None:
-            queue = EmbeddingQueue(
-                embedder,
-                self.setup.monotonic,
-                tokens=retrieval.late_interaction,
-                readability=Readability(self.name),
-            )
+        tokens, clock = self._options.retrieval.late_interaction, self.setup.monotonic
         self._embedder = embedder
-        self._check = UnlabelledCheck(self.name, embedder, self.setup.monotonic)
-        self._searcher = CollectionSearcher(retrieval, embedder=embedder, rerank_stage=self._rerank_stage)
-        self._writer = CollectionWriter(self.name, queue)
+        self._queue = EmbeddingQueue(self.name, embedder, clock, tokens=tokens) if embedder is not None else None
+        self._check = ModelCheck(self.name, embedder, clock)
 
     # Supplied by a store type.
 
@@ -393,27 +101,31 @@ class CollectionMemory(CollectionItems):
         """Return the maximum number of items, beyond which the oldest are deleted; None keeps all."""
         return self._limits.max_items
 
-    # Used by a store type.
-
-    @property
-    def embedder(self) -> Embedder | None:
-        """The embedding model; None where items are found by their words alone."""
-        return self._embedder
-
-    @property
-    def ranking(self) -> Ranking:
-        """How the collection ranks, as the `retrieval:` block says."""
-        return self._searcher.ranking
+    # The place.
 
     @property
     def collection(self) -> Collection:
-        """The place where the items are; opened by `load`, or on first use."""
-        return self._collection.get(self.open_collection)
+        """The place where the items are; opened by `load`, or on first use.
+
+        Raises:
+            CollectionClosedError: the store was closed.
+            CollectionError: it cannot be opened.
+        """
+        return self._open()
+
+    def _open(self, *, claim: bool = True) -> Collection:
+        """Open the collection unless it is open; it is opened once, and not again after `close`."""
+        with self._opening:
+            if self._opened is None:
+                if self._closed:
+                    raise CollectionClosedError(self.name, "the store was closed.")
+                self._opened = self.open_collection(claim=claim)
+            return self._opened
 
     @property
     def is_open(self) -> bool:
         """Whether the collection is open."""
-        return self._collection.is_open
+        return self._opened is not None
 
     def open_collection(self, *, claim: bool = True) -> Collection:
         """Open the place that the configuration names.
@@ -444,12 +156,108 @@ class CollectionMemory(CollectionItems):
         Raises:
             NoVersionsError: what the store knows is not in its collection alone.
         """
-        self._collection.get(lambda: view)
+        self._opened = view
+
+    def load(self) -> None:
+        """Open the collection, and finish an erasure that was interrupted."""
+        _ = self.collection
+        self.finish_erasure()
+
+    def save(self) -> None:
+        """Embed the items that wait for it, if the provider answers again, and delete those that are too old.
+
+        Embeddings of another model that stand in a file are left to the next write, so that reading replaces none.
+        """
+        self._check.verify(self.collection)
+        if self._queue is not None and not self._check.keeps_vectors(self.collection):
+            self._queue.catch_up_some(self.collection, _SECONDS_A_SAVE)
+        self._keep_within_limits()
+
+    def close(self) -> None:
+        """Release the collection; one that another thread is opening is released too, and none is opened again."""
+        with self._opening:
+            self._closed = True
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    def info(self) -> CollectionInfo:
+        """Report where the items are and how many there are."""
+        return self.collection.info()
+
+    def examine(self) -> Iterable[FileReport]:
+        """Report on the collection's file; a store type with further files adds theirs."""
+        return examine_location(self.setup.location(self._place.memory_path))
+
+    def files(self) -> Iterable[Path]:
+        """Return the collection's file with those beside it; a store type with further files adds theirs."""
+        file = None if (place := self.setup.location(self._place.memory_path)) is None else file_of(place)
+        return [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm", ".faiss", ".files")] if file else []
+
+    # The model.
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The embedding model; None where items are found by their words alone."""
+        return self._embedder
+
+    def search_by_words(self) -> None:
+        """Go on without the embedding model, as where the collection's embeddings are another model's."""
+        self._use_model(None)
+
+    def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
+        """Embed every item with the configured model, by the configured fields; return the number embedded.
+
+        Interrupted, it continues where it stopped: items without an embedding wait for it. Where this model made the
+        embeddings already, only waiting items are embedded, unless `force` replaces all of them.
+
+        Raises:
+            EmbeddingError: the provider does not answer; the items are found by their text meanwhile.
+        """
+        collection = self._fields.reindexed(self._open(claim=False))
+        if self._embedder is None or self._queue is None:
+            return 0
+        self._embedder.embed(["probe"])
+        identity = self._embedder.identity
+        if force or collection.info().embedding != identity.name:
+            collection.replace_model(identity.name, identity.dimension)
+        self._check.verify(collection)
+        return self._queue.catch_up(collection, progress)
+
+    def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
+        """Return the embeddings, by id, of those items that are stored with the same content already."""
+        if self._queue is None:
+            return {}
+        contents = {item.id: embedded_hash(item) for item in self.with_fields(items)}
+        stored = self.collection.embeddings(list(contents))
+        return {item_id: found for item_id, found in stored.items() if found.content_hash == contents[item_id]}
+
+    # Searching.
+
+    @property
+    def ranking(self) -> Ranking:
+        """How the collection ranks, as the `retrieval:` block says."""
+        return ranking_of(self._options.retrieval)
+
+    def find(self, query: MemoryQuery) -> SearchReport:
+        """Answer in the store's own order, or else in the collection's."""
+        ranked = self.rank(query)
+        return self.search_collection(query) if ranked is None else ranked
+
+    def find_conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
+        """Rank conversations by all that the collection knows of them; by their best hits where others order those."""
+        deep = deepened(query)
+        report = self.rank(deep)
+        if report is None and self._rerank_stage is None:
+            return self.collection.conversations(self.search_query(query, limit=query.top_k), hits_each=hits_each)
+        if report is None:
+            report = self.search_collection(deep)
+        return best_conversations(report, limit=query.top_k, hits_each=hits_each)
 
     def search_collection(self, query: MemoryQuery) -> SearchReport:
         """Search by all signals, as the `retrieval:` block says, with the reranker that it names."""
-        self._check.settle(self.collection)
-        return self._searcher.run(self.collection, query)
+        wanted = self.search_query(query, limit=self.search_depth(query.top_k))
+        return self.rerank(query, self.collection.find(wanted))
 
     def search_query(
         self, query: MemoryQuery, *, limit: int, weights: Weights | None = None, ranking: Ranking | None = None
@@ -462,106 +270,36 @@ class CollectionMemory(CollectionItems):
             weights: rank by meaning and words alone, with these weights.
             ranking: replaces the ranking of the `retrieval:` block.
         """
-        self._check.settle(self.collection)
-        return self._searcher.query(query, limit=limit, weights=weights, ranking=ranking)
+        self._check.verify(self.collection)
+        options, model = self._options.retrieval, self._embedder
+        tokens = query.embedding.tokens_by(model) if model else None
+        unreadable = tokens is not None and tokens.known < READABLE
+        return SearchQuery(
+            text=query.text,
+            vector=query.embedding.by(model) if model and not unreadable else None,
+            tokens=None if unreadable else tokens,
+            limit=limit,
+            min_similarity=query.similarity_threshold,
+            min_relevance=options.min_relevance if query.min_relevance is None else query.min_relevance,
+            where=query.where,
+            weights=weights,
+            ranking=ranking or self.ranking,
+            candidates=options.candidates,
+            now=query.asked_at,
+            explain=query.explain,
+        )
 
     def search_depth(self, top_k: int) -> int:
         """Return the number of hits to search for before `rerank`, where `top_k` are wanted."""
-        return self._searcher.depth(top_k)
+        return self._rerank_stage.candidates(top_k) if self._rerank_stage else top_k
 
     def rerank(self, query: MemoryQuery, report: SearchReport) -> SearchReport:
         """Have the configured reranker, if there is one, read the best hits; keep `query.top_k`."""
-        return self._searcher.rerank(query, report)
+        if self._rerank_stage is None:
+            return replace(report, hits=report.hits[: query.top_k])
+        return self._rerank_stage.at(report, query.text, query.top_k)
 
-    def store_items(
-        self,
-        items: Sequence[MemoryItem],
-        *,
-        unique: Unique | None = None,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-        expected: Mapping[str, str | None] | None = None,
-        absent: Filter | None = None,
-    ) -> list[WriteOutcome]:
-        """Embed and store items, and trim the store to its capacity.
-
-        Args:
-            items: the items, all stored in one transaction.
-            unique: what makes an item a duplicate; None takes the store type's.
-            embeddings: embeddings that are known, by the items' ids; the others are made.
-            expected: versions that are to be replaced, by the items' ids; see `Collection.add`.
-            absent: filter that no stored item may match; see `Collection.add`.
-
-        Raises:
-            CollectionError, VersionConflictError: nothing was stored.
-        """
-        self._check.settle(self.collection)
-        items = self.with_fields(items)
-        # What replaces a version that the caller knows keeps the expiry that the caller says.
-        known = {item_id for item_id, version in (expected or {}).items() if version is not None}
-        stamped = {item.id: item for item in self.stamped([item for item in items if item.id not in known])}
-        items = [stamped.get(item.id) or self._expiry.limited(item) for item in items]
-        now = self.setup.clock()
-        too_old = [self._expiry.has_passed(item, now) for item in items]
-        current = [item for item, is_too_old in zip(items, too_old, strict=True) if not is_too_old]
-        rule = unique or self.unique
-        written = self._writer.write(
-            self.collection, current, unique=rule, embeddings=embeddings, expected=expected, absent=absent
-        )
-        self._keep_within_limits()
-        left = iter(written)
-        return [skipped("older than the store's `retention`") if is_too_old else next(left) for is_too_old in too_old]
-
-    def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return items as `store_items` stores them, with the store's fields, and the expiry of its lifetimes."""
-        return self._expiry.stamped(self.with_fields(items), self.setup.clock(), self.collection.get)
-
-    def _keep_within_limits(self) -> None:
-        """Delete what is more than the store's capacity, and what is older than its retention."""
-        keep, stored_before = self.capacity(), self._expiry.oldest(self.setup.clock())
-        if keep is not None or stored_before is not None:
-            self._writer.trim(self.collection, keep=keep, stored_before=stored_before)
-
-    def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
-        """Return the embeddings, by id, of those items that are stored with the same content already."""
-        return self._writer.stored_embeddings(self.collection, self.with_fields(items))
-
-    def with_fields(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return items as they are searched here: one that names no fields gets those of the store."""
-        return self._fields.stamped(items, lambda: self.collection)
-
-    def search_by_words(self) -> None:
-        """Go on without the embedding model, as where the collection's embeddings are another model's."""
-        self._use_model(None)
-
-    def load(self) -> None:
-        """Open the collection, and finish an erasure that was interrupted."""
-        _ = self.collection
-        self.finish_erasure()
-
-    def save(self) -> None:
-        """Embed the items that wait for it, if the provider answers again, and delete those that are too old.
-
-        Embeddings of another model that stand in a file are left to the next write, so that reading replaces none.
-        """
-        self._check.settle(self.collection)
-        if not self._check.keeps_vectors(self.collection):
-            self._writer.embed_waiting(self.collection)
-        self._keep_within_limits()
-
-    def find(self, query: MemoryQuery) -> SearchReport:
-        """Answer in the store's own order, or else in the collection's."""
-        ranked = self.rank(query)
-        return self.search_collection(query) if ranked is None else ranked
-
-    def find_conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
-        """Rank conversations by all that the collection knows of them; by their best hits where others order those."""
-        deep = deepened(query)
-        report = self.rank(deep)
-        if report is None and not self._searcher.reranks:
-            return self.collection.conversations(self.search_query(query, limit=query.top_k), hits_each=hits_each)
-        if report is None:
-            report = self.search_collection(deep)
-        return best_conversations(report, limit=query.top_k, hits_each=hits_each)
+    # Writing.
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         """Store what a finished node said; durable when it returns."""
@@ -591,44 +329,200 @@ class CollectionMemory(CollectionItems):
         for start in range(0, len(items), _BATCH):
             part = items[start : start + _BATCH]
             known = {**self.stored_embeddings(part), **(embeddings or {})}
-            outcomes += self.store_items(part, unique=Unique.ID, embeddings=known, expected=_of(part, expected))
+            versions = {item.id: expected[item.id] for item in part if item.id in expected} if expected else None
+            outcomes += self.store_items(part, unique=Unique.ID, embeddings=known, expected=versions)
             if progress:
                 progress(len(outcomes))
         return outcomes
 
-    def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
-        """Embed every item with the configured model, by the configured fields; return the number embedded.
+    def store_items(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique | None = None,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Embed and store items, and trim the store to its capacity.
 
-        Interrupted, it continues where it stopped: items without an embedding wait for it. Where this model made the
-        embeddings already, only waiting items are embedded, unless `force` replaces all of them.
+        Args:
+            items: the items, all stored in one transaction.
+            unique: what makes an item a duplicate; None takes the store type's.
+            embeddings: embeddings that are known, by the items' ids; the others are made.
+            expected: versions that are to be replaced, by the items' ids; see `Collection.add`.
+            absent: filter that no stored item may match; see `Collection.add`.
 
         Raises:
-            EmbeddingError: the provider does not answer; the items are found by their text meanwhile.
+            CollectionError, VersionConflictError: nothing was stored.
         """
-        collection = self._fields.reindexed(self._collection.get(lambda: self.open_collection(claim=False)))
-        if self._embedder is None:
+        collection = self.collection
+        self._check.verify(collection)
+        items = self.with_fields(items)
+        # What replaces a version that the caller knows keeps the expiry that the caller says.
+        known = {item_id for item_id, version in (expected or {}).items() if version is not None}
+        stamped = {item.id: item for item in self.stamped([item for item in items if item.id not in known])}
+        items = [stamped.get(item.id) or self._expiry.limited(item) for item in items]
+        now = self.setup.clock()
+        too_old = [self._expiry.has_passed(item, now) for item in items]
+        current = [item for item, is_too_old in zip(items, too_old, strict=True) if not is_too_old]
+        prepared = [_prepared(item, (embeddings or {}).get(item.id)) for item in current]
+        if self._queue is not None:
+            prepared = self._queue.embed(prepared)
+        written = collection.add(prepared, unique=unique or self.unique, expected=expected, absent=absent)
+        if self._queue is not None:
+            self._queue.catch_up_some(collection, _SECONDS_A_WRITE)
+        self._keep_within_limits()
+        left = iter(written)
+        return [skipped("older than the store's `retention`") if is_too_old else next(left) for is_too_old in too_old]
+
+    def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return items as `store_items` stores them, with the store's fields, and the expiry of its lifetimes."""
+        return self._expiry.stamped(self.with_fields(items), self.setup.clock(), self.collection.get)
+
+    def with_fields(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return items as they are searched here: one that names no fields gets those of the store."""
+        return self._fields.stamped(items, lambda: self.collection)
+
+    def _keep_within_limits(self) -> None:
+        """Delete what is more than the store's capacity, and what is older than its retention."""
+        keep, stored_before = self.capacity(), self._expiry.oldest(self.setup.clock())
+        if keep is None and stored_before is None:
+            return
+        try:
+            self.collection.trim(keep=keep, stored_before=stored_before)
+        except CollectionError as error:
+            # The items before it are stored, and the next write trims again.
+            _LOG.warning("memory store %r keeps more items than it should for now: %s", self.name, error)
+
+    # Reading.
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that are there, in the order of `ids`."""
+        return self.collection.get(ids)
+
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        return self.collection.recent(limit, where, order=order, offset=offset)
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item that matches, in an order, a few at a time."""
+        return self.collection.scan(where, order=order, offset=offset)
+
+    def values(
+        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
+    ) -> list[Scalar]:
+        """Return the distinct values that items have of a key such as `user` or `metadata.room`, in order."""
+        return self.collection.values(key, where, prefix=prefix, limit=limit, offset=offset)
+
+    def count_memories(self, where: Filter | None = None) -> int:
+        """Return the number of items that a search could find."""
+        return self.collection.count(where)
+
+    # Removing, with the versions that the history keeps.
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last and return them, newest first: at most `count`, each to one caller only."""
+        return self.collection.pop(count, where)
+
+    def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        return self.collection.delete(ids=ids, where=where)
+
+    def clear(self) -> int:
+        """Delete everything; return how many items there were."""
+        return self.collection.clear()
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those that are too old; return how many there were."""
+        return self.collection.trim(keep=keep, stored_before=stored_before)
+
+    # Erasing, which leaves neither versions nor bytes.
+
+    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items permanently, their versions included; return their number."""
+        deleted = super().erase(ids=ids, where=where)
+        if isinstance(self.collection, VersionedCollection):
+            self.collection.erase(ids=ids, where=where)
+        return deleted
+
+    def erasing_filter(self, where: Filter) -> Filter:
+        """Return the filter by which items are erased; a store type whose deletions reach further overrides it."""
+        return where
+
+    def _widened(self, erasing: EraseRequest) -> EraseRequest:
+        return replace(erasing, where=self.erasing_filter(erasing.where))
+
+    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+        """Return the items that are selected to be erased, and one version of those that are no longer there."""
+        widened = self._widened(erasing)
+        if isinstance(self.collection, ErasableCollection):
+            return self.collection.select_erasable(widened)
+        return [item for item in self.collection.scan() if widened.admits(item)]
+
+    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that were derived from some items, or from such items, as their provenance says."""
+        if isinstance(self.collection, ErasableCollection):
+            return self.collection.derived_from(ids)
+        return descendants(list(self.collection.scan()), ids)
+
+    def begin_purge(self, erasing: EraseRequest) -> int:
+        """Record in a database, but not in a file, what is about to be purged; see `MemoryBase.begin_purge`."""
+        collection = self.collection
+        if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
             return 0
-        self._embedder.embed(["probe"])
-        identity = self._embedder.identity
-        if force or collection.info().embedding != identity.name:
-            collection.replace_model(identity.name, identity.dimension)
-        self._check.settle(collection)
-        return self._writer.embed_waiting(collection, progress, at_once=True)
+        return len(collection.get(collection.begin_erasure(self._widened(erasing))))
 
-    def examine(self) -> Iterable[FileReport]:
-        """Report on the collection's file; a store type with further files adds theirs."""
-        return examine_location(self.setup.location(self._place.memory_path))
+    def purge(
+        self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> EraseResult:
+        """Erase items down to the bytes, where the collection does; see `MemoryBase.purge`."""
+        collection = self.collection
+        if isinstance(collection, ErasableCollection):
+            ids = collection.begin_erasure(self._widened(erasing), derived)
+            items = self.clear() if erasing.is_everything else self.erase(ids=ids)
+            left = self.scrub()
+            done = collection.finish_erasure(words, vacuum=vacuum)
+            return replace(done, items=items + done.items, unreached=(*left, *done.unreached))
+        ids = [*(item.id for item in self.select_erasable(erasing)), *derived]
+        items = self.clear() if erasing.is_everything else self.erase(ids=ids)
+        left, done = self.scrub(), self._searched(items, words)
+        return replace(done, unreached=(*left, *done.unreached))
 
-    def files(self) -> Iterable[Path]:
-        """Return the collection's file with those beside it; a store type with further files adds theirs."""
-        file = None if (place := self.setup.location(self._place.memory_path)) is None else file_of(place)
-        return [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm", ".faiss", ".files")] if file else []
+    def scrub(self) -> Sequence[Residue]:
+        """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
 
-    def close(self) -> None:
-        """Release the collection; one that is being opened meanwhile is released too."""
-        self._collection.close()
+        A store type that keeps such files overrides it.
+        """
+        return ()
+
+    def finish_erasure(self) -> None:
+        """Finish erasures that were interrupted, as by the death of a process."""
+        if isinstance(self.collection, ErasableCollection):
+            planned = self.collection.planned_erasure()
+            if planned is not None:
+                self.erase(ids=planned)
+                self.scrub()
+                self.collection.finish_erasure(vacuum=True)
+        for part in parts_of_store(self.setup):
+            self.purge(EraseRequest(ids=part.names), vacuum=True)
+            part.done()
+
+    def _searched(self, items: int, words: Sequence[str]) -> EraseResult:
+        """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""
+        place = self.collection.info().location
+        if "://" in place:
+            reason = "what the service keeps in logs, replicas and backups is out of reach"
+            return EraseResult(items=items, unreached=(Residue(place=place, reason=reason),))
+        kept = [dump_item_json(item).decode(errors="replace") for item in self.collection.scan()] if words else []
+        reached, left = search_files([Path(place)], words, lambda word: any(word in text for text in kept))
+        return EraseResult(items=items, reached=tuple(reached) if words else (), unreached=tuple(left))
 
 
-def _of(items: Sequence[MemoryItem], expected: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
-    """Return the expected versions of some items; None where none is expected of any."""
-    return {item.id: expected[item.id] for item in items if item.id in expected} if expected else None
+def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:
+    """Return the item with its known embeddings, unless these are of another content."""
+    prepared = PreparedItem.of(item)
+    return replace(prepared, embeddings=known) if known and known.is_of(embedded_hash(item)) else prepared

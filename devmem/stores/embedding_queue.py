@@ -1,9 +1,13 @@
-"""Embedding items for a collection: a provider that is down costs no write, its items wait until it answers again."""
+"""Embedding a store's items: new ones with their write, waiting ones a few at a time.
+
+A provider that is down costs no write: its items wait, are found by their words, and are embedded when it answers again.
+"""
 
 from __future__ import annotations
 
 import itertools
 import logging
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,14 +15,15 @@ from typing import Final
 
 import numpy as np
 
-from devmem.errors import EmbeddingError, install_command
+from devmem.errors import CollectionError, EmbeddingError, install_command
 from devmem.model.fields import embedded_hash, has_text
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import READABLE, Embedder, PassageEmbeddings, TokenCodes, TokenEmbedder, token_codes
 from devmem.storage.protocol import Collection, PreparedItem
 from devmem.storage.searching import UnlabelledEmbeddings
-from devmem.stores.model_probe import made_by
 from devmem.text.retry import Backoff
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 def embed_items(
@@ -71,11 +76,8 @@ def _joined(passages: Sequence[tuple[Vector, TokenCodes | None]], content_hash: 
     return PassageEmbeddings(vectors=vectors, tokens=codes or None, content_hash=content_hash)
 
 
-_LOG: Final = logging.getLogger(__name__)
-
-
-class Readability:
-    """Counts the texts that a model can read and those that it cannot."""
+class TokenCoverageCheck:
+    """Counts the texts whose words a model knows, and warns when it knows too few of most texts."""
 
     def __init__(self, store: str) -> None:
         """Take the store's name, for the message."""
@@ -84,12 +86,7 @@ class Readability:
         self._warned = False
 
     def note(self, model: str, known: float) -> None:
-        """Count a text; warn when most texts so far are not readable.
-
-        Args:
-            model: name of the model.
-            known: share of the text's words that the model knows.
-        """
+        """Count a text, of whose words the model knows this share; warn when most texts so far are not readable."""
         self._texts += 1
         self._unreadable += known < READABLE
         if not self._warned and 2 * self._unreadable > self._texts:
@@ -104,33 +101,29 @@ class Readability:
             )
 
 
-_EMBEDDING_QUEUE_LOG = logging.getLogger(__name__)
-_BATCH = 64
+_BATCH: Final = 64
+_SLICE: Final = 16
+"""Number of items that are embedded at once, and where time is limited."""
 
 
 class EmbeddingQueue:
     """Embeds new items, and those that wait."""
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        clock: Callable[[], float],
-        *,
-        tokens: bool = True,
-        readability: Readability | None = None,
-    ) -> None:
+    def __init__(self, store: str, embedder: Embedder, clock: Callable[[], float], *, tokens: bool = True) -> None:
         """Prepare a queue.
 
         Args:
+            store: the store's name, for messages.
             embedder: the model.
             clock: monotonic, in seconds.
             tokens: whether to embed tokens too.
-            readability: is told how much of each text the model knows.
         """
-        self._embedder, self._tokens, self._readability = embedder, tokens, readability
+        self._store, self._embedder, self._clock, self._tokens = store, embedder, clock, tokens
+        self._coverage = TokenCoverageCheck(store)
         self._lock = threading.Lock()
         self._backoff = Backoff(clock=clock)
         self._may_wait = True
+        self._reported = False
 
     def embed(self, items: Sequence[MemoryItem | PreparedItem]) -> list[PreparedItem]:
         """Return the items with their embeddings, in their order.
@@ -150,64 +143,124 @@ class EmbeddingQueue:
                 self._embedder, [prepared[at] for at in todo], tokens=self._tokens, known=self._note_known
             )
         except EmbeddingError as error:
-            self._failed(error, len(todo))
+            _LOG.warning(
+                "%d item(s) wait for their embedding and are found by their text until then: %s", len(todo), error
+            )
+            self._may_wait = True
+            self._backoff.failed()
             return prepared
         self._backoff.worked()
         for at, one in zip(todo, embedded, strict=True):
             prepared[at] = one
         return prepared
 
-    def catch_up(
-        self, collection: Collection, progress: Callable[[int], None] | None = None, *, at_once: bool = False
-    ) -> int:
-        """Embed the items that wait, until the provider stops answering; return the number embedded.
+    def catch_up(self, collection: Collection, progress: Callable[[int], None] | None = None) -> int:
+        """Embed all items that wait, until the provider stops answering; return the number embedded.
 
-        Args:
-            collection: where they are.
-            progress: called with the number of items embedded so far.
-            at_once: look for such items though none is known, and ask a provider that did not answer a moment ago.
+        A provider that did not answer a moment ago is asked again. `progress` is called with the number so far.
         """
-        if not at_once and (not self._may_wait or self._backoff.left):
-            return 0
-        if at_once:
-            self._backoff.worked()
+        self._backoff.worked()
         with self._lock:
-            # Before looking: a write that fails meanwhile says so again.
-            self._may_wait = False
-            done = False
-            try:
-                caught_up, done = self._embed_waiting(collection, progress)
-            finally:
-                self._may_wait = self._may_wait or not done
+            return self._embed_waiting(collection, progress)
+
+    def catch_up_some(self, collection: Collection, seconds: float) -> int:
+        """Embed items that wait, for about some seconds; return the number embedded.
+
+        Nothing is done while another thread is at it, or the provider is left alone after a failure. A collection that
+        cannot be written now is a matter for the log: what the caller wrote is stored.
+        """
+        if not self._may_wait or self._backoff.left or not self._lock.acquire(blocking=False):
+            return 0
+        try:
+            return self._embed_waiting(collection, None, until=self._clock() + seconds)
+        except CollectionError as error:
+            _LOG.warning("memory store %r: items still wait for their embedding: %s", self._store, error)
+            return 0
+        finally:
+            self._lock.release()
+
+    def _embed_waiting(
+        self, collection: Collection, progress: Callable[[int], None] | None, until: float | None = None
+    ) -> int:
+        caught_up = 0
+        # Before looking: a write that fails meanwhile sets it again.
+        self._may_wait, done = False, False
+        try:
+            while waiting := collection.waiting(_BATCH if until is None else _SLICE):
+                made = ((one.item.id, one.embeddings) for one in self.embed(waiting))
+                embeddings = {item_id: found for item_id, found in made if found is not None}
+                if not embeddings:
+                    return caught_up
+                caught_up += collection.set_embeddings(embeddings)
+                if progress:
+                    progress(caught_up)
+                if until is not None and self._clock() >= until:
+                    done = not self._still_waiting(collection)
+                    return caught_up
+            done = True
+        finally:
+            self._may_wait = self._may_wait or not done
         return caught_up
 
-    def _embed_waiting(self, collection: Collection, progress: Callable[[int], None] | None) -> tuple[int, bool]:
-        """Embed items in batches; return the number embedded, and whether nothing waits now."""
-        caught_up = 0
-        while waiting := collection.waiting(_BATCH):
-            made = ((one.item.id, one.embeddings) for one in self.embed(waiting))
-            embeddings = {item_id: found for item_id, found in made if found is not None}
-            if not embeddings:
-                return caught_up, False
-            caught_up += collection.set_embeddings(embeddings)
-            if progress:
-                progress(caught_up)
-        return caught_up, True
+    def _still_waiting(self, collection: Collection) -> int:
+        """Return the number of items that wait; say once that there are some."""
+        waiting = collection.info().waiting
+        if waiting and not self._reported:
+            self._reported = True
+            _LOG.warning(
+                "memory store %r: %d item(s) wait for their embedding and are found by their words until then; each "
+                "write embeds some of them, `devmem reindex` all.",
+                self._store, waiting,
+            )  # fmt: skip
+        return waiting
 
     def _note_known(self, share: float) -> None:
-        if self._readability is not None:
-            self._readability.note(self._embedder.identity.name, share)
-
-    def _failed(self, error: EmbeddingError, count: int) -> None:
-        _EMBEDDING_QUEUE_LOG.warning(
-            "%d item(s) wait for their embedding and are found by their text until then: %s", count, error
-        )
-        self._may_wait = True
-        self._backoff.failed()
+        self._coverage.note(self._embedder.identity.name, share)
 
 
-class UnlabelledCheck:
-    """Compares unlabelled embeddings with what the model makes, before they are searched by or written."""
+_SPACES: Final = re.compile(r"\s+")
+_SYMBOLS: Final = re.compile(r"[^\w\s]")
+_LONGEST: Final = 8191
+"""Characters of a text that DevAll sends to the model, unless configured otherwise."""
+_PROBES: Final = 3
+_SAME: Final = 0.98
+"""Cosine from which two embeddings of a text are of one model: rounding and number formats cost less."""
+
+
+def devall_text(text: str) -> str:
+    """Return what DevAll embeds of a text: its words, without punctuation, symbols and line breaks."""
+    return _SPACES.sub(" ", _SYMBOLS.sub(" ", _SPACES.sub(" ", text))).strip()[:_LONGEST]
+
+
+def made_by(embedder: Embedder, items: Sequence[MemoryItem]) -> bool:
+    """Report whether the model made the embeddings of items that DevAll (ChatDev 2) stored.
+
+    The first, the middle and the last are made again and compared. Items without an embedding, with one of zeros, or
+    with no word in their text show nothing; without any other the answer is no.
+
+    Raises:
+        EmbeddingError: the model does not answer.
+    """
+    telling = [item for item in items if _unit(item.embedding) is not None and devall_text(item.content_summary)]
+    if not telling:
+        return False
+    places = sorted({round(place) for place in np.linspace(0, len(telling) - 1, _PROBES)})
+    probes = [telling[place] for place in places]
+    made = embedder.embed([devall_text(item.content_summary) for item in probes])
+    return all(_same(_unit(item.embedding), now) for item, now in zip(probes, made, strict=True))
+
+
+def _same(then: Vector | None, now: Vector) -> bool:
+    return then is not None and then.shape == now.shape and float(then @ now) >= _SAME
+
+
+def _unit(vector: Vector | None) -> Vector | None:
+    length = 0.0 if vector is None else float(np.linalg.norm(vector))
+    return None if vector is None or length == 0 or not np.isfinite(length) else vector / np.float32(length)
+
+
+class ModelCheck:
+    """Compares embeddings that name no model with those that the store's model makes, before they are used."""
 
     def __init__(self, store: str, embedder: Embedder | None, clock: Callable[[], float]) -> None:
         """Take the store's name, for messages, its model, and a monotonic clock in seconds."""
@@ -216,8 +269,8 @@ class UnlabelledCheck:
         self._lock = threading.Lock()
         self._warned = False
 
-    def settle(self, collection: Collection) -> None:
-        """Settle what the collection holds unlabelled; a model that does not answer is asked again later."""
+    def verify(self, collection: Collection) -> None:
+        """Find out whether the model made what is unlabelled; one that does not answer is asked again later."""
         if self._embedder is None or not isinstance(collection, UnlabelledEmbeddings):
             return
         with self._lock:

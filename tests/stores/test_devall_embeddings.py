@@ -13,7 +13,7 @@ import pytest
 
 from devmem import MemoryBase, MemoryWritePayload
 from devmem.model.items import Vector
-from devmem.stores.model_probe import devall_text
+from devmem.stores.embedding_queue import devall_text
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 
 Make = Callable[..., MemoryBase]

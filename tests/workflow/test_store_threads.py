@@ -99,7 +99,7 @@ class WatchedCollection(SqliteCollection):
 
 def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() -> None:
     embedder, clock = FailingEmbedder(), ManualClock()
-    queue, item = EmbeddingQueue(embedder, clock), MemoryItem(content_summary="Ann drinks oolong.")
+    queue, item = EmbeddingQueue("notes", embedder, clock), MemoryItem(content_summary="Ann drinks oolong.")
     with closing(WatchedCollection(model=embedder.identity)) as collection:
 
         def fail_meanwhile() -> None:
@@ -107,7 +107,7 @@ def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() 
             collection.add(queue.embed([item]))
 
         collection.before_waiting = fail_meanwhile
-        assert queue.catch_up(collection) == 0
+        assert queue.catch_up_some(collection, 1) == 0
         embedder.recover()
         clock.advance(600)
         assert queue.catch_up(collection) == 1
@@ -116,7 +116,7 @@ def test_a_write_that_fails_while_another_thread_catches_up_is_embedded_later() 
 
 def test_items_still_wait_when_their_embeddings_could_not_be_stored() -> None:
     embedder, clock = FailingEmbedder(), ManualClock()
-    queue = EmbeddingQueue(embedder, clock)
+    queue = EmbeddingQueue("notes", embedder, clock)
     with closing(WatchedCollection(model=embedder.identity)) as collection:
         item = MemoryItem(content_summary="Ann drinks oolong.")
         collection.add(queue.embed([item]))

@@ -52,7 +52,7 @@ from devmem.stores import (
     skipped,
     unfinished,
 )
-from devmem.stores.model_probe import made_by
+from devmem.stores.embedding_queue import made_by
 from devmem.text.files import OWNER_ONLY
 from devmem_stores.file import indexer as comparison
 from devmem_stores.file.chunks import Chunking, shown
