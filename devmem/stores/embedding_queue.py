@@ -1,6 +1,6 @@
 """Embedding a store's items: new ones with their write, waiting ones a few at a time.
 
-A provider that is down costs no write: its items wait, are found by their words, and are embedded when it answers again.
+A provider that is down costs no write: its items wait, are found by their words, and are embedded when it answers.
 """
 
 from __future__ import annotations
