@@ -198,10 +198,11 @@ def test_another_thread_can_register_while_a_store_is_imported() -> None:
     assert list(types.names()) == ["meanwhile", "slow"]
 
 
-def test_the_installed_metadata_is_that_of_pyproject() -> None:
+@pytest.mark.parametrize("group", ["collections", "embeddings", "rerankers", "stores"])
+def test_the_installed_metadata_is_that_of_pyproject(group: str) -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    declared = pyproject["project"]["entry-points"][ENTRY_POINT_GROUP]
-    ours = [point for point in entry_points(group=ENTRY_POINT_GROUP) if point.dist and point.dist.name == NAME]
+    declared = pyproject["project"]["entry-points"][f"devmem.{group}"]
+    ours = [point for point in entry_points(group=f"devmem.{group}") if point.dist and point.dist.name == NAME]
     assert {point.name: point.value for point in ours} == declared, "the project must be installed again"
 
 
