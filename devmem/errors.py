@@ -5,10 +5,10 @@
     ├── FormPathError                breadcrumbs that lead to no block of a workflow
     ├── SessionNameError             a session whose name could leave its folder
     ├── UnknownSessionError          a session that has no files
-    ├── StoreTypeError
-    │   ├── UnknownStoreTypeError
-    │   ├── StoreTypeClashError
-    │   ├── StoreTypeLoadError
+    ├── PluginError                  a store type, an embedding provider, a reranker or a URL scheme
+    │   ├── UnknownPluginError
+    │   ├── PluginClashError         two packages claim one name
+    │   ├── BrokenPluginError
     │   └── PluginLoadError          a module that `plugins:` names
     ├── CollectionError              knows the collection's location
     │   ├── CollectionDamagedError
@@ -54,8 +54,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from devmem.moved_modules import current_name
 from devmem.redaction import location_without_credentials, without_credentials
 
 
@@ -237,42 +238,44 @@ class UnknownSessionError(DevmemError, ValueError):
         super().__init__(f"there are no files of a session {session!r}; the sessions are: {', '.join(known)}")
 
 
-class StoreTypeError(DevmemError):
-    """A store type cannot be found or loaded."""
+class PluginError(DevmemError):
+    """A plugin cannot be found or loaded."""
 
 
-class UnknownStoreTypeError(StoreTypeError):
-    """No store type of this name is installed or registered."""
+class UnknownPluginError(PluginError):
+    """No plugin of this name is installed or registered."""
 
-    def __init__(self, name: str, known: Sequence[str], *, suggestion: str | None = None) -> None:
-        self.name, self.known, self.suggestion = name, tuple(known), suggestion
-        hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+    def __init__(self, kind: str, name: str, known: Sequence[str], *, suggestion: str | None = None) -> None:
+        self.kind, self.name, self.known, self.suggestion = kind, name, tuple(known), suggestion
+        hint = f"; did you mean {suggestion!r}?" if suggestion else "."
         super().__init__(
-            f"unknown store type {name!r}{hint} Known types: {', '.join(known) or 'none'}. "
-            "A type from another package needs that package installed, or its module named under `plugins:`."
+            f"unknown {kind} {name!r}{hint} Possible: {', '.join(known) or 'none'}. "
+            "Others need their package installed, or their module under `plugins:`."
         )
 
 
-class StoreTypeClashError(StoreTypeError):
-    """Two packages claim one store type's name; only that name is unusable."""
+class PluginClashError(PluginError):
+    """Two packages claim one name; only that name is unusable."""
 
-    def __init__(self, name: str, owners: Sequence[str]) -> None:
-        self.name, self.owners = name, tuple(owners)
+    def __init__(self, kind: str, name: str, owners: Sequence[str]) -> None:
+        self.kind, self.name, self.owners = kind, name, tuple(owners)
         super().__init__(
-            f"store type {name!r} is claimed by {' and by '.join(self.owners)}. "
-            "Uninstall one of them, or rename its type; other types are not affected."
+            f"{kind} {name!r} is claimed by {' and by '.join(self.owners)}. "
+            "Uninstall one of them, or rename what it offers; other names are not affected."
         )
 
 
-class StoreTypeLoadError(StoreTypeError):
-    """A store type is registered but its code cannot be used."""
+class BrokenPluginError(PluginError):
+    """A plugin is installed but its code cannot be used."""
 
-    def __init__(self, name: str, owner: str, reason: str) -> None:
-        self.name, self.owner, self.reason = name, owner, reason
-        super().__init__(f"store type {name!r} of {owner} cannot be loaded: {reason}")
+    def __init__(self, kind: str, name: str, owner: str, reason: str) -> None:
+        self.kind, self.name, self.owner, self.reason = kind, name, owner, reason
+        super().__init__(
+            f"{kind} {name!r} of {owner} cannot be loaded: {reason}. Update or uninstall that package, or use another."
+        )
 
 
-class PluginLoadError(StoreTypeError):
+class PluginLoadError(PluginError):
     """A module that `plugins:` names cannot be imported; it may register types, rerankers and embedding providers."""
 
     def __init__(self, module: str, reason: str) -> None:
@@ -428,3 +431,12 @@ class DataFileError(DevmemError):
 
 class ExportError(DevmemError):
     """The content of a store cannot be written in the form that was asked for."""
+
+
+if not TYPE_CHECKING:  # a type checker would believe that every name is here
+
+    def __getattr__(name: str) -> object:
+        current = current_name(__name__, name)
+        if current is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals()[current]

@@ -23,11 +23,15 @@ MOVED: Final = {
 }
 """Former names of public modules, each with the module that has their names now."""
 MOVED_NAMES: Final = {
+    "devmem.errors.StoreTypeClashError": "PluginClashError",
+    "devmem.errors.StoreTypeError": "PluginError",
+    "devmem.errors.StoreTypeLoadError": "BrokenPluginError",
+    "devmem.errors.UnknownStoreTypeError": "UnknownPluginError",
     "devmem.storage.Erasing": "EraseRequest",
     "devmem.storage.Erasure": "EraseResult",
     "devmem.storage.Unreached": "Residue",
 }
-"""Former names in public packages, each with the name that replaces it there; `lazy_names` serves them."""
+"""Former names in public modules, each with the name that replaces it there; `lazy_names` serves those of packages."""
 
 
 class _Moved(ModuleType):

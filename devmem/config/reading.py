@@ -19,7 +19,7 @@ from devmem.config.store import StoreDeclaration, StoreTypes
 from devmem.config.store_reading import elements_of, warn_about_graph
 from devmem.config.validate import Validator
 from devmem.config.workflow import ConversationRecording, NodeConfig, Workflow, check_recording, find_parts
-from devmem.errors import ConfigError, Finding, Level, StoreTypeError
+from devmem.errors import ConfigError, Finding, Level, PluginError
 
 
 class Reader:
@@ -84,7 +84,7 @@ class Reader:
                 continue
             try:
                 self._store_types.load_plugin(module)
-            except StoreTypeError as error:
+            except PluginError as error:
                 self._report.error(path, str(error))
             modules.append(module)
         return tuple(modules)

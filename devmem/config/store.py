@@ -275,7 +275,7 @@ class StoreTypes(Protocol):
         """Return the model of a type's `config:` block.
 
         Raises:
-            StoreTypeError: there is no such type, or its package cannot be used.
+            PluginError: there is no such type, or its package cannot be used.
         """
         ...
 
@@ -303,7 +303,7 @@ class StoreTypes(Protocol):
         """Import a module named under `plugins:`, so that what it registers is known.
 
         Raises:
-            StoreTypeError: the module cannot be imported.
+            PluginError: the module cannot be imported.
         """
         ...
 

@@ -14,7 +14,7 @@ from devmem.config.report import Report
 from devmem.config.store import EmbeddingConfig, RetrievalConfig, StoreDeclaration, StoreTypes
 from devmem.config.validate import Validator
 from devmem.config.workflow import Edge, Part, unset_message
-from devmem.errors import CollectionError, MissingExtraError, StoreTypeError
+from devmem.errors import CollectionError, MissingExtraError, PluginError
 
 Elements: TypeAlias = Sequence[tuple[DocumentPath, Any]]
 """The elements of a list, each with its path."""
@@ -100,7 +100,7 @@ class StoreReader:
             return None
         try:
             return self._store_types.config_model(name)
-        except StoreTypeError as error:
+        except PluginError as error:
             self._report.error(where, str(error))
             return None
 
@@ -125,7 +125,7 @@ class StoreReader:
         for name in self._store_types.names():
             try:
                 model = self._store_types.config_model(name)
-            except StoreTypeError:
+            except PluginError:
                 # A type that cannot be loaded offers nothing; the store that names it reports why.
                 continue
             if key in all_keys([model]):

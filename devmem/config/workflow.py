@@ -17,7 +17,7 @@ from devmem.config.findings import Rule, choices, closest, did_you_mean, found, 
 from devmem.config.placeholders import Unresolved
 from devmem.config.report import Report
 from devmem.config.store import StoreDeclaration, StoreTypes
-from devmem.errors import ConfigError, Finding, StoreTypeError
+from devmem.errors import ConfigError, Finding, PluginError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 
 RecordedType: TypeAlias = Literal["agent", "tool", "knowledge", "llm"]
@@ -289,7 +289,7 @@ def variants(model: type[BaseModel], store_types: StoreTypes | None) -> tuple[Va
 def _store_variant(name: str, store_types: StoreTypes) -> Variant:
     try:
         return Variant(value=name, summary=store_types.summary(name), model=store_types.config_model(name))
-    except StoreTypeError as error:
+    except PluginError as error:
         return Variant(value=name, summary=str(error), model=None)
 
 

@@ -66,7 +66,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
     Raises:
         ConfigError: the workflow or the declaration cannot be used, or names no such store.
         CollectionError: the file cannot be used; the error's type and text say why and what to do.
-        StoreTypeError: the store's type is not installed.
+        PluginError: the store's type is not installed.
         ValueError: `embedding` or `fields` is given beside a workflow or a declaration, or a field is no path.
     """
     if isinstance(embedding, Embedder):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
 from devmem.config.store import ChunkStrategy, EmbeddingConfig, EmbeddingParams
-from devmem.errors import DevmemError, EmbeddingError
+from devmem.errors import DevmemError, EmbeddingError, PluginError
 from devmem.model.items import Vector
 from devmem.models.embedder import Embedder, ModelIdentity, TokenEmbedder, TokenEmbedding, query_embedder, unit_rows
+from devmem.plugin_registry import PluginRegistry
 from devmem.text.analysis import split_text
 
 T = TypeVar("T")
@@ -124,23 +122,11 @@ def called(name: str, call: Callable[[], T]) -> T:
         raise EmbeddingError(f"the embedding provider {name!r} failed: {type(error).__name__}: {error}") from error
 
 
-ENTRY_POINT_GROUP: Final = "devmem.embeddings"
-_OURS: Final = {
-    "e5": "devmem.models.e5",
-    "local": "devmem.models.sentence_transformers",
-    "minilm": "devmem.models.minilm",
-    "onnx": "devmem.models.onnx_folder",
-    "openai": "devmem.models.openai_embedding",
-}
-"""Modules whose `Provider` is a factory; imported when a configuration names them."""
-
 EmbeddingProvider: TypeAlias = Callable[[EmbeddingConfig], Embedder]
 """Makes an embedder from its configuration, without loading a model or asking a service.
 
 The embedder gets at least one text and no blank ones; long texts are cut before it.
 """
-Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
-"""Returns the entry points of installed packages."""
 
 
 @runtime_checkable
@@ -150,79 +136,48 @@ class _Embeds(Protocol):
     def embed(self, texts: Sequence[str]) -> Vector: ...
 
 
-_registered: dict[str, EmbeddingProvider] = {}
+def _factory(_name: str, found: object) -> EmbeddingProvider:
+    if not callable(found):
+        raise TypeError(f"{found!r} cannot be called to make an embedder")
+    return found
 
 
-def _installed() -> Iterable[EntryPoint]:
-    return entry_points(group=ENTRY_POINT_GROUP)
+PROVIDERS: Final = PluginRegistry("embedding provider", "devmem.embeddings", _factory)
 
 
 def register_embedding_provider(name: str, provider: EmbeddingProvider) -> None:
     """Register a provider under a name for the `provider` of an `embedding:` block.
 
     Raises:
-        EmbeddingError: the name is taken by another one.
+        PluginClashError: other code registered the name.
+        TypeError: the provider cannot be called.
     """
-    if name in _OURS or _registered.get(name, provider) is not provider:
-        raise EmbeddingError(f"an embedding provider named {name!r} is there already; register yours under another.")
-    _registered[name] = provider
+    PROVIDERS.register(name, _factory(name, provider), provider.__module__)
 
 
-def embedding_provider_names(discover: Discover = _installed) -> Sequence[str]:
+def embedding_provider_names() -> Sequence[str]:
     """Return the possible `provider` names of an `embedding:` block in alphabetical order; nothing is imported."""
-    return sorted({*_OURS, *_registered, *(point.name for point in discover())})
+    return PROVIDERS.names()
 
 
-def make_provider(config: EmbeddingConfig, *, discover: Discover = _installed) -> Embedder:
+def make_provider(config: EmbeddingConfig) -> Embedder:
     """Make the embedder of the provider that a block names.
 
-    Args:
-        config: the block.
-        discover: returns the entry points of installed packages.
-
     Raises:
-        EmbeddingError: nobody knows the name, two packages claim it, or the block cannot work.
+        EmbeddingError: the provider cannot be used, or the block cannot work.
     """
     name = config.provider
-    factory = _factory(name, discover)
-    if name in _OURS:
-        return factory(config)
+    try:
+        factory = PROVIDERS.get(name)
+    except PluginError as error:
+        raise EmbeddingError(str(error)) from error
     made = called(name, lambda: factory(config))
     if not isinstance(made, _Embeds):
         raise EmbeddingError(
             f"the embedding provider {name!r} made {type(made).__name__}, which has no method `embed`."
         )
-    return guarded(name, made)
-
-
-def _factory(name: str, discover: Discover) -> EmbeddingProvider:
-    if name in _registered:
-        return _registered[name]
-    if name in _OURS:
-        ours: EmbeddingProvider = import_module(_OURS[name]).Provider
-        return ours
-    # One distribution can be seen twice, as an editable install and on the path.
-    claims = {point.value: point for point in discover() if point.name == name}
-    if len(claims) > 1:
-        raise EmbeddingError(f"two packages offer an embedding provider {name!r}: {', '.join(sorted(claims))}.")
-    for point in claims.values():
-        try:
-            found: EmbeddingProvider = point.load()
-        except Exception as error:  # a stranger's module may raise anything while it is imported
-            raise EmbeddingError(
-                f"the embedding provider {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
-            ) from error
-        return found
-    raise _unknown(name, embedding_provider_names(discover))
-
-
-def _unknown(name: str, known: Sequence[str]) -> EmbeddingError:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return EmbeddingError(
-        f"unknown embedding provider {name!r}.{hint} Possible: {', '.join(known)}. "
-        "Others need their package installed, or their module under `plugins`."
-    )
+    # What is checked afterwards costs a pass over the rows; ours are tested.
+    return made if factory.__module__.startswith("devmem.models.") else guarded(name, made)
 
 
 class TokenProvider(Embedder, TokenEmbedder, Protocol):

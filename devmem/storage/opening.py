@@ -7,22 +7,17 @@ JSON are registered like the schemes of any other package.
 
 from __future__ import annotations
 
-import difflib
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from devmem.config.store import IndexConfig
-from devmem.errors import CollectionError
+from devmem.errors import CollectionError, PluginError, UnknownPluginError
 from devmem.models.embedder import ModelIdentity
+from devmem.plugin_registry import PluginRegistry
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, NO_STATES, Collection, Durability
-
-__all__ = ["ENTRY_POINT_GROUP", "CollectionOpener", "CollectionOptions", "DatabaseOpener", "open_collection"]
-
 
 _FILE_URLS: Final = {"sqlite": "db", "json": "json"}
 """Schemes of files, with the ending of an example."""
@@ -76,60 +71,10 @@ def path_of(location: str) -> str:
     return path
 
 
-ENTRY_POINT_GROUP: Final = "devmem.collections"
-
-Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
-"""Returns the entry points of installed packages."""
-
-
 def _scheme_of(location: str) -> str:
     if "://" in location:
         return location.partition("://")[0].lower()
     return "json" if location.endswith(".json") else "sqlite"
-
-
-@cache
-def _installed() -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=ENTRY_POINT_GROUP))
-
-
-def find_opener(location: str, discover: Discover | None = None) -> object:
-    """Load the opener of a location's scheme, or of files where the location is a path.
-
-    Raises:
-        CollectionError: no package opens the scheme, several do, the package cannot be imported, or the location is a
-            misspelled URL.
-    """
-    check_spelling(location)
-    discover = discover or _installed
-    scheme = _scheme_of(location)
-    # One distribution can be seen twice, as an editable install and on the path.
-    claims = {(point.value, _owner(point)): point for point in discover() if point.name == scheme}
-    if len(claims) > 1:
-        owners = " and by ".join(sorted(owner for _, owner in claims))
-        raise CollectionError(location, f"the scheme {scheme!r} is claimed by {owners}; uninstall one of them.")
-    if not claims:
-        raise _unknown(location, scheme, sorted({point.name for point in discover()}))
-    ((_, owner), point), *_ = claims.items()
-    try:
-        return point.load()
-    except Exception as error:  # a stranger's module may raise anything while it is imported
-        reason = f"{type(error).__name__}: {error}"
-        raise CollectionError(location, f"the opener of {scheme!r} of {owner} cannot be loaded: {reason}") from error
-
-
-def _owner(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-
-
-def _unknown(location: str, scheme: str, known: list[str]) -> CollectionError:
-    close = difflib.get_close_matches(scheme, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
-    return CollectionError(
-        location,
-        f"no installed package opens {scheme!r} URLs{hint} Known schemes: {', '.join(known) or 'none'}; "
-        "a path such as memory/store.db needs no scheme.",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +161,36 @@ class DatabaseOpener(Protocol):
         ...
 
 
+def _opener(_scheme: str, found: object) -> CollectionOpener:
+    if not callable(found):
+        raise TypeError(f"{found!r} cannot be called to open a collection")
+    return found
+
+
+OPENERS: Final = PluginRegistry("URL scheme", "devmem.collections", _opener)
+
+
+def find_opener(location: str) -> CollectionOpener:
+    """Load the opener of a location's scheme, or of files where the location is a path.
+
+    Raises:
+        CollectionError: no package opens the scheme, several do, the package cannot be imported, or the location is a
+            misspelled URL.
+    """
+    check_spelling(location)
+    try:
+        return OPENERS.get(_scheme_of(location))
+    except UnknownPluginError as error:
+        hint = f"; did you mean {error.suggestion!r}?" if error.suggestion else "."
+        raise CollectionError(
+            location,
+            f"no installed package opens {error.name!r} URLs{hint} Known schemes: {', '.join(error.known) or 'none'}; "
+            "a path such as memory/store.db needs no scheme.",
+        ) from error
+    except PluginError as error:
+        raise CollectionError(location, str(error)) from error
+
+
 def open_collection(
     location: str | None,
     *,
@@ -227,7 +202,6 @@ def open_collection(
     clock: Callable[[], float] = time.time,
     busy_timeout: float = 30.0,
     history_days: float | None = DEFAULT_HISTORY_DAYS,
-    discover: Discover | None = None,
 ) -> Collection:
     """Open the collection that a location names.
 
@@ -241,7 +215,6 @@ def open_collection(
         clock: see there.
         busy_timeout: see there.
         history_days: see there.
-        discover: returns the entry points to look at; None takes those of the installed packages.
 
     Raises:
         CollectionError: no package opens the scheme, or the collection cannot be opened; user and password of a URL are
@@ -258,7 +231,7 @@ def open_collection(
         busy_timeout=busy_timeout,
         history_days=history_days,
     )
-    return cast("CollectionOpener", find_opener(place, discover))(place, options)
+    return find_opener(place)(place, options)
 
 
 def check_location(location: str, *, states: bool) -> None:

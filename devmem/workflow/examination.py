@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem.config.workflow import Workflow
-from devmem.errors import StoreTypeError
+from devmem.errors import PluginError
 from devmem.model.results import FileReport, damage
 from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import journal_folder
@@ -89,7 +89,7 @@ def _of_a_store_type(path: Path, types: StoreRegistry) -> FileReport | None:
     for name in types.names():
         try:
             factory = types.get(name).factory
-        except StoreTypeError as error:
+        except PluginError as error:
             _LOG.warning("files of the store type %r are not recognised: %s", name, error)
             continue
         if isinstance(factory, type) and issubclass(factory, MemoryBase) and (report := factory.examine_file(path)):

@@ -54,7 +54,7 @@ class WorkflowForgetting:
             SessionNameError: the session's name cannot be used.
             UnknownSessionError: there are no files of it, and none of its stores is open.
             ConfigError: a placeholder in the configuration of a store has no value.
-            StoreTypeError: the type of a store cannot be used.
+            PluginError: the type of a store cannot be used.
         """
         self._workflow, self._types = workflow, types
         self._given = stores

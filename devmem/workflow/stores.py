@@ -75,7 +75,7 @@ def make_store(
     Raises:
         KeyError: the workflow declares no such store.
         ConfigError: a placeholder in its configuration has no value.
-        StoreTypeError: its type cannot be used.
+        PluginError: its type cannot be used.
     """
     declaration = workflow.store(name)
     workflow.require_resolved(*declaration.place.location)

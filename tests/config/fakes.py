@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from devmem.config import ConfigModel, EmbeddingConfig
-from devmem.errors import CollectionError, StoreTypeError, StoreTypeLoadError
+from devmem.errors import BrokenPluginError, CollectionError, PluginError
 
 
 class NotesConfig(ConfigModel):
@@ -100,12 +100,12 @@ class FakeTypes:
 
     def config_model(self, name: str) -> type[ConfigModel]:
         if name == "broken":
-            raise StoreTypeLoadError(name, "acme 1.0", "its package needs libacme")
+            raise BrokenPluginError("store type", name, "acme 1.0", "its package needs libacme")
         return self.models[name]
 
     def summary(self, name: str) -> str:
         if name == "broken":
-            raise StoreTypeLoadError(name, "acme 1.0", "its package needs libacme")
+            raise BrokenPluginError("store type", name, "acme 1.0", "its package needs libacme")
         return f"Keeps {name}."
 
     def rerankers(self) -> Sequence[str]:
@@ -120,7 +120,7 @@ class FakeTypes:
 
     def load_plugin(self, module: str) -> None:
         if module != "acme.stores":
-            raise StoreTypeError(f"no module {module}")
+            raise PluginError(f"no module {module}")
         self.plugins.append(module)
         self.models["acme"] = NotesConfig
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,13 +23,14 @@ from devmem.models import (
     query_embedder,
     register_embedding_provider,
 )
-from devmem.models.embedding_providers import make_provider
+from devmem.models.embedding_providers import PROVIDERS, make_provider
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
+from tests.plugins.strangers import install
 
 
 @pytest.fixture(autouse=True)
 def _registered_for_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.models.embedding_providers._registered", {})
+    monkeypatch.setattr(PROVIDERS, "_registered", {})
 
 
 class TestMiniLM(EmbeddingProviderSuite):
@@ -78,35 +79,38 @@ def no_embedder(_config: EmbeddingConfig) -> object:
     return object()
 
 
-def point(name: str, value: str) -> EntryPoint:
-    return EntryPoint(name, f"{__name__}:{value}", "devmem.embeddings")
-
-
-POINTS = [point("acme", "acme"), point("broken", "no_embedder"), point("missing", "nothing_there")]
+@pytest.fixture
+def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's distribution with three providers, two of which cannot be used."""
+    points = {"acme": f"{__name__}:acme", "broken": f"{__name__}:no_embedder", "missing": f"{__name__}:nothing_there"}
+    monkeypatch.syspath_prepend(install(tmp_path, "acme-dist", points, {}, group="devmem.embeddings"))
 
 
 def opened(provider: str) -> Embedder:
-    return make_provider(EmbeddingConfig(provider=provider), discover=lambda: POINTS)
+    return make_provider(EmbeddingConfig(provider=provider))
 
 
+@pytest.mark.usefixtures("_installed")
 def test_a_package_offers_its_own_with_settings_of_its_own() -> None:
     config = EmbeddingConfig(provider="acme", params=EmbeddingParams(settings={"size": [1, 2]}))
-    assert make_provider(config, discover=lambda: POINTS).identity.name == "acme:[1, 2]"
+    assert make_provider(config).identity.name == "acme:[1, 2]"
 
 
+@pytest.mark.usefixtures("_installed")
 def test_all_names_are_listed() -> None:
     register_embedding_provider("test_acme", acme)
-    names = embedding_provider_names(lambda: POINTS)
+    names = embedding_provider_names()
     assert {"acme", "broken", "e5", "local", "minilm", "openai", "test_acme"} <= {*names}
     assert names == sorted(names)
 
 
+@pytest.mark.usefixtures("_installed")
 @pytest.mark.parametrize(
     ("provider", "message"),
     [
-        ("minilmm", r"unknown embedding provider 'minilmm'\. Did you mean 'minilm'\?"),
+        ("minilmm", r"unknown embedding provider 'minilmm'; did you mean 'minilm'\? Possible: acme, .*`plugins:`"),
         ("broken", "'broken' made object, which has no method `embed`"),
-        ("missing", r"'missing' \(.*nothing_there\) cannot be loaded: AttributeError"),
+        ("missing", r"'missing' of acme-dist 1\.0 cannot be loaded: AttributeError.* Update or uninstall that package"),
     ],
 )
 def test_what_cannot_be_opened(provider: str, message: str) -> None:
@@ -114,23 +118,10 @@ def test_what_cannot_be_opened(provider: str, message: str) -> None:
         opened(provider)
 
 
-def test_two_packages_of_one_name_are_refused() -> None:
-    claims = [point("acme", "acme"), point("acme", "another"), point("acme", "acme")]
-    with pytest.raises(EmbeddingError, match=r"two packages offer an embedding provider 'acme': .*:acme, .*:another"):
-        make_provider(EmbeddingConfig(provider="acme"), discover=lambda: claims)
-
-
-@pytest.mark.parametrize("name", ["e5", "local", "minilm", "openai"])
-def test_a_taken_name_is_refused(name: str) -> None:
-    with pytest.raises(EmbeddingError, match="register yours under another"):
-        register_embedding_provider(name, acme)
-
-
-def test_registering_the_same_again_is_no_clash() -> None:
+def test_a_provider_that_is_registered_again_replaces_itself() -> None:
     register_embedding_provider("test_acme", acme)
-    register_embedding_provider("test_acme", acme)
-    with pytest.raises(EmbeddingError, match="test_acme"):
-        register_embedding_provider("test_acme", another)
+    register_embedding_provider("test_acme", another)
+    assert opened("test_acme").identity == HashEmbedder().identity
 
 
 def test_equal_settings_share_one_embedder() -> None:
@@ -299,6 +290,5 @@ class Lists(HashEmbedder):
 
 
 def test_a_factory_that_is_none_says_so() -> None:
-    register_embedding_provider("number", 5)  # type: ignore[arg-type]
-    with pytest.raises(EmbeddingError, match="'number' failed: TypeError"):
-        open_embedder(EmbeddingConfig(provider="number"), shared=False)
+    with pytest.raises(TypeError, match="5 cannot be called to make an embedder"):
+        register_embedding_provider("number", 5)  # type: ignore[arg-type]

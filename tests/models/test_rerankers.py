@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
 from devmem.config import RerankerConfig
-from devmem.errors import ChatModelError, RerankerError
+from devmem.errors import ChatModelError, PluginClashError, RerankerError
 from devmem.models import Reranker, open_reranker, register_reranker, reranker_names
 from devmem.models.chat_reranker import ChatReranker
 from devmem.testing import ScriptedChat
 from tests.models.service import ChatService, Reply, answering
+from tests.plugins.strangers import install
 
 HERE = Path(__file__).parent
 NOTES = ("Tea is hot.", "Tea is made of leaves that were dried.", "Tea: see shelf four.")
@@ -33,18 +33,22 @@ def longest(_config: RerankerConfig, _base_dir: Path) -> Reranker:
     return Longest()
 
 
-def other(_config: RerankerConfig, _base_dir: Path) -> Reranker:
-    return Longest()
-
-
 def no_reranker(_config: RerankerConfig, _base_dir: Path) -> object:
     return object()
 
 
-POINTS = [
-    EntryPoint("longest", f"{__name__}:longest", "devmem.rerankers"),
-    EntryPoint("broken", f"{__name__}:no_reranker", "devmem.rerankers"),
-]
+def failing(_config: RerankerConfig, _base_dir: Path) -> Reranker:
+    raise KeyError("weights")
+
+
+@pytest.fixture
+def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's distribution with four rerankers, three of which cannot be used."""
+    points = {name: f"{__name__}:{value}" for name, value in POINTS.items()} | {"gone": "no_such_module_at_all:make"}
+    monkeypatch.syspath_prepend(install(tmp_path, "rank-dist", points, {}, group="devmem.rerankers"))
+
+
+POINTS = {"longest": "longest", "broken": "no_reranker", "failing": "failing"}
 
 
 def by_chat(*script: str | Exception) -> ChatReranker:
@@ -57,39 +61,43 @@ def test_the_search_does_some_itself() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_near_ones() -> None:
-    with pytest.raises(RerankerError, match=r"unknown reranker 'cross_encodr'\. Did you mean 'cross_encoder'\?"):
+    with pytest.raises(RerankerError, match=r"unknown reranker 'cross_encodr'; did you mean 'cross_encoder'\?"):
         open_reranker(RerankerConfig(type="cross_encodr"), HERE)
 
 
+@pytest.mark.usefixtures("_installed")
 def test_a_package_offers_its_own() -> None:
-    found = open_reranker(RerankerConfig(type="longest"), HERE, discover=lambda: POINTS)
+    found = open_reranker(RerankerConfig(type="longest"), HERE)
     assert found is not None
     assert found.scores("q", ["a", "bbb"]) == [1.0, 3.0]
 
 
-def test_what_makes_no_reranker_is_refused() -> None:
-    with pytest.raises(RerankerError, match="'broken' made object, which has no method `scores`"):
-        open_reranker(RerankerConfig(type="broken"), HERE, discover=lambda: POINTS)
+@pytest.mark.usefixtures("_installed")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("broken", "'broken' made object, which has no method `scores`"),
+        ("failing", r"'failing' of rank-dist 1\.0 failed: KeyError: 'weights'"),
+        ("gone", r"'gone' of rank-dist 1\.0 cannot be loaded: ModuleNotFoundError.* Update or uninstall that package"),
+    ],
+)
+def test_what_cannot_be_used_says_whose_it_is_and_why(name: str, message: str) -> None:
+    with pytest.raises(RerankerError, match=message):
+        open_reranker(RerankerConfig(type=name), HERE)
 
 
+@pytest.mark.usefixtures("_installed")
 def test_all_names_are_listed() -> None:
     register_reranker("test_longest", longest)
-    names = reranker_names(lambda: POINTS)
+    names = reranker_names()
     assert {"broken", "cross_encoder", "late_interaction", "llm", "longest", "none", "test_longest"} <= {*names}
     assert names == sorted(names)
 
 
-@pytest.mark.parametrize("name", ["llm", "cross_encoder", "none", "late_interaction"])
-def test_a_taken_name_is_refused(name: str) -> None:
-    with pytest.raises(RerankerError, match="another name"):
+@pytest.mark.parametrize("name", ["none", "late_interaction"])
+def test_a_name_of_the_search_itself_is_refused(name: str) -> None:
+    with pytest.raises(PluginClashError, match=f"'{name}' is claimed by devmem's search and by module {__name__}"):
         register_reranker(name, longest)
-
-
-def test_registering_the_same_again_is_no_clash() -> None:
-    register_reranker("test_longest", longest)
-    register_reranker("test_longest", longest)
-    with pytest.raises(RerankerError, match="test_longest"):
-        register_reranker("test_longest", other)
 
 
 def test_a_chat_model_grades() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from devmem import ConfigError, load_workflow, open_stores
-from devmem.errors import NAME, StoreTypeClashError, StoreTypeLoadError, UnknownStoreTypeError
+from devmem.errors import NAME, BrokenPluginError, PluginClashError, UnknownPluginError
 from devmem.plugins import ENTRY_POINT_GROUP, StoreRegistry, StoreType, registry
 from devmem.stores import ConfigModel, MemoryQuery
 from devmem.testing import HashEmbedder
@@ -88,7 +88,7 @@ def test_two_distributions_with_one_name_cost_that_name_and_are_both_named(path:
     install(path, "code", {}, modules)
     types = registry_of(one, two)
     assert list(types.names()) == ["jotter", "own"]
-    with pytest.raises(StoreTypeClashError, match=r"'jotter'.*one-dist 1\.0 and by two-dist 2\.5") as caught:
+    with pytest.raises(PluginClashError, match=r"'jotter'.*one-dist 1\.0 and by two-dist 2\.5") as caught:
         types.get("jotter")
     assert (caught.value.name, caught.value.owners) == ("jotter", ("one-dist 1.0", "two-dist 2.5"))
     assert types.owner("jotter") == "one-dist 1.0 and two-dist 2.5"
@@ -109,7 +109,7 @@ def test_code_and_a_distribution_with_one_name_clash(path: Path) -> None:
     types = registry_of(install(path, "jotter-dist", {"jotter": "jotter_pkg:Jotter"}, {"jotter_pkg": NOTES_SOURCE}))
     types.register(described("jotter"), "my_module")
     types.register(described("other"), "my_module")
-    with pytest.raises(StoreTypeClashError, match=r"jotter-dist 1\.0 and by module my_module"):
+    with pytest.raises(PluginClashError, match=r"jotter-dist 1\.0 and by module my_module"):
         types.get("jotter")
     other: object = types.get("other").factory
     assert other is ScriptedStore
@@ -156,7 +156,7 @@ def test_a_store_that_cannot_be_used_says_whose_it_is_and_why(path: Path, value:
         path, "jotter-dist", {"jotter": "jotter_pkg:Jotter"}, {"jotter_pkg": NOTES_SOURCE, "broken_pkg": source}
     )
     types = registry_of(broken, fine)
-    with pytest.raises(StoreTypeLoadError, match=r"'broken' of broken-dist 1\.0 cannot be loaded") as caught:
+    with pytest.raises(BrokenPluginError, match=r"'broken' of broken-dist 1\.0 cannot be loaded") as caught:
         types.get("broken")
     assert reason in caught.value.reason
     assert caught.value.owner == "broken-dist 1.0"
@@ -175,7 +175,7 @@ def test_an_entry_point_may_name_a_described_type(path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "suggestion"), [("simpel", "simple"), ("blackbord", "blackboard"), ("qqq", None)])
 def test_an_unknown_name_is_answered_with_the_closest_and_all_known(name: str, suggestion: str | None) -> None:
-    with pytest.raises(UnknownStoreTypeError, match=f"unknown store type '{name}'.*blackboard.*simple") as caught:
+    with pytest.raises(UnknownPluginError, match=f"unknown store type '{name}'.*blackboard.*simple") as caught:
         registry.get(name)
     assert caught.value.suggestion == suggestion
     assert registry.owner(name) == ""

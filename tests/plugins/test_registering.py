@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from devmem import ConfigError, load_workflow, register_memory_store
-from devmem.errors import PluginLoadError, StoreTypeClashError
+from devmem.errors import PluginClashError, PluginLoadError
 from devmem.plugins import StoreRegistry, StoreType, registry
 from devmem.stores import ConfigModel, StoreSetup
 from tests.workflow.doubles import ScriptedStore
@@ -86,7 +86,7 @@ def described(name: str) -> StoreType:
 
 def test_two_modules_with_one_name_clash_and_the_first_stays(own: StoreRegistry) -> None:
     own.register(described("notes"), "first")
-    with pytest.raises(StoreTypeClashError, match=r"claimed by module first and by module second"):
+    with pytest.raises(PluginClashError, match=r"claimed by module first and by module second"):
         own.register(described("notes"), "second")
     own.register(described("notes"), "first")  # a module that is imported again
     assert own.owner("notes") == "module first"
@@ -151,7 +151,7 @@ def test_a_name_of_ours_that_code_takes_is_a_clash_with_us(tmp_path: Path) -> No
             print(type(error).__name__, error.owners[0].split()[0], error.owners[1])
         """
     )
-    assert run_python(tmp_path, code) == "StoreTypeClashError devmem-framework module __main__"
+    assert run_python(tmp_path, code) == "PluginClashError devmem-framework module __main__"
 
 
 @pytest.mark.parametrize(

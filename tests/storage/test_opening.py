@@ -12,8 +12,7 @@ from devmem.errors import CollectionError, MissingExtraError
 from devmem.model.items import MemoryItem
 from devmem.models import ModelIdentity
 from devmem.storage import CollectionInfo, CollectionOptions, JsonCollection, SqliteCollection, open_collection
-from devmem.storage.opening import ENTRY_POINT_GROUP
-from tests.plugins.strangers import install, points_in
+from tests.plugins.strangers import install
 
 
 def test_a_path_or_nothing_names_a_collection(tmp_path: Path) -> None:
@@ -65,28 +64,28 @@ def open_cloud(location, options):
 
 def cloud(folder: Path, name: str, module: str, source: str | None = OPENER) -> Path:
     modules = {} if source is None else {module: source}
-    return install(folder / name, name, {"cloud": f"{module}:open_cloud"}, modules, group=ENTRY_POINT_GROUP)
+    return install(folder / name, name, {"cloud": f"{module}:open_cloud"}, modules, group="devmem.collections")
 
 
 def test_a_strangers_scheme_gets_the_url_and_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = cloud(tmp_path, "cloud-dist", "cloud_opener")
     monkeypatch.syspath_prepend(folder)
-    points, model = points_in(folder, group=ENTRY_POINT_GROUP), ModelIdentity(name="m", dimension=3)
-    opened: Any = open_collection("Cloud://host/x", model=model, store_type="notes", discover=lambda: points)
+    model = ModelIdentity(name="m", dimension=3)
+    opened: Any = open_collection("Cloud://host/x", model=model, store_type="notes")
     assert opened == ("Cloud://host/x", CollectionOptions(model=model, store_type="notes"))
 
 
-def test_two_packages_that_claim_one_scheme_are_both_named(tmp_path: Path) -> None:
-    folders = [cloud(tmp_path, "one-dist", "one_opener"), cloud(tmp_path, "two-dist", "two_opener")]
-    points = points_in(*folders, group=ENTRY_POINT_GROUP)
+def test_two_packages_that_claim_one_scheme_are_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("two", "one"):
+        monkeypatch.syspath_prepend(cloud(tmp_path, f"{name}-dist", f"{name}_opener"))
     with pytest.raises(CollectionError, match=r"'cloud' is claimed by one-dist 1\.0 and by two-dist 1\.0"):
-        open_collection("cloud://host", discover=lambda: points)
+        open_collection("cloud://host")
 
 
-def test_an_opener_that_cannot_be_imported_names_its_package(tmp_path: Path) -> None:
-    points = points_in(cloud(tmp_path, "cloud-dist", "no_such_module", None), group=ENTRY_POINT_GROUP)
-    with pytest.raises(CollectionError, match=r"of 'cloud' of cloud-dist 1\.0 cannot be loaded: ModuleNotFoundError"):
-        open_collection("cloud://host", discover=lambda: points)
+def test_an_opener_that_cannot_be_imported_names_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(cloud(tmp_path, "cloud-dist", "no_such_module", None))
+    with pytest.raises(CollectionError, match=r"'cloud' of cloud-dist 1\.0 cannot be loaded: ModuleNotFoundError"):
+        open_collection("cloud://host")
 
 
 REFUSING = """
@@ -109,7 +108,7 @@ def test_a_password_is_not_in_the_error_of_a_stranger(tmp_path: Path, monkeypatc
     folder = cloud(tmp_path, "refusing-dist", "refusing_opener", REFUSING)
     monkeypatch.syspath_prepend(folder)
     with pytest.raises(CollectionError, match="no answer from") as caught:
-        open_collection("cloud://ann:hunter2@host/x", discover=lambda: points_in(folder, group=ENTRY_POINT_GROUP))
+        open_collection("cloud://ann:hunter2@host/x")
     assert "hunter2" not in str(caught.value) + repr(caught.value) + caught.value.location
 
 

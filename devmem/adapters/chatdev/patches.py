@@ -28,7 +28,7 @@ from devmem.adapters.chatdev.manager import DevmemMemoryManager
 from devmem.adapters.chatdev.stores import DevmemMemory, Installation, run_in
 from devmem.config import Attachment, ConfigModel, FieldSpec, field_specs
 from devmem.errors import ConfigError as DevmemConfigError
-from devmem.errors import StoreTypeError
+from devmem.errors import PluginError
 from devmem.plugins import registry
 
 
@@ -169,7 +169,7 @@ def _register(name: str, installation: Installation) -> None:
         return
     try:
         summary = registry.summary(name)
-    except StoreTypeError as error:
+    except PluginError as error:
         _LOG.warning("devmem's store type %r cannot be used in ChatDev: %s", name, error)
         return
     base = specs[name].config_cls if name in specs else BaseConfig

@@ -1,0 +1,151 @@
+"""The registry of plugins: what installed packages offer by entry points, and what code registers under a name.
+
+Listing names imports nothing. A plugin is imported when it is asked for; ours are found as those of any other package.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Final, Generic, TypeAlias, TypeVar, cast
+
+from devmem.errors import BrokenPluginError, PluginClashError, PluginLoadError, UnknownPluginError
+
+T = TypeVar("T")
+
+Discover: TypeAlias = Callable[[], Iterable[EntryPoint]]
+"""Returns entry points to look at."""
+
+
+class PluginRegistry(Generic[T]):
+    """Names of one kind of plugin and what is behind them; safe to use from several threads.
+
+    A name may be claimed once. When two packages claim it, that name fails and names both; the others work.
+    """
+
+    def __init__(
+        self, kind: str, group: str, check: Callable[[str, object], T], *, discover: Discover | None = None
+    ) -> None:
+        """Make a registry.
+
+        Args:
+            kind: word for one of the plugins, for errors.
+            group: entry-point group.
+            check: returns the plugin made from a name and the object that its entry point names; raises `TypeError`
+                where the object is no such plugin.
+            discover: returns the entry points to look at; None takes those of the installed packages.
+        """
+        self._kind: Final = kind
+        self._check, self._discover = check, discover or (lambda: _installed(tuple(sys.path)).select(group=group))
+        self._registered: dict[str, tuple[T, str]] = {}
+        self._loaded: dict[EntryPoint, T] = {}
+        self._lock = threading.RLock()
+
+    def names(self) -> Sequence[str]:
+        """Return the names in alphabetical order; nothing is imported."""
+        with self._lock:
+            return sorted({*self._registered, *(point.name for point in self._discover())})
+
+    def owner(self, name: str) -> str:
+        """Return who claims a name, without importing it; empty when nobody does."""
+        with self._lock:
+            if name in self._registered:
+                return f"module {self._registered[name][1]}"
+        return " and ".join(_owner(claim) for claim in self._claims(name))
+
+    def register(self, name: str, plugin: T, owner: str) -> None:
+        """Register a plugin in the name of `owner` (a module), which may do so again.
+
+        Raises:
+            PluginClashError: other code registered the name.
+        """
+        with self._lock:
+            known = self._registered.get(name)
+            if known is not None and known[1] != owner:
+                raise PluginClashError(self._kind, name, [f"module {known[1]}", f"module {owner}"])
+            self._registered[name] = (plugin, owner)
+
+    def get(self, name: str) -> T:
+        """Return a plugin, which is imported unless it was before.
+
+        Raises:
+            UnknownPluginError: nobody claims the name.
+            PluginClashError: more than one does.
+            BrokenPluginError: its code cannot be used.
+        """
+        claims = self._claims(name)
+        with self._lock:
+            own = self._registered.get(name)
+        if len(claims) > 1 or (own is not None and claims and not self._is_same(own[0], claims[0])):
+            raise PluginClashError(
+                self._kind, name, [*map(_owner, claims), *([f"module {own[1]}"] if own is not None else [])]
+            )
+        if own is not None:
+            return own[0]
+        if not claims:
+            known = self.names()
+            close = difflib.get_close_matches(name, known, n=1)
+            raise UnknownPluginError(self._kind, name, known, suggestion=close[0] if close else None)
+        return self._load(claims[0])
+
+    def _claims(self, name: str) -> list[EntryPoint]:
+        # One distribution can be seen twice, as an editable install and on the path.
+        return list({(point.value, _owner(point)): point for point in self._discover() if point.name == name}.values())
+
+    def _is_same(self, registered: T, claim: EntryPoint) -> bool:
+        """Whether a package both registered a plugin and declares it as its entry point."""
+        try:
+            return self._load(claim) == registered
+        except BrokenPluginError:
+            return False
+
+    def _load(self, point: EntryPoint) -> T:
+        with self._lock:
+            if point in self._loaded:
+                return self._loaded[point]
+        # Without the lock: importing waits for other threads' imports, and these may register something.
+        try:
+            found: object = point.load()
+        except Exception as error:  # a stranger's module may raise anything while it is imported
+            raise BrokenPluginError(self._kind, point.name, _owner(point), _reason(error)) from error
+        try:
+            plugin = self._check(point.name, found)
+        except TypeError as error:
+            raise BrokenPluginError(self._kind, point.name, _owner(point), str(error)) from error
+        with self._lock:
+            return self._loaded.setdefault(point, plugin)
+
+
+@lru_cache(maxsize=4)
+def _installed(_path: tuple[str, ...]) -> EntryPoints:
+    """Return the entry points of all packages on the import path; reading them takes longer than anything else here."""
+    # Python 3.11 has another class for all groups together, which has `select` as well.
+    return cast("EntryPoints", entry_points())
+
+
+def _owner(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def load_plugin_module(module: str) -> None:
+    """Import a module that registers plugins.
+
+    Raises:
+        PluginLoadError: it cannot be imported.
+    """
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        reason = f"there is no module {error.name!r} on the Python path (install it, or set PYTHONPATH)"
+        raise PluginLoadError(module, reason) from error
+    except Exception as error:  # a stranger's module may raise anything while it is imported
+        raise PluginLoadError(module, _reason(error)) from error
