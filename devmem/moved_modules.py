@@ -27,6 +27,7 @@ MOVED_NAMES: Final = {
     "devmem.errors.StoreTypeError": "PluginError",
     "devmem.errors.StoreTypeLoadError": "BrokenPluginError",
     "devmem.errors.UnknownStoreTypeError": "UnknownPluginError",
+    "devmem.recording.Recorder": "InteractionRecorder",
     "devmem.storage.Erasing": "EraseRequest",
     "devmem.storage.Erasure": "EraseResult",
     "devmem.storage.Unreached": "Residue",

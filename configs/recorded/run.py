@@ -16,7 +16,14 @@ from rich.console import Console
 
 from devmem import MemoryBase, MemoryItem, Workflow, load_workflow, open_stores
 from devmem.messages import Message, Role
-from devmem.recording import Recorder, journal_folder, record_agent, record_knowledge, record_llm, record_tool
+from devmem.recording import (
+    InteractionRecorder,
+    journal_folder,
+    record_agent,
+    record_knowledge,
+    record_llm,
+    record_tool,
+)
 from devmem.stores import ChatRequest, MemoryQuery, open_chat_model
 from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
 from devmem.workflow import session_folder
@@ -80,7 +87,7 @@ def run(workflow: Workflow) -> None:
         if not isinstance(memory, ConversationMemory):
             raise TypeError("the store 'global' is of type `conversation`")
         folder = journal_folder(session_folder(workflow, _SESSION) / "global")
-        recorder = Recorder(memory, folder)
+        recorder = InteractionRecorder(memory, folder)
         with recorder, recorder.trace(conversation="launch", user="ann") as trace:
             Team(facts).plan("How long after the launch is the workshop?")
         lines = [*tree_lines(call_tree(memory.trace(trace.trace))), "", *timeline_lines(memory.log("launch"))]

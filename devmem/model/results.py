@@ -120,7 +120,7 @@ class HitGroup:
         )
 
 
-class CandidateCut(StrEnum):
+class RejectReason(StrEnum):
     """Reason why a candidate is not among the hits."""
 
     THRESHOLD = "less similar than the threshold"
@@ -132,11 +132,11 @@ class CandidateCut(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutCandidate:
+class RejectedCandidate:
     """A candidate that is not among the hits."""
 
     item_id: str
-    reason: CandidateCut
+    reason: RejectReason
     score: float | None = None
     """As a hit's; None for a candidate that was cut before it was scored."""
     similarity: float | None = None
@@ -149,7 +149,7 @@ class SearchReport:
     """Hits of a search, and how they were found."""
 
     hits: tuple[Hit, ...] = ()
-    cut: tuple[CutCandidate, ...] = ()
+    cut: tuple[RejectedCandidate, ...] = ()
     """The best of the candidates that were cut."""
     candidates: int = 0
     """Items that shared words or meaning with the query."""

@@ -36,7 +36,7 @@ _FOUND: Final = {
     True: "最相关的记忆片段(原文引用;未配置语言模型):",
 }
 _NOTHING: Final = {
-    False: "Nothing fitting is remembered (no language model is configured).",
+    False: "No relevant memories found (no language model is configured).",
     True: "没有找到相关的记忆(未配置语言模型)。",
 }
 

@@ -1,19 +1,26 @@
 """Recording what users, agents, tools, language models and knowledge say to each other, once, with its cause."""
 
-from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType, in_order
-from devmem.recording.calls import Call, TraceContext, carry, continue_trace, current_trace, in_trace, trace
-from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
-from devmem.recording.forwarder import JournalState, Sink, WaitingRecords, journal_folder, waiting_records
-from devmem.recording.log import (
-    CopySource,
-    InteractionLog,
-    InteractionStore,
-    PromptContext,
-    TokenTrimming,
-    asked_by,
-    caller_in_trace,
-)
-from devmem.recording.recorder import Recorder, RecordingOptions, RecordingStatus
+from typing import TYPE_CHECKING
+
+from devmem.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType, in_order
+    from devmem.recording.calls import Call, TraceContext, carry, continue_trace, current_trace, in_trace, trace
+    from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
+    from devmem.recording.forwarder import JournalState, Sink, WaitingRecords, journal_folder, waiting_records
+    from devmem.recording.log import (
+        CopySource,
+        InteractionLog,
+        InteractionStore,
+        PromptContext,
+        TokenTrimming,
+        asked_by,
+        caller_in_trace,
+    )
+    from devmem.recording.recorder import InteractionRecorder, RecordingOptions, RecordingStatus
+else:
+    __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
     "Call",
@@ -21,13 +28,13 @@ __all__ = [
     "Interaction",
     "InteractionKind",
     "InteractionLog",
+    "InteractionRecorder",
     "InteractionStore",
     "JournalState",
     "Participant",
     "ParticipantType",
     "PromptContext",
     "RecordedCall",
-    "Recorder",
     "RecordingOptions",
     "RecordingStatus",
     "Sink",

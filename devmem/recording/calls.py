@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 
 if TYPE_CHECKING:
-    from devmem.recording.recorder import Recorder
+    from devmem.recording.recorder import InteractionRecorder
 
 
 class _UniqueIds:
@@ -61,7 +61,7 @@ class TraceContext:
 
     conversation: str
     trace: str
-    recorder: Recorder | None
+    recorder: InteractionRecorder | None
     user: str | None
     """Id of the user whom the trace belongs to; None is nobody."""
     frames: tuple[Frame, ...]
@@ -122,7 +122,7 @@ class Entered:
 
 @contextmanager
 def trace(
-    recorder: Recorder | None = None,
+    recorder: InteractionRecorder | None = None,
     *,
     conversation: str | None = None,
     trace: str | None = None,
@@ -185,7 +185,9 @@ def carry() -> dict[str, object]:
 
 
 @contextmanager
-def continue_trace(carried: Mapping[str, object], recorder: Recorder | None = None) -> Iterator[TraceContext | None]:
+def continue_trace(
+    carried: Mapping[str, object], recorder: InteractionRecorder | None = None
+) -> Iterator[TraceContext | None]:
     """Go on with a trace of another process, within the block; nothing is changed when `carried` is empty.
 
     Raises:

@@ -67,7 +67,7 @@ class RecordingStatus:
     """Why the store did not take the last batch; empty when it did."""
 
 
-class Recorder:
+class InteractionRecorder:
     """Records interactions; safe to use from several threads.
 
     A record is acknowledged when it is in the journal. A store that is slow or down delays no recorded call and fails
@@ -266,7 +266,7 @@ class Recorder:
             _LOG.error("an interaction is not recorded: %s; further ones are counted", reason)
 
 
-_LIVING: Final[weakref.WeakSet[Recorder]] = weakref.WeakSet()
+_LIVING: Final[weakref.WeakSet[InteractionRecorder]] = weakref.WeakSet()
 
 
 def _close_all() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from devmem.model.results import CandidateCut, CutCandidate, HitGroup, SearchReport
+from devmem.model.results import HitGroup, RejectedCandidate, RejectReason, SearchReport
 from devmem.search.candidates import CandidateSet, find_candidates, neighboring_turns, standing_requests
 from devmem.search.conversations import rank_conversations
 from devmem.search.features import score_candidates
@@ -43,7 +43,7 @@ class SearchPipeline:
         """Prepare the search; `now` is in seconds since the epoch."""
         self._context = QueryContext(source, query, now)
         self._stage_ms: dict[str, float] = {}
-        self._cut: list[CutCandidate] = []
+        self._cut: list[RejectedCandidate] = []
 
     def run(self) -> SearchReport:
         """Return the best hits, and what was cut where the query asks for it."""
@@ -133,9 +133,9 @@ class SearchPipeline:
         nearest = below[np.argsort(-candidates.similarity[below], kind="stable")][:_THRESHOLD_CUTS]
         items = self._context.source.items([int(row) for row in candidates.rows[nearest]])
         self._cut += [
-            CutCandidate(
+            RejectedCandidate(
                 item_id=items[int(candidates.rows[at])].id,
-                reason=CandidateCut.THRESHOLD,
+                reason=RejectReason.THRESHOLD,
                 similarity=float(candidates.similarity[at]),
             )
             for at in nearest

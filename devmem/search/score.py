@@ -37,17 +37,17 @@ class Features:
     """Number of the conversation; -1 for none."""
     speaker: Column
     """1 for a speaker whom the query is about, 0 for others whom it names or when it names nobody, -1 for the rest."""
-    tells_when: Column
+    has_time: Column
     """1 when the query asks for a time and the text names one; a share of it when it asks for something else."""
     names: Column
     """1 when the query asks for a name and the text has one."""
     numbers: Column
     """1 when the query asks for a number and the text has one."""
-    addresses: Column
+    second_person: Column
     """1 for a turn of a conversation that speaks of whom it is said to, not of its speaker."""
-    only_asks: Column
+    is_question: Column
     """Brevity of a text that ends in a question."""
-    reacts: Column
+    is_reply: Column
     """Brevity of a text that begins by reacting to another."""
     in_time: Column
     """1 for an event in the period that the query names."""
@@ -82,12 +82,12 @@ class _Weights:
     conversation: float = 0.20
     conversation_words: float = 0.225
     speaker: float = 0.07
-    tells_when: float = 0.10
+    has_time: float = 0.10
     names: float = 0.06
     numbers: float = 0.05
-    addresses: float = -0.06
-    only_asks: float = -0.030
-    reacts: float = -0.015
+    second_person: float = -0.06
+    is_question: float = -0.030
+    is_reply: float = -0.015
     in_time: float = 0.12
     standing: float = 0.40
     restated: float = 0.20
@@ -109,12 +109,12 @@ class ScoreBreakdown:
     answered: Column
     conversation: Column
     speaker: Column
-    tells_when: Column
+    has_time: Column
     names: Column
     numbers: Column
-    addresses: Column
-    only_asks: Column
-    reacts: Column
+    second_person: Column
+    is_question: Column
+    is_reply: Column
     in_time: Column
     standing: Column
     restated: Column
@@ -152,12 +152,12 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         answered=np.zeros_like(of.match),
         conversation=lent * conversation,
         speaker=lent * WEIGHTS.speaker * of.speaker,
-        tells_when=WEIGHTS.tells_when * of.tells_when,
+        has_time=WEIGHTS.has_time * of.has_time,
         names=WEIGHTS.names * of.names,
         numbers=WEIGHTS.numbers * of.numbers,
-        addresses=lent * WEIGHTS.addresses * of.addresses,
-        only_asks=WEIGHTS.only_asks * of.only_asks,
-        reacts=WEIGHTS.reacts * of.reacts,
+        second_person=lent * WEIGHTS.second_person * of.second_person,
+        is_question=WEIGHTS.is_question * of.is_question,
+        is_reply=WEIGHTS.is_reply * of.is_reply,
         in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
         standing=WEIGHTS.standing * of.standing,
         restated=np.zeros_like(of.match),
@@ -195,12 +195,12 @@ def overview_scores(breakdown: ScoreBreakdown, similarity: Column) -> ScoreBreak
         lexical=nothing,
         conversation=nothing,
         speaker=nothing,
-        tells_when=nothing,
+        has_time=nothing,
         names=nothing,
         numbers=nothing,
-        addresses=nothing,
-        only_asks=nothing,
-        reacts=nothing,
+        second_person=nothing,
+        is_question=nothing,
+        is_reply=nothing,
     )
 
 

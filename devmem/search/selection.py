@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from devmem.model.fields import field_texts
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
-from devmem.model.results import CandidateCut, CutCandidate, Hit
+from devmem.model.results import Hit, RejectedCandidate, RejectReason
 from devmem.search.candidates import CandidateSet
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.passages import named_passages
@@ -196,7 +196,7 @@ class HitSelector:
         self._candidates, self._scores, self._breakdown, self._matches = candidates, scores, breakdown, matches
         self._items: dict[int, MemoryItem] = {}
         self._selected: frozenset[int] = frozenset()
-        self.cut: list[CutCandidate] = []
+        self.cut: list[RejectedCandidate] = []
         """Candidates that were cut, and why, in the order of their scores."""
         # The newer item comes first among equals.
         order = np.lexsort((-candidates.rows, -scores))
@@ -232,9 +232,9 @@ class HitSelector:
         rest = [at for at in first if at not in self._selected]
         self._fetch(rest)
         left = [at for at in rest if self._item(at).id not in known]
-        self.cut += [self._cut(at, CandidateCut.LIMIT) for at in left[:_SHOWN]]
+        self.cut += [self._cut(at, RejectReason.LIMIT) for at in left[:_SHOWN]]
         self._fetch(self._irrelevant[:_SHOWN])
-        self.cut += [self._cut(at, CandidateCut.RELEVANCE) for at in self._irrelevant[:_SHOWN]]
+        self.cut += [self._cut(at, RejectReason.RELEVANCE) for at in self._irrelevant[:_SHOWN]]
 
     def _select(self, order: Sequence[int], wanted: int) -> list[int]:
         collapse = self._query.weights is None and self._query.ranking.collapse
@@ -253,7 +253,7 @@ class HitSelector:
                 if first == at:
                     chosen.append(at)
                 else:
-                    self.cut.append(self._cut(at, CandidateCut.NEAR_DUPLICATE, self._item(first).id))
+                    self.cut.append(self._cut(at, RejectReason.NEAR_DUPLICATE, self._item(first).id))
         return chosen
 
     def _diverse(self, among: list[int], limit: int) -> list[int]:
@@ -262,7 +262,7 @@ class HitSelector:
         chosen = [among[place] for place in places]
         worst = min(self._scores[chosen], default=0.0)
         cut = [at for at in among if at not in chosen and self._scores[at] > worst]
-        self.cut += [self._cut(at, CandidateCut.DIVERSITY) for at in cut]
+        self.cut += [self._cut(at, RejectReason.DIVERSITY) for at in cut]
         return chosen
 
     def _fetch(self, places: Sequence[int]) -> None:
@@ -296,8 +296,8 @@ class HitSelector:
             field=field,
         )
 
-    def _cut(self, at: int, reason: CandidateCut, like: str | None = None) -> CutCandidate:
-        return CutCandidate(
+    def _cut(self, at: int, reason: RejectReason, like: str | None = None) -> RejectedCandidate:
+        return RejectedCandidate(
             item_id=self._item(at).id,
             reason=reason,
             score=float(self._scores[at]),

@@ -12,7 +12,7 @@ from typing import Final, SupportsFloat
 
 from devmem.config.store import RerankerConfig, RetrievalConfig
 from devmem.errors import DevmemError, MissingExtraError, RerankerError
-from devmem.model.results import CandidateCut, CutCandidate, Hit, SearchReport
+from devmem.model.results import Hit, RejectedCandidate, RejectReason, SearchReport
 from devmem.models.reranking import Reranker, open_reranker
 from devmem.search.query import DAY, Ranking
 from devmem.text.retry import Backoff
@@ -61,7 +61,7 @@ class RerankStage:
             return report
         if left := self._backoff.left:
             failure = f"{self._name} backs off for another {math.ceil(left)} s; {self._last}"
-            return _kept(replace(report, failure=failure), report.hits, top_k, CandidateCut.LIMIT)
+            return _kept(replace(report, failure=failure), report.hits, top_k, RejectReason.LIMIT)
         read, rest = report.hits[: self._depth], report.hits[self._depth :]
         started = time.perf_counter()
         texts = [hit.passage or hit.item.content_summary for hit in read]
@@ -69,12 +69,12 @@ class RerankStage:
             scores = _checked(self._reranker.scores(query, texts), len(read))
         except Exception as error:  # noqa: BLE001 - a reranker may be a stranger's code
             failed = replace(_timed(report, started), failure=self._failed(error))
-            return _kept(failed, report.hits, top_k, CandidateCut.LIMIT)
+            return _kept(failed, report.hits, top_k, RejectReason.LIMIT)
         self._backoff.worked()
         scored = [replace(hit, score=score, rerank=score) for hit, score in zip(read, scores, strict=True)]
         ordered = [*sorted(scored, key=lambda hit: -hit.score), *_below(min(scores), rest)]
         done = replace(_timed(report, started), reranked=len(read))
-        return _kept(done, ordered, top_k, CandidateCut.RERANKER)
+        return _kept(done, ordered, top_k, RejectReason.RERANKER)
 
     def _failed(self, error: Exception) -> str:
         self._backoff.failed()
@@ -136,10 +136,10 @@ def _below(floor: float, hits: Sequence[Hit]) -> list[Hit]:
     return [replace(hit, score=floor - (top - hit.score)) for hit in hits]
 
 
-def _kept(report: SearchReport, ordered: Sequence[Hit], top_k: int, reason: CandidateCut) -> SearchReport:
+def _kept(report: SearchReport, ordered: Sequence[Hit], top_k: int, reason: RejectReason) -> SearchReport:
     """Keep the first hits and report the others as cut, with the reason."""
     cut = [
-        CutCandidate(item_id=hit.item.id, reason=reason, score=hit.score, similarity=hit.similarity)
+        RejectedCandidate(item_id=hit.item.id, reason=reason, score=hit.score, similarity=hit.similarity)
         for hit in ordered[top_k:]
     ]
     return replace(report, hits=tuple(ordered[:top_k]), cut=(*cut, *report.cut))

@@ -18,21 +18,21 @@ class Cue(IntFlag):
     """Cues of an item's text; recorded with the item."""
 
     NONE = 0
-    ASKS = 1
+    IS_QUESTION = 1
     """It ends in a question."""
-    TELLS_WHEN = 2
+    HAS_TIME = 2
     """It holds an expression of time: `yesterday`, `last week`, `in May`, a year, a date."""
     INSTRUCTS = 4
     """It says what is to be done from now on: `always show types`, `whenever I ask`."""
     PREFERS = 8
     """It says what somebody would rather have: `I prefer`, `I'd rather`."""
-    ADDRESSES = 16
+    SECOND_PERSON = 16
     """It speaks to somebody and not of its speaker: `you`, `your`, without `I`, `my` or `we`."""
     NAMES = 32
     """It holds a name: a capitalised word within a sentence, or a title."""
     NUMBERS = 64
     """It holds a number, in digits or in words."""
-    REACTS = 128
+    IS_REPLY = 128
     """It begins by reacting to another text: `Wow`, `Thanks`, `That sounds great`."""
 
 
@@ -88,7 +88,7 @@ _REACTS: Final = lazy_pattern(
 )
 _HINTED: Final = (
     (
-        Cue.TELLS_WHEN,
+        Cue.HAS_TIME,
         _TELLS_WHEN,
         ("day", "tonight", "tomorrow", "recently", "last", "next", "this", "ago", "may", *_MONTHS.split("|"), *_DIGITS),
     ),
@@ -115,17 +115,17 @@ def cues_of(text: str) -> Cue:
     is_english = text.isascii()
     found = Cue.NONE
     if _ENDS_ASKING.search(text[-200:]):
-        found |= Cue.ASKS
+        found |= Cue.IS_QUESTION
     for cue, pattern, hints in _HINTED:
         if not (is_english and _has_none(lowered, hints)) and pattern.search(text):
             found |= cue
     if _NAMES.search(text):
         found |= Cue.NAMES
     if _REACTS.match(text):
-        found |= Cue.REACTS
+        found |= Cue.IS_REPLY
     is_addressed = not (is_english and "you" not in lowered) and _SECOND_PERSON.search(text)
     if is_addressed and not _FIRST_PERSON.search(text):
-        found |= Cue.ADDRESSES
+        found |= Cue.SECOND_PERSON
     return found
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from devmem.config.findings import Rule
 from devmem.errors import Finding, Level
 from devmem.model.items import MemoryItem, dump_item
-from devmem.model.results import CutCandidate, Hit, HitGroup, SearchReport, StoreWrite, WriteOutcome
+from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport, StoreWrite, WriteOutcome
 from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
 from devmem.storage.erasure import Residue
 from devmem.storage.searching import ExportRecord
@@ -322,7 +322,7 @@ def report_json(report: SearchReport) -> JsonObject:
     }
 
 
-def _cut_json(candidate: CutCandidate) -> JsonObject:
+def _cut_json(candidate: RejectedCandidate) -> JsonObject:
     form: JsonObject = {
         "id": candidate.item_id,
         "reason": candidate.reason.value,

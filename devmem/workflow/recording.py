@@ -17,7 +17,7 @@ from devmem.model.message import Message, Role
 from devmem.recording.calls import Call
 from devmem.recording.forwarder import journal_folder
 from devmem.recording.log import CopySource, InteractionStore, asked_by
-from devmem.recording.recorder import Recorder, RecordingOptions
+from devmem.recording.recorder import InteractionRecorder, RecordingOptions
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
 from devmem.text.devall_frames import frame
@@ -110,7 +110,7 @@ class RunRecording:
         block = workflow.conversation
         agents = {node.id: node.config for node in workflow.nodes if node.config is not None}
         self._agents = {node: config.agent or node for node, config in agents.items()}
-        self._recorder: Recorder | None = None
+        self._recorder: InteractionRecorder | None = None
         self._is_read = False
         if block is None or not block.active:
             return
@@ -121,7 +121,7 @@ class RunRecording:
             raise TypeError(f"memory store {block.store!r}, which `conversation` names, keeps no records")
         journals = journals_of(store, folder or session_folder(workflow))
         sink = CopyingSink(store, block.copies, stores) if block.copies else store
-        self._recorder = Recorder(sink, journals, _options(block))
+        self._recorder = InteractionRecorder(sink, journals, _options(block))
         attached = [entry for config in agents.values() for entry in config.memories]
         written = {block.store, *(rule.into for rule in block.copies)}
         self._is_read = any(entry.read and entry.name in written for entry in attached)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from devmem import load_workflow, open_stores
-from devmem.recording import Recorder, journal_folder, record_agent, record_tool
+from devmem.recording import InteractionRecorder, journal_folder, record_agent, record_tool
 from devmem_stores.conversation import ConversationMemory
 
 from .conftest import Devmem
@@ -25,7 +25,7 @@ def record(folder: Path) -> Path:
         memory = stores["global"]
         assert isinstance(memory, ConversationMemory)
         with (
-            Recorder(memory, folder / "journal") as recorder,
+            InteractionRecorder(memory, folder / "journal") as recorder,
             recorder.trace(conversation="c1", trace="t1"),
             record_agent("helper", "sum\nup"),
             record_tool("calculator", "1+1") as call,
@@ -67,7 +67,7 @@ def test_what_waits_for_a_store_is_shown_with_the_stores(devmem: Devmem, tmp_pat
             raise RuntimeError("down")
 
     folder = journal_folder(tmp_path / "global.db")
-    recorder = Recorder(Down(), folder)
+    recorder = InteractionRecorder(Down(), folder)
     with recorder.trace(conversation="c2"), record_tool("t", "x"):
         pass
     recorder.close(timeout=0.1)
@@ -86,7 +86,7 @@ def test_long_contents_are_cut_unless_all_of_them_is_asked_for(devmem: Devmem, t
         memory = stores["global"]
         assert isinstance(memory, ConversationMemory)
         with (
-            Recorder(memory, tmp_path / "journal") as recorder,
+            InteractionRecorder(memory, tmp_path / "journal") as recorder,
             recorder.trace(conversation="c2", trace="t2"),
             record_tool("long", "x" * 1000),
         ):

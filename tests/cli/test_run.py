@@ -47,7 +47,7 @@ def test_memory_is_shown_with_its_scores(workflow: Path, devmem: Devmem) -> None
 
 def test_nothing_recalled_is_said(workflow: Path, devmem: Devmem) -> None:
     shown = devmem("run", workflow, "--node", "analyst", "--input", "Is there anything?", "--show-memory").stdout
-    assert "Nothing fitting is remembered" in shown
+    assert "No relevant memories found" in shown
 
 
 def test_json_has_everything_for_programs(workflow: Path, devmem: Devmem) -> None:
@@ -138,7 +138,7 @@ def test_a_provider_can_be_put_in_the_place_of_all(make_workflow: Callable[[str]
     path = make_workflow(
         "nodes:\n  - id: a\n    type: agent\n    config: {provider: openai, model: m, api_key: '${NOT_SET}'}\n"
     )
-    assert "Nothing fitting" in devmem("run", path, "--input", "Hello there?", "--chat", "extractive").stdout
+    assert "No relevant memories" in devmem("run", path, "--input", "Hello there?", "--chat", "extractive").stdout
     assert "the variable NOT_SET is not set" in devmem("run", path, "--input", "Hello there?", code=2).stderr
     said = devmem("run", path, "--input", "x", "--chat", "strange", code=2).stderr
     assert "NOT_SET" in said

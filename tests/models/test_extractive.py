@@ -38,7 +38,7 @@ def test_quotes_the_three_best_and_says_so() -> None:
 def test_nothing_recalled_is_said() -> None:
     reply = answer("Which tea?")
     assert reply.quoted
-    assert reply.text == "Nothing fitting is remembered (no language model is configured)."
+    assert reply.text == "No relevant memories found (no language model is configured)."
 
 
 def test_answers_in_chinese_when_asked_in_chinese() -> None:

@@ -13,7 +13,7 @@ import pytest
 from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.config import RerankerConfig
 from devmem.errors import MissingExtraError, RerankerError
-from devmem.model.results import CandidateCut, SearchReport
+from devmem.model.results import RejectReason, SearchReport
 from devmem.models import register_reranker
 from devmem.stores import MemoryQuery, StoreSetup
 from devmem.testing import HashTokenEmbedder, ManualClock
@@ -122,7 +122,7 @@ def test_explaining_says_what_the_search_and_the_reranker_did(make: Make) -> Non
     known = {hit.item.id: hit.parts for hit in plain.explain(MemoryQuery(text="tea")).hits}
     assert {hit.item.id: hit.parts for hit in report.hits} == {key: known[key] for key in ("1", "2")}
     (cut,) = report.cut
-    assert (cut.item_id, cut.reason, cut.score) == ("0", CandidateCut.RERANKER, 11.0)
+    assert (cut.item_id, cut.reason, cut.score) == ("0", RejectReason.RERANKER, 11.0)
     assert report.stage_ms["reranker"] >= 0
     assert list(report.stage_ms)[-1] == "reranker"
     assert (report.reranked, report.failure) == (3, "")
@@ -209,7 +209,7 @@ def test_a_reranker_that_fails_costs_only_its_opinion(
     reranker.score = score
     report, untouched = store.explain(TEA), plain.explain(TEA)
     assert [(hit.item.id, hit.score) for hit in report.hits] == [(hit.item.id, hit.score) for hit in untouched.hits]
-    assert [cut.reason for cut in report.cut] == [CandidateCut.LIMIT]
+    assert [cut.reason for cut in report.cut] == [RejectReason.LIMIT]
     assert report.failure.startswith(f"memory store 'notes': the reranker 'test_scripted': it failed with {told}")
     (logged,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert "memory store 'notes'" in logged.message

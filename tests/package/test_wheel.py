@@ -106,7 +106,7 @@ def test_a_second_process_answers_from_what_the_first_was_told(installed: Instal
         run(installed.python, "-W", "error", "run.py", "flow.yaml", text, cwd=tmp_path).stdout
         for text in ("Our cat Pelle is afraid of thunderstorms.", "What scares the pet?")
     )
-    assert "Nothing fitting is remembered" in told
+    assert "No relevant memories found" in told
     assert "Pelle is afraid of thunderstorms" in asked
 
 

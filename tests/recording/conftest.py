@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from devmem import CollectionError
-from devmem.recording import Interaction, Recorder
+from devmem.recording import Interaction, InteractionRecorder
 
 
 class ListSink:
@@ -42,5 +42,5 @@ def sink() -> ListSink:
 
 
 @pytest.fixture
-def recorder(sink: ListSink, tmp_path: Path) -> Recorder:
-    return Recorder(sink, tmp_path / "journal")
+def recorder(sink: ListSink, tmp_path: Path) -> InteractionRecorder:
+    return InteractionRecorder(sink, tmp_path / "journal")

@@ -11,8 +11,8 @@ import pytest
 
 from devmem.recording import (
     InteractionKind,
+    InteractionRecorder,
     ParticipantType,
-    Recorder,
     RecordingOptions,
     carry,
     continue_trace,
@@ -32,7 +32,7 @@ def double(number: Any) -> Any:
     return number * 2
 
 
-def test_a_call_is_two_records_with_opposite_directions(recorder: Recorder, sink: ListSink) -> None:
+def test_a_call_is_two_records_with_opposite_directions(recorder: InteractionRecorder, sink: ListSink) -> None:
     with recorder, recorder.trace(conversation="c", trace="t", user="ann"):
         assert double(21) == 42
     asked, answered = sink.in_order()
@@ -42,7 +42,7 @@ def test_a_call_is_two_records_with_opposite_directions(recorder: Recorder, sink
     assert asked.event_time < answered.event_time
 
 
-def test_the_fields_of_question_and_answer_count_in_a_block_too(recorder: Recorder, sink: ListSink) -> None:
+def test_the_fields_of_question_and_answer_count_in_a_block_too(recorder: InteractionRecorder, sink: ListSink) -> None:
     with recorder, recorder.trace(user="ann"):
         with record_agent("helper", params={"q": "why?", "n": 2}, input_field="q", output_field="answer") as call:
             call.output({"answer": "because", "cost": 3})
@@ -56,7 +56,7 @@ def test_the_fields_of_question_and_answer_count_in_a_block_too(recorder: Record
     ]
 
 
-def test_nested_calls_name_the_call_that_they_were_made_from(recorder: Recorder, sink: ListSink) -> None:
+def test_nested_calls_name_the_call_that_they_were_made_from(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_agent("writer")
     def write(task: str) -> str:
         return f"{task}: {double(2)}"
@@ -83,14 +83,16 @@ def test_nested_calls_name_the_call_that_they_were_made_from(recorder: Recorder,
         (float("nan"), '"nan"'),
     ],
 )
-def test_answers_of_any_type_are_recorded(recorder: Recorder, sink: ListSink, answer: object, content: str) -> None:
+def test_answers_of_any_type_are_recorded(
+    recorder: InteractionRecorder, sink: ListSink, answer: object, content: str
+) -> None:
     """agentUniverse loses the answers None, 7 and any text with "output" in it (A7)."""
     with recorder, recorder.trace(), record_tool("tool", "q") as call:
         call.output(answer)
     assert sink.in_order()[1].content == content
 
 
-def test_an_error_is_an_output_of_its_kind_and_goes_on(recorder: Recorder, sink: ListSink) -> None:
+def test_an_error_is_an_output_of_its_kind_and_goes_on(recorder: InteractionRecorder, sink: ListSink) -> None:
     with recorder, recorder.trace(), pytest.raises(ZeroDivisionError), record_tool("tool", "1/0"):
         _ = 1 / 0
     _, error = sink.in_order()
@@ -98,7 +100,7 @@ def test_an_error_is_an_output_of_its_kind_and_goes_on(recorder: Recorder, sink:
     assert error.source.name == "tool"
 
 
-def test_async_calls_in_parallel_keep_their_own_callers(recorder: Recorder, sink: ListSink) -> None:
+def test_async_calls_in_parallel_keep_their_own_callers(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_tool("slow")
     async def slow(name: str) -> str:
         await asyncio.sleep(0)
@@ -121,7 +123,7 @@ def test_async_calls_in_parallel_keep_their_own_callers(recorder: Recorder, sink
 
 
 def test_a_stream_is_recorded_whole_and_calls_between_its_parts_are_the_callers(
-    recorder: Recorder, sink: ListSink
+    recorder: InteractionRecorder, sink: ListSink
 ) -> None:
     @record_llm("model")
     def answer() -> Iterator[str]:
@@ -142,7 +144,7 @@ def test_a_stream_is_recorded_whole_and_calls_between_its_parts_are_the_callers(
     assert told.count("ann input calculator: 5") == 2
 
 
-def test_streams_take_values_and_exceptions_and_may_be_left(recorder: Recorder, sink: ListSink) -> None:
+def test_streams_take_values_and_exceptions_and_may_be_left(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_llm("model")
     def answer() -> Any:
         try:
@@ -167,7 +169,7 @@ def test_streams_take_values_and_exceptions_and_may_be_left(recorder: Recorder, 
     ]
 
 
-def test_async_streams_and_functions_that_return_streams(recorder: Recorder, sink: ListSink) -> None:
+def test_async_streams_and_functions_that_return_streams(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_llm("a")
     async def asynchronous() -> AsyncIterator[str]:
         yield "x"
@@ -186,7 +188,9 @@ def test_async_streams_and_functions_that_return_streams(recorder: Recorder, sin
     assert [one.content for one in sink.in_order() if one.kind is InteractionKind.OUTPUT] == ["xy", "zw"]
 
 
-def test_one_record_when_a_wrapper_and_a_callback_see_the_same_call(recorder: Recorder, sink: ListSink) -> None:
+def test_one_record_when_a_wrapper_and_a_callback_see_the_same_call(
+    recorder: InteractionRecorder, sink: ListSink
+) -> None:
     with recorder, recorder.trace(user="ann"):
         with record_llm("model", "q", call_id="run-1") as call:
             call.output("a")
@@ -195,7 +199,7 @@ def test_one_record_when_a_wrapper_and_a_callback_see_the_same_call(recorder: Re
     assert sink.told() == ["ann input model: q", "model output ann: a"]
 
 
-def test_threads_carry_the_trace_when_asked_to(recorder: Recorder, sink: ListSink) -> None:
+def test_threads_carry_the_trace_when_asked_to(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_agent("boss")
     def delegate() -> None:
         with ThreadPoolExecutor(2) as pool:
@@ -209,13 +213,13 @@ def test_threads_carry_the_trace_when_asked_to(recorder: Recorder, sink: ListSin
     assert {one.parent_id for one in tools} == {boss.id}
 
 
-def test_a_trace_goes_on_in_another_process(recorder: Recorder, sink: ListSink) -> None:
+def test_a_trace_goes_on_in_another_process(recorder: InteractionRecorder, sink: ListSink) -> None:
     """A carried trace is JSON; the parent comes before the child whatever the other clock says."""
     with recorder:
         with recorder.trace(conversation="c", trace="t"), record_agent("boss", "go"):
             carried = carry()
         assert current_trace() is None
-        late = Recorder(sink, recorder._folder, clock=lambda: 5.0)
+        late = InteractionRecorder(sink, recorder._folder, clock=lambda: 5.0)
         with late, continue_trace(carried, late):
             double(1)
     boss, *_ = sink.in_order()
@@ -229,7 +233,7 @@ def test_a_trace_goes_on_in_another_process(recorder: Recorder, sink: ListSink) 
 def test_outside_of_a_trace_and_of_what_is_recorded_nothing_is(sink: ListSink, tmp_path: Any) -> None:
     assert double(2) == 4
     options = RecordingOptions(types=frozenset({ParticipantType.TOOL}))
-    with Recorder(sink, tmp_path, options) as recorder, recorder.trace(user="ann"), record_agent("a", "q"):
+    with InteractionRecorder(sink, tmp_path, options) as recorder, recorder.trace(user="ann"), record_agent("a", "q"):
         double(3)
     assert sink.told() == ["a input calculator: 3", "calculator output a: 6"]
 
@@ -237,7 +241,7 @@ def test_outside_of_a_trace_and_of_what_is_recorded_nothing_is(sink: ListSink, t
 def test_secrets_are_masked_and_long_texts_shortened(sink: ListSink, tmp_path: Any) -> None:
     options = RecordingOptions(max_content_length=60)
     tool = record_tool("t", params={"api_key": "abc", "url": "postgres://me:pw12@host/db"})
-    with Recorder(sink, tmp_path, options) as recorder, recorder.trace(), tool as call:
+    with InteractionRecorder(sink, tmp_path, options) as recorder, recorder.trace(), tool as call:
         call.output("Bearer " + "a" * 30 + " " + "x" * 100)
     asked, answered = sink.in_order()
     assert asked.params == {"api_key": "[secret]", "url": "postgres://[secret]@host/db"}
@@ -246,7 +250,7 @@ def test_secrets_are_masked_and_long_texts_shortened(sink: ListSink, tmp_path: A
     assert len(answered.content) <= 60
 
 
-def test_knowledge_and_the_output_field(recorder: Recorder, sink: ListSink) -> None:
+def test_knowledge_and_the_output_field(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_knowledge("wiki", input_field="query", output_field="text")
     def look_up(query: str) -> dict[str, str]:
         return {"text": f"about {query}", "raw": "..."}
@@ -257,7 +261,7 @@ def test_knowledge_and_the_output_field(recorder: Recorder, sink: ListSink) -> N
 
 
 def test_a_callback_inside_of_its_wrapper_records_the_call_once_with_its_true_caller(
-    recorder: Recorder, sink: ListSink
+    recorder: InteractionRecorder, sink: ListSink
 ) -> None:
     with recorder, recorder.trace(user="ann"), record_llm("model", "q", call_id="run-1") as wrapper:
         with record_llm("model", "q", call_id="run-1") as callback:
@@ -267,7 +271,7 @@ def test_a_callback_inside_of_its_wrapper_records_the_call_once_with_its_true_ca
     assert sink.in_order()[0].parent_id is None
 
 
-def test_arguments_are_named_and_an_argument_none_is_an_input(recorder: Recorder, sink: ListSink) -> None:
+def test_arguments_are_named_and_an_argument_none_is_an_input(recorder: InteractionRecorder, sink: ListSink) -> None:
     class Tools:
         @record_tool("look", input_field="what")
         def look(self, what: object, *rest: object, deep: bool = False, **more: object) -> None: ...
@@ -288,7 +292,7 @@ def test_arguments_are_named_and_an_argument_none_is_an_input(recorder: Recorder
     assert [one.content for one in sink.in_order()][-1] == "2"
 
 
-def test_coroutines_that_return_streams_are_recorded_whole(recorder: Recorder, sink: ListSink) -> None:
+def test_coroutines_that_return_streams_are_recorded_whole(recorder: InteractionRecorder, sink: ListSink) -> None:
     async def letters() -> AsyncIterator[str]:
         yield "x"
         yield "y"
@@ -305,7 +309,9 @@ def test_coroutines_that_return_streams_are_recorded_whole(recorder: Recorder, s
     assert sink.told()[-1] == "model output ann: xy"
 
 
-def test_functions_that_return_coroutines_are_recorded_with_the_answer(recorder: Recorder, sink: ListSink) -> None:
+def test_functions_that_return_coroutines_are_recorded_with_the_answer(
+    recorder: InteractionRecorder, sink: ListSink
+) -> None:
     async def add(number: int) -> int:
         with record_tool("adder", number) as call:
             call.output(number + 1)
@@ -338,7 +344,7 @@ def test_functions_that_return_coroutines_are_recorded_with_the_answer(recorder:
     ]
 
 
-def test_a_function_may_return_a_proxy_without_its_target(recorder: Recorder, sink: ListSink) -> None:
+def test_a_function_may_return_a_proxy_without_its_target(recorder: InteractionRecorder, sink: ListSink) -> None:
     class Unbound:
         @property  # type: ignore[misc]
         def __class__(self) -> type:
@@ -350,7 +356,7 @@ def test_a_function_may_return_a_proxy_without_its_target(recorder: Recorder, si
 
 
 @pytest.mark.parametrize("ids", [{"conversation": 5}, {"trace": 7}, {"user": 9}])
-def test_ids_that_no_store_takes_are_refused_at_once(recorder: Recorder, ids: dict[str, Any]) -> None:
+def test_ids_that_no_store_takes_are_refused_at_once(recorder: InteractionRecorder, ids: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="is an id as text, not"), recorder.trace(**ids):
         pass
 

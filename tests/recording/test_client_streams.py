@@ -12,7 +12,7 @@ import httpx2
 import openai
 import pytest
 
-from devmem.recording import InteractionKind, Recorder, record_llm
+from devmem.recording import InteractionKind, InteractionRecorder, record_llm
 
 from .conftest import ListSink
 
@@ -48,7 +48,7 @@ def outputs(sink: ListSink) -> list[str]:
     return [one.content for one in sink.in_order() if one.kind is InteractionKind.OUTPUT]
 
 
-def test_the_pieces_of_a_stream_are_recorded_as_one_text(recorder: Recorder, sink: ListSink) -> None:
+def test_the_pieces_of_a_stream_are_recorded_as_one_text(recorder: InteractionRecorder, sink: ListSink) -> None:
     with recorder, recorder.trace():
         stream = ask(client_of(TEXT))
         assert isinstance(stream, openai.Stream)
@@ -56,14 +56,14 @@ def test_the_pieces_of_a_stream_are_recorded_as_one_text(recorder: Recorder, sin
     assert outputs(sink) == ["On the third."]
 
 
-def test_a_stream_with_calls_of_tools_is_recorded_in_pieces(recorder: Recorder, sink: ListSink) -> None:
+def test_a_stream_with_calls_of_tools_is_recorded_in_pieces(recorder: InteractionRecorder, sink: ListSink) -> None:
     with recorder, recorder.trace():
         list(ask(client_of(CALL)))
     (output,) = outputs(sink)
     assert json.loads(output)[0]["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] == "look_up"
 
 
-def test_the_events_of_a_response_are_recorded_as_the_response(recorder: Recorder, sink: ListSink) -> None:
+def test_the_events_of_a_response_are_recorded_as_the_response(recorder: InteractionRecorder, sink: ListSink) -> None:
     with recorder, recorder.trace():
         made = record_llm("model")(lambda: client_of(RESPONSE).responses.create(model="m", input="When?", stream=True))
         assert len(list(made())) == len(RESPONSE)
@@ -71,13 +71,15 @@ def test_the_events_of_a_response_are_recorded_as_the_response(recorder: Recorde
     assert json.loads(output)["id"] == "r"
 
 
-def test_a_stream_that_is_left_early_is_recorded_as_far_as_it_was_read(recorder: Recorder, sink: ListSink) -> None:
+def test_a_stream_that_is_left_early_is_recorded_as_far_as_it_was_read(
+    recorder: InteractionRecorder, sink: ListSink
+) -> None:
     with recorder, recorder.trace(), ask(client_of(TEXT)) as stream:
         assert [next(stream) for _ in range(2)]
     assert outputs(sink) == ["On the "]
 
 
-def test_the_stream_of_an_async_client_is_recorded(recorder: Recorder, sink: ListSink) -> None:
+def test_the_stream_of_an_async_client_is_recorded(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_llm("model")
     async def ask_async(client: openai.AsyncOpenAI) -> Any:
         return await client.chat.completions.create(
@@ -93,7 +95,7 @@ def test_the_stream_of_an_async_client_is_recorded(recorder: Recorder, sink: Lis
     assert outputs(sink) == ["On the third."]
 
 
-def test_what_a_stream_raises_is_recorded(recorder: Recorder, sink: ListSink) -> None:
+def test_what_a_stream_raises_is_recorded(recorder: InteractionRecorder, sink: ListSink) -> None:
     with recorder, recorder.trace(), pytest.raises(openai.APIError, match="overloaded"):
         list(ask(client_of([TEXT[1], {"error": {"message": "overloaded"}}])))
     assert any("overloaded" in one.content for one in sink.in_order())
@@ -129,7 +131,7 @@ class Held(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         return httpx2.MockTransport(lambda _: httpx2.Response(200, stream=self, headers=headers))
 
 
-def test_another_thread_may_close_a_stream_that_is_read(recorder: Recorder, sink: ListSink) -> None:
+def test_another_thread_may_close_a_stream_that_is_read(recorder: InteractionRecorder, sink: ListSink) -> None:
     """As an application does whose user cancels; the reader ends, and what it read is recorded."""
     body, read = Held(), []
     client = openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=body.transport()))
@@ -149,7 +151,7 @@ def test_another_thread_may_close_a_stream_that_is_read(recorder: Recorder, sink
     assert any(one.kind is InteractionKind.ERROR for one in sink.in_order())
 
 
-def test_another_task_may_close_a_stream_that_is_read(recorder: Recorder, sink: ListSink) -> None:
+def test_another_task_may_close_a_stream_that_is_read(recorder: InteractionRecorder, sink: ListSink) -> None:
     body = Held()
 
     async def main() -> None:
@@ -173,7 +175,7 @@ def test_another_task_may_close_a_stream_that_is_read(recorder: Recorder, sink: 
     assert any(one.kind is InteractionKind.ERROR for one in sink.in_order())
 
 
-def test_a_stream_that_is_closed_unread_is_recorded_as_empty(recorder: Recorder, sink: ListSink) -> None:
+def test_a_stream_that_is_closed_unread_is_recorded_as_empty(recorder: InteractionRecorder, sink: ListSink) -> None:
     with recorder, recorder.trace():
         ask(client_of(TEXT)).close()
     assert outputs(sink) == [""]

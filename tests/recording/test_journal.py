@@ -17,7 +17,14 @@ from typing import Any
 import pytest
 
 from devmem.errors import JournalError
-from devmem.recording import Interaction, Recorder, RecordingOptions, journal_folder, record_tool, waiting_records
+from devmem.recording import (
+    Interaction,
+    InteractionRecorder,
+    RecordingOptions,
+    journal_folder,
+    record_tool,
+    waiting_records,
+)
 from devmem.recording.journal import SUFFIX, Journal, encode_line
 from devmem.text.retry import Backoff
 
@@ -53,13 +60,13 @@ def files_of_at_most(size: int) -> Iterator[None]:
 def test_a_journal_stays_its_parents_after_a_fork(tmp_path: Path, sink: ListSink) -> None:
     """A child that ends, or drops what it inherited, must not release its parent's lock."""
     sink.gate.clear()
-    parent = Recorder(sink, tmp_path)
+    parent = InteractionRecorder(sink, tmp_path)
     ask(parent, 1)
     os.waitpid(forked(lambda: ask(parent, 1, start=10)), 0)
     in_use = {state.path: state.in_use for state in waiting_records(tmp_path).journals}
     assert sorted(in_use.values()) == [False, True]
     other = ListSink()
-    with Recorder(other, tmp_path) as neighbour:
+    with InteractionRecorder(other, tmp_path) as neighbour:
         assert neighbour.flush()
     assert {one.content for one in other.in_order()} == {"n10", "10"}, "only the child's"
     sink.gate.set()
@@ -68,7 +75,7 @@ def test_a_journal_stays_its_parents_after_a_fork(tmp_path: Path, sink: ListSink
 
 
 def test_a_forked_child_does_not_touch_the_parents_store(tmp_path: Path, sink: ListSink) -> None:
-    parent = Recorder(sink, tmp_path)
+    parent = InteractionRecorder(sink, tmp_path)
     ask(parent, 1)
     assert parent.flush()
 
@@ -81,7 +88,7 @@ def test_a_forked_child_does_not_touch_the_parents_store(tmp_path: Path, sink: L
     _, status = os.waitpid(forked(work), 0)
     assert os.waitstatus_to_exitcode(status) == 0
     parent.close()
-    with Recorder(sink, tmp_path) as later:
+    with InteractionRecorder(sink, tmp_path) as later:
         assert later.flush()
     assert {"n0", "n10"} <= {one.content for one in sink.in_order()}
 
@@ -91,7 +98,7 @@ def test_what_waits_is_listed(tmp_path: Path, sink: ListSink) -> None:
     assert folder == tmp_path / "global.db.journals"
     assert waiting_records(folder).journals == ()
     sink.gate.clear()
-    recorder = Recorder(sink, folder)
+    recorder = InteractionRecorder(sink, folder)
     ask(recorder, 2)
     (state,) = waiting_records(folder).journals
     assert state.in_use
@@ -101,7 +108,7 @@ def test_what_waits_is_listed(tmp_path: Path, sink: ListSink) -> None:
 
 
 def test_a_full_disk_holds_records_in_memory_until_there_is_room(tmp_path: Path, sink: ListSink) -> None:
-    recorder = Recorder(sink, tmp_path)
+    recorder = InteractionRecorder(sink, tmp_path)
     sink.gate.clear()
     ask(recorder, 3)
     with files_of_at_most(next(tmp_path.glob(f"*{SUFFIX}")).stat().st_size + 100):
@@ -118,7 +125,7 @@ def test_a_full_disk_holds_records_in_memory_until_there_is_room(tmp_path: Path,
 
 
 def test_a_process_without_a_free_descriptor_goes_on_recording(tmp_path: Path, sink: ListSink) -> None:
-    recorder = Recorder(sink, tmp_path, backoff=EAGER)
+    recorder = InteractionRecorder(sink, tmp_path, backoff=EAGER)
     ask(recorder, 1)
     assert recorder.flush()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -134,7 +141,7 @@ def test_a_process_without_a_free_descriptor_goes_on_recording(tmp_path: Path, s
 
 
 def test_a_journal_whose_folder_was_deleted_is_still_sent(tmp_path: Path, sink: ListSink) -> None:
-    recorder = Recorder(sink, tmp_path / "journals", backoff=EAGER)
+    recorder = InteractionRecorder(sink, tmp_path / "journals", backoff=EAGER)
     sink.gate.clear()
     ask(recorder, 1)
     shutil.rmtree(tmp_path / "journals")
@@ -147,7 +154,7 @@ def test_a_journal_whose_folder_was_deleted_is_still_sent(tmp_path: Path, sink: 
 def test_a_journal_that_cannot_be_read_for_a_while_is_sent_afterwards(
     tmp_path: Path, sink: ListSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorder = Recorder(sink, tmp_path, backoff=EAGER)
+    recorder = InteractionRecorder(sink, tmp_path, backoff=EAGER)
     ask(recorder, 1)
     assert recorder.flush()
     with monkeypatch.context() as broken:
@@ -169,7 +176,7 @@ def test_a_process_that_can_start_no_thread_records_and_sends_later(
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    recorder = Recorder(sink, tmp_path, backoff=EAGER)
+    recorder = InteractionRecorder(sink, tmp_path, backoff=EAGER)
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", refuse)
         ask(recorder, 1)
@@ -180,7 +187,7 @@ def test_a_process_that_can_start_no_thread_records_and_sends_later(
 
 
 def test_what_is_held_is_written_when_the_recorder_is_closed(tmp_path: Path, sink: ListSink) -> None:
-    recorder = Recorder(sink, tmp_path)
+    recorder = InteractionRecorder(sink, tmp_path)
     with files_of_at_most(10):
         ask(recorder, 1)
     assert recorder.close()
@@ -195,7 +202,7 @@ def test_a_record_that_the_store_refuses_holds_up_no_other(tmp_path: Path, sink:
             super().record(interactions)
 
     choosy = Choosy()
-    recorder = Recorder(choosy, tmp_path, backoff=EAGER)
+    recorder = InteractionRecorder(choosy, tmp_path, backoff=EAGER)
     ask(recorder, 3)
     assert recorder.flush()
     assert recorder.status().refused == 1
@@ -208,7 +215,7 @@ def test_a_record_that_the_store_refuses_holds_up_no_other(tmp_path: Path, sink:
 
 
 def test_a_closed_recorder_takes_nothing_and_says_so(tmp_path: Path, sink: ListSink) -> None:
-    recorder = Recorder(sink, tmp_path)
+    recorder = InteractionRecorder(sink, tmp_path)
     with recorder.trace(), record_tool("t", "before") as call:
         assert recorder.close()
         call.output("after")
@@ -219,7 +226,7 @@ def test_a_closed_recorder_takes_nothing_and_says_so(tmp_path: Path, sink: ListS
 
 
 def test_threads_share_a_full_journal_without_losing_count(tmp_path: Path, sink: ListSink) -> None:
-    recorder = Recorder(sink, tmp_path, RecordingOptions(max_journal_bytes=20_000))
+    recorder = InteractionRecorder(sink, tmp_path, RecordingOptions(max_journal_bytes=20_000))
     sink.gate.clear()
     threads = [threading.Thread(target=ask, args=(recorder, 50, 100 * number)) for number in range(4)]
     for thread in threads:
@@ -236,13 +243,13 @@ def test_threads_share_a_full_journal_without_losing_count(tmp_path: Path, sink:
 @pytest.mark.parametrize("left", ["", "17", "no number"])
 def test_a_lost_position_sends_again_what_is_stored_once(tmp_path: Path, sink: ListSink, left: str) -> None:
     sink.down = True
-    first = Recorder(sink, tmp_path)
+    first = InteractionRecorder(sink, tmp_path)
     ask(first, 3)
     first.close(timeout=0.1)
     (path,) = tmp_path.glob(f"*{SUFFIX}")
     Path(f"{path}.position").write_text(left, encoding="ascii")
     sink.down = False
-    with Recorder(sink, tmp_path) as second:
+    with InteractionRecorder(sink, tmp_path) as second:
         assert second.flush()
     assert len(sink.records) >= 5
     assert waiting_records(tmp_path).journals == ()

@@ -15,9 +15,9 @@ import pytest
 from devmem.recording import (
     Interaction,
     InteractionKind,
+    InteractionRecorder,
     Participant,
     ParticipantType,
-    Recorder,
     RecordingOptions,
     record_tool,
 )
@@ -28,10 +28,10 @@ from .conftest import ListSink
 
 CHILD = """
 import sys
-from devmem.recording import Recorder, record_tool
+from devmem.recording import InteractionRecorder, record_tool
 class Never:
     def record(self, interactions): raise RuntimeError("down")
-recorder = Recorder(Never(), sys.argv[1])
+recorder = InteractionRecorder(Never(), sys.argv[1])
 with recorder.trace(conversation="c"):
     for number in range(100000):
         with record_tool("t", f"n{number}") as call:
@@ -40,14 +40,14 @@ with recorder.trace(conversation="c"):
 """
 
 
-def ask(recorder: Recorder, count: int, start: int = 0) -> None:
+def ask(recorder: InteractionRecorder, count: int, start: int = 0) -> None:
     with recorder.trace(conversation="c"):
         for number in range(start, start + count):
             with record_tool("t", f"n{number}") as call:
                 call.output(number)
 
 
-def test_a_store_that_stands_still_delays_no_call(recorder: Recorder, sink: ListSink) -> None:
+def test_a_store_that_stands_still_delays_no_call(recorder: InteractionRecorder, sink: ListSink) -> None:
     sink.gate.clear()
     ask(recorder, 200)
     assert recorder.status().recorded == 400
@@ -60,7 +60,7 @@ def test_a_store_that_stands_still_delays_no_call(recorder: Recorder, sink: List
 
 def test_a_store_that_fails_gets_everything_later(sink: ListSink, tmp_path: Path) -> None:
     now = [0.0]
-    recorder = Recorder(sink, tmp_path, backoff=Backoff(clock=lambda: now[0]))
+    recorder = InteractionRecorder(sink, tmp_path, backoff=Backoff(clock=lambda: now[0]))
     sink.down = True
     ask(recorder, 3)
     assert not recorder.flush(timeout=0.3)
@@ -82,7 +82,7 @@ def test_what_a_killed_process_recorded_is_stored_by_the_next(tmp_path: Path, si
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    with Recorder(sink, tmp_path) as recorder:
+    with InteractionRecorder(sink, tmp_path) as recorder:
         ask(recorder, 1, start=900_000)
     inputs = [one.content for one in sink.in_order() if one.kind.value == "input"]
     for number in range(50):
@@ -91,10 +91,10 @@ def test_what_a_killed_process_recorded_is_stored_by_the_next(tmp_path: Path, si
 
 
 def test_a_journal_of_a_living_process_is_left_alone(tmp_path: Path, sink: ListSink) -> None:
-    first, other = Recorder(sink, tmp_path), ListSink()
+    first, other = InteractionRecorder(sink, tmp_path), ListSink()
     sink.gate.clear()
     ask(first, 2)
-    with Recorder(other, tmp_path) as second:
+    with InteractionRecorder(other, tmp_path) as second:
         ask(second, 1, start=50)
     assert [one.content for one in other.in_order()] == ["n50", "50"]
     sink.gate.set()
@@ -104,7 +104,7 @@ def test_a_journal_of_a_living_process_is_left_alone(tmp_path: Path, sink: ListS
 def test_a_full_journal_counts_what_it_does_not_take(
     sink: ListSink, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = Recorder(sink, tmp_path, RecordingOptions(max_journal_bytes=2000))
+    recorder = InteractionRecorder(sink, tmp_path, RecordingOptions(max_journal_bytes=2000))
     sink.gate.clear()
     with caplog.at_level(logging.ERROR):
         ask(recorder, 100)
@@ -119,7 +119,7 @@ def test_a_full_journal_counts_what_it_does_not_take(
 
 def test_a_damaged_line_costs_itself_only(tmp_path: Path, sink: ListSink) -> None:
     sink.down = True
-    first = Recorder(sink, tmp_path)
+    first = InteractionRecorder(sink, tmp_path)
     ask(first, 5)
     first.close(timeout=0.1)
     (path,) = tmp_path.glob(f"*{SUFFIX}")
@@ -127,13 +127,13 @@ def test_a_damaged_line_costs_itself_only(tmp_path: Path, sink: ListSink) -> Non
     data[30] ^= 1
     path.write_bytes(data + b"00000000 [half a li")
     sink.down = False
-    with Recorder(sink, tmp_path) as second:
+    with InteractionRecorder(sink, tmp_path) as second:
         ask(second, 1, start=70)
     assert len(sink.records) == 5 * 2 - 1 + 2
 
 
 def test_a_forked_child_has_a_journal_of_its_own(tmp_path: Path, sink: ListSink) -> None:
-    recorder = Recorder(sink, tmp_path)
+    recorder = InteractionRecorder(sink, tmp_path)
     sink.gate.clear()
     ask(recorder, 1)
     pid = os.fork()
@@ -146,12 +146,12 @@ def test_a_forked_child_has_a_journal_of_its_own(tmp_path: Path, sink: ListSink)
     assert len(list(tmp_path.glob(f"*{SUFFIX}"))) == 2
     sink.gate.set()
     assert recorder.close()
-    with Recorder(sink, tmp_path) as last:
+    with InteractionRecorder(sink, tmp_path) as last:
         ask(last, 1, start=20)
     assert sorted(one.content for one in sink.in_order() if one.kind.value == "input") == ["n0", "n10", "n20"]
 
 
-def test_threads_record_in_the_order_of_their_calls(recorder: Recorder, sink: ListSink) -> None:
+def test_threads_record_in_the_order_of_their_calls(recorder: InteractionRecorder, sink: ListSink) -> None:
     threads = [threading.Thread(target=ask, args=(recorder, 100, 1000 * number)) for number in range(8)]
     for thread in threads:
         thread.start()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from devmem.search.indexes.columns import LatestGeneration
+from devmem.search.indexes.columns import GenerationCache
 
 
 def test_another_generation_starts_with_a_new_cache() -> None:
-    caches = LatestGeneration[list[str]](list)
+    caches = GenerationCache[list[str]](list)
     caches.of(1).append("of one")
     assert caches.of(1) == ["of one"]
     first = caches.of(1)
@@ -15,7 +15,7 @@ def test_another_generation_starts_with_a_new_cache() -> None:
 
 
 def test_forgetting() -> None:
-    caches = LatestGeneration[list[str]](list)
+    caches = GenerationCache[list[str]](list)
     caches.of(1).append("forgotten")
     caches.clear()
     assert caches.of(1) == []

@@ -23,7 +23,7 @@ from devmem.search.score import best_of_thread
 
 SIGNALS = [part.name for part in fields(Features) if part.name != "thread"]
 PARTS = [part.name for part in fields(ScoreBreakdown) if part.name not in ("signals", "late_interaction")]
-LOSING = ("only_asks", "reacts", "addresses")
+LOSING = ("is_question", "is_reply", "second_person")
 THREADS = st.lists(st.tuples(st.floats(0, 1, width=32), st.integers(-1, 4)), max_size=30)
 
 
@@ -90,7 +90,7 @@ def test_a_conversation_lends_to_all_its_turns_and_to_no_other() -> None:
 @pytest.mark.parametrize(
     ("ranking", "silent"),
     [
-        ({"context": False}, {"conversation", "speaker", "addresses"}),
+        ({"context": False}, {"conversation", "speaker", "second_person"}),
         ({"time": "off"}, {"in_time"}),
         ({"recency": 0.0}, {"recency"}),
         ({"importance": 0.0}, {"importance"}),
@@ -143,11 +143,11 @@ def test_for_an_overview_meaning_counts_and_words_do_not() -> None:
         "window",
         "conversation",
         "speaker",
-        "tells_when",
+        "has_time",
         "names",
         "numbers",
-        "addresses",
-        "reacts",
+        "second_person",
+        "is_reply",
     )
     assert all(not getattr(scores, name).any() for name in silent)
     assert all(getattr(scores, name).any() for name in ("in_time", "recency", "importance", "standing"))

@@ -22,12 +22,12 @@ from devmem.text.cues import Cue, asks_when, cues_of
     ],
 )
 def test_a_text_that_asks(text: str) -> None:
-    assert cues_of(text) & Cue.ASKS
+    assert cues_of(text) & Cue.IS_QUESTION
 
 
 @pytest.mark.parametrize("text", ["", "It is here.", "Why? Because.", "a?b", "What? " + "x" * 300])
 def test_a_text_that_does_not_ask(text: str) -> None:
-    assert not cues_of(text) & Cue.ASKS
+    assert not cues_of(text) & Cue.IS_QUESTION
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_a_text_that_does_not_ask(text: str) -> None:
     ],
 )
 def test_a_text_that_tells_when(text: str) -> None:
-    assert cues_of(text) & Cue.TELLS_WHEN
+    assert cues_of(text) & Cue.HAS_TIME
 
 
 @pytest.mark.parametrize("text", ["", "you may come in", "it is blue", "a yesterdayish mood", "Maybe", "room 12345"])
 def test_a_text_that_tells_no_time(text: str) -> None:
-    assert not cues_of(text) & Cue.TELLS_WHEN
+    assert not cues_of(text) & Cue.HAS_TIME
 
 
 @pytest.mark.parametrize(
     ("cue", "having", "lacking"),
     [
         (
-            Cue.ADDRESSES,
+            Cue.SECOND_PERSON,
             ["Wow, you did it!", "Your cat is lovely", "Ann: You’re right", "你去吗"],
             ["", "I know you", "your house and mine", "You said we'd go", "youth", "The cat is grey", "我和你去"],
         ),
@@ -77,7 +77,7 @@ def test_a_text_that_tells_no_time(text: str) -> None:
             ["", "someone", "tenderly", "firsthand", "一起去"],
         ),
         (
-            Cue.REACTS,
+            Cue.IS_REPLY,
             ["Wow, really?", "Ann: Thanks, Ben!", "That's great", "that sounds fun", "user: ok", "Ann: 太好了"],
             ["", "He said thanks", "Nicer than ours", "That man left", "a\nb: wow"],
         ),
@@ -119,7 +119,7 @@ def test_a_long_row_of_digits_takes_no_longer_than_other_texts() -> None:
     """Reading it again from every digit would take hours."""
     digits = "7" * 300_000
     assert cues_of(digits) is Cue.NUMBERS
-    assert cues_of(f"{digits}年") is Cue.TELLS_WHEN | Cue.NUMBERS
+    assert cues_of(f"{digits}年") is Cue.HAS_TIME | Cue.NUMBERS
 
 
 _PIECES = (
@@ -127,7 +127,7 @@ _PIECES = (
     "from now on. the future going forward don't ever whenever when I ask I'd rather prefer my preference do not "
     "dislike like using five seventh Twice hundred You your you're we my"
 ).split(" ")
-_HINTED = Cue.TELLS_WHEN | Cue.INSTRUCTS | Cue.PREFERS | Cue.NUMBERS | Cue.ADDRESSES
+_HINTED = Cue.HAS_TIME | Cue.INSTRUCTS | Cue.PREFERS | Cue.NUMBERS | Cue.SECOND_PERSON
 
 
 @given(pieces=st.lists(st.sampled_from(_PIECES) | st.text(st.characters(max_codepoint=127), max_size=4), max_size=9))

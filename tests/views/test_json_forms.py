@@ -11,11 +11,11 @@ import numpy as np
 
 from devmem import Hit, MemoryContentSnapshot, MemoryItem, RunResult, Scope, Stage, WriteOutcome
 from devmem.model.results import (
-    CandidateCut,
-    CutCandidate,
     HitGroup,
     MemoryRetrievalResult,
     MemoryUpdateResult,
+    RejectedCandidate,
+    RejectReason,
     SearchReport,
     StoreFailure,
     StoreWrite,
@@ -69,7 +69,7 @@ def test_neither_a_store_without_a_model_nor_the_latest_items_unasked_wait() -> 
 
 
 def test_a_search_has_the_listed_keys() -> None:
-    cut = CutCandidate(item_id="d9", reason=CandidateCut.NEAR_DUPLICATE, score=0.1, like="d1")
+    cut = RejectedCandidate(item_id="d9", reason=RejectReason.NEAR_DUPLICATE, score=0.1, like="d1")
     report = SearchReport(hits=(HIT,), cut=(cut,), candidates=2, period=(1.0, 2.0), stage_ms={"words": 0.5})
     form = report_json(report)
     assert form.keys() == LISTED["search with `--explain`"]

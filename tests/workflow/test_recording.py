@@ -14,7 +14,7 @@ import pytest
 
 from devmem import ConfigError, Scope, Workflow, WorkflowRunner, load_workflow, open_stores
 from devmem.errors import ChatModelError, CollectionError
-from devmem.recording import Interaction, InteractionLog, Recorder, record_tool
+from devmem.recording import Interaction, InteractionLog, InteractionRecorder, record_tool
 from devmem.stores import ChatReply
 from devmem.views.diagrams import call_tree, tree_lines
 
@@ -180,7 +180,7 @@ def test_a_store_that_is_down_costs_the_run_nothing(tmp_path: Path, monkeypatch:
     read = workflow(tmp_path)
     with open_stores(read) as stores:
         monkeypatch.setattr(stores["global"], "record", refuse)
-        monkeypatch.setattr(Recorder, "close", partialmethod(Recorder.close, timeout=0.01))
+        monkeypatch.setattr(InteractionRecorder, "close", partialmethod(InteractionRecorder.close, timeout=0.01))
         with WorkflowRunner(read, stores, chat_models=ChatsByNode(), scope=Scope(session="monday")) as runner:
             assert runner.run("Write.").output == "reviewer says so"
         assert stores["global"].count_memories() == 0

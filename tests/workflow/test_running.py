@@ -98,7 +98,7 @@ def test_a_second_process_finds_what_the_first_wrote(tmp_path: Path) -> None:
         subprocess.run([sys.executable, script, text], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
         for text in (PLANET, "What is the code name of the probe?")
     )
-    assert "Nothing fitting is remembered" in said_first
+    assert "No relevant memories found" in said_first
     assert "Pelican" in said_second
 
 
@@ -175,7 +175,7 @@ def test_a_placeholder_that_a_node_needs_is_an_error_when_it_runs(tmp_path: Path
     spared = agent_yaml("second", api_key="${NO_SUCH_KEY}")
     read = write_workflow(tmp_path, "nodes:", needs, spared)
     runner = WorkflowRunner(read, {})
-    assert "Nothing fitting" in runner.run("Go", node="second").output
+    assert "No relevant memories" in runner.run("Go", node="second").output
     with pytest.raises(ConfigError, match=r"workflow\.yaml:\d+: nodes\[0\]\.config\.api_key: .*NO_SUCH_KEY"):
         runner.run("Go", node="first")
 

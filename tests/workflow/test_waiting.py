@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.recording import Interaction, Recorder, record_tool
+from devmem.recording import Interaction, InteractionRecorder, record_tool
 from devmem.recording.forwarder import REFUSED
 from devmem.text.files import replace_file
 from devmem.text.retry import Backoff
@@ -28,7 +28,7 @@ def test_a_record_that_is_refused_while_the_file_is_rewritten_stays(
 ) -> None:
     refused = tmp_path / REFUSED
     refused.write_text('"gone"\n"kept"\n', encoding="ascii")
-    recorder = Recorder(Choosy(), tmp_path, backoff=Backoff(first=0.001, longest=0.001))
+    recorder = InteractionRecorder(Choosy(), tmp_path, backoff=Backoff(first=0.001, longest=0.001))
 
     def replaces(path: Path, chunks: Iterable[bytes]) -> None:
         with recorder.trace(conversation="c"), record_tool("t", "refuse") as call:

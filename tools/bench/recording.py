@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 import devmem
-from devmem.recording import Interaction, Recorder, record_tool
+from devmem.recording import Interaction, InteractionRecorder, record_tool
 from devmem_stores.conversation import ConversationMemory
 from tools.bench.rows import JsonFile, Row, report
 
@@ -35,7 +35,7 @@ Calls = Annotated[int, typer.Option(help="Calls of each case.")]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
     call: Callable[[int], object]
-    recorder: Recorder | None = None
+    recorder: InteractionRecorder | None = None
 
 
 class _SleepingStore:
@@ -75,7 +75,7 @@ def _cases(folder: Path, stack: ExitStack) -> dict[str, _Case]:
     store = stack.enter_context(devmem.open_stores(devmem.load_workflow(workflow)))["global"]
     assert isinstance(store, ConversationMemory)
     sleeping, long, real = (
-        stack.enter_context(Recorder(sink, folder / name))
+        stack.enter_context(InteractionRecorder(sink, folder / name))
         for name, sink in (("a", _SleepingStore()), ("b", _SleepingStore()), ("c", store))
     )
 

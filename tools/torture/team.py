@@ -10,7 +10,7 @@ from typing import Final
 from devmem.recording import (
     Interaction,
     InteractionKind,
-    Recorder,
+    InteractionRecorder,
     RecordingOptions,
     in_order,
     in_trace,
@@ -91,7 +91,7 @@ def _boss(key: str) -> str:
     return str(len(answers))
 
 
-def run_team(recorder: Recorder, conversation: str, key: str) -> None:
+def run_team(recorder: InteractionRecorder, conversation: str, key: str) -> None:
     """Run the team once, as a trace of the same name."""
     with recorder.trace(conversation=conversation, trace=key, user="ann"):
         _boss(key)

@@ -24,7 +24,7 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
 from devmem.model.caller import Caller
-from devmem.model.results import CutCandidate, Hit, HitGroup, SearchReport
+from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport
 from devmem.recording.log import PromptContext
 from devmem.search.merging import with_related
 from devmem.search.query import Filter
@@ -87,7 +87,7 @@ def show_report(terminal: Terminal, report: SearchReport) -> None:
         terminal.report("warning", report.failure)
 
 
-def _cut_text(candidate: CutCandidate) -> str:
+def _cut_text(candidate: RejectedCandidate) -> str:
     like = f" ({candidate.like})" if candidate.like else ""
     signals = {"score": candidate.score, "similarity": candidate.similarity}
     told = ", ".join(f"{name} {number(value)}" for name, value in signals.items() if value is not None)

@@ -197,7 +197,7 @@ def locked(lock: AbstractContextManager[object], operation: Callable[[], T]) -> 
     with lock: return operation()  # noqa: E701  # fmt: skip
 
 
-class LatestGeneration(Generic[T]):
+class GenerationCache(Generic[T]):
     """A cache for the latest generation of a database: another generation starts with a new one.
 
     What tells generations apart is up to the caller. Thread-safe; a search goes on with the cache that it was given.

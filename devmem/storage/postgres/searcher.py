@@ -7,7 +7,7 @@ from typing import Final, Literal, Protocol
 
 from devmem.config.store import IndexConfig
 from devmem.search.indexes.codes import TokenCache
-from devmem.search.indexes.columns import LatestGeneration
+from devmem.search.indexes.columns import GenerationCache
 from devmem.search.indexes.doc_values import ConditionCache
 from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
@@ -73,7 +73,7 @@ class FollowingSearcher:
         """Take the indexes, which follow the database from the first search on."""
         self._location, self._store = location, store
         self._follower = follower
-        self._tokens, self._conditions = LatestGeneration(TokenCache), ConditionCache()
+        self._tokens, self._conditions = GenerationCache(TokenCache), ConditionCache()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> SearchSource:
         """Bring the indexes up to date with the connection's transaction, and return them as of that moment."""

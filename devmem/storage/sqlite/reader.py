@@ -19,7 +19,7 @@ from devmem.models.embedder import PassageEmbeddings, TokenCodes
 from devmem.search.candidates import filter_indexes
 from devmem.search.conditions import Condition, Scalar, after_prefix
 from devmem.search.indexes.codes import TokenCache
-from devmem.search.indexes.columns import LatestGeneration, Rows, locked
+from devmem.search.indexes.columns import GenerationCache, Rows, locked
 from devmem.search.indexes.doc_values import ConditionCache, ConditionLookup
 from devmem.search.indexes.index_set import IndexReader
 from devmem.search.pipeline import SearchPipeline
@@ -302,7 +302,7 @@ class Opened:
 
     location: str
     """Path of the file, for messages."""
-    tokens: LatestGeneration[TokenCache]
+    tokens: GenerationCache[TokenCache]
     conditions: ConditionCache
     attachments: AttachmentFiles | None
     """None in memory."""
@@ -317,7 +317,7 @@ class Opened:
         """Return what the readers of the database at a location share."""
         return cls(
             location=location,
-            tokens=LatestGeneration(TokenCache),
+            tokens=GenerationCache(TokenCache),
             conditions=ConditionCache(),
             attachments=None if location == MEMORY else AttachmentFiles(Path(location + ".files")),
             damaged=DamagedRows(location),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from devmem.model.items import Provenance, Scope, SourceKind
-from devmem.model.results import CandidateCut
+from devmem.model.results import RejectReason
 from devmem.search.query import MAX_QUERY_CHARACTERS, Filter, Ranking, SearchQuery
 from devmem.storage.protocol import Collection, Unique
 from devmem.testing.collection_suite.fixtures import Opening, item
@@ -72,7 +72,7 @@ class RankingChoice(Opening):
         assert collection.conversations(replace(query, min_relevance=best + 0.01)) == []
         assert len(collection.conversations(replace(query, min_relevance=best))) == 1
         cut = explained(collection, replace(query, min_relevance=best)).cut
-        assert {one.item_id for one in cut if one.reason is CandidateCut.RELEVANCE} == {
+        assert {one.item_id for one in cut if one.reason is RejectReason.RELEVANCE} == {
             "rain in the garden",
             "green tea",
         }
@@ -88,7 +88,7 @@ class RankingChoice(Opening):
         assert hits[0].startswith("rain")
         assert hits[1] == "garden"
         cut = {one.item_id: one.reason for one in explained(collection, diverse).cut}
-        assert CandidateCut.DIVERSITY in cut.values()
+        assert RejectReason.DIVERSITY in cut.values()
         assert not set(cut) & set(hits)
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 5, 20])
@@ -120,14 +120,14 @@ class RankingChoice(Opening):
         (hit,) = report.hits
         reasons = {one.item_id: one for one in report.cut}
         assert hit.item.id in ("best", "twin")
-        assert reasons["far"].reason is CandidateCut.THRESHOLD
+        assert reasons["far"].reason is RejectReason.THRESHOLD
         assert reasons["far"].similarity is not None
         assert reasons["far"].similarity < 0.3
-        assert reasons["second"].reason is CandidateCut.LIMIT
+        assert reasons["second"].reason is RejectReason.LIMIT
         report = explained(collection, asked("the meeting is on Friday", limit=2, min_similarity=0.3))
         first, second = (hit.item.id for hit in report.hits)
         assert second == "second"
-        (twin,) = [one for one in report.cut if one.reason is CandidateCut.NEAR_DUPLICATE]
+        (twin,) = [one for one in report.cut if one.reason is RejectReason.NEAR_DUPLICATE]
         assert (twin.like, {twin.item_id, first}) == (first, {"best", "twin"})
         assert twin.score is not None
 

@@ -39,8 +39,8 @@ from devmem_stores.conversation.prompt import chronological_hits, worded
 class ConversationMemory(CollectionMemory):
     """Keeps each record once, by its id, and returns it in the order in which things happened.
 
-    A `Recorder` writes to it with `record`. Agents that attach it read a view: by default their own questions and
-    answers, without their calls of tools, models and knowledge.
+    An `InteractionRecorder` writes to it with `record`. Agents that attach it read a view: by default their own
+    questions and answers, without their calls of tools, models and knowledge.
 
     A filter by agent means the records in which the agent takes part, as their source or their target.
     """

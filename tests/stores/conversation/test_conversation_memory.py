@@ -14,8 +14,8 @@ import pytest
 from devmem import Caller, Filter, MemoryContentSnapshot, MemoryWritePayload, Scope
 from devmem.recording import (
     InteractionKind,
+    InteractionRecorder,
     ParticipantType,
-    Recorder,
     in_trace,
     record_agent,
     record_llm,
@@ -63,7 +63,7 @@ def write(task: str) -> str:
 
 def record(store: ConversationMemory, folder: Path, task: str = "sum", trace: str = "t1") -> None:
     with (
-        Recorder(store, folder / "journal") as recorder,
+        InteractionRecorder(store, folder / "journal") as recorder,
         recorder.trace(conversation="c", trace=trace, user="ann"),
     ):
         write(task)
@@ -143,7 +143,7 @@ def test_an_agent_that_writes_within_its_recorded_call_stores_nothing_twice(
 ) -> None:
     """The call in progress names the record; what another agent writes there is a record of its own."""
     with (
-        Recorder(store, tmp_path / "journal") as recorder,
+        InteractionRecorder(store, tmp_path / "journal") as recorder,
         recorder.trace(conversation="c", trace="t", user="ann"),
         record_agent("writer", "Write.") as call,
     ):
@@ -162,7 +162,7 @@ def test_an_agent_that_writes_within_its_recorded_call_stores_nothing_twice(
 def test_many_threads_and_agents(store: ConversationMemory, tmp_path: Path) -> None:
     """Each interaction is there exactly once, paired, and in the right place of its tree."""
 
-    def work(recorder: Recorder, number: int) -> None:
+    def work(recorder: InteractionRecorder, number: int) -> None:
         chance = random.Random(number)
         with recorder.trace(conversation=f"c{number % 3}", trace=f"t{number}"):
 
@@ -179,7 +179,7 @@ def test_many_threads_and_agents(store: ConversationMemory, tmp_path: Path) -> N
             with suppress(ValueError):
                 agent(2)
 
-    with Recorder(store, tmp_path / "journal") as recorder, ThreadPoolExecutor(8) as pool:
+    with InteractionRecorder(store, tmp_path / "journal") as recorder, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: work(recorder, number), range(40)))
     recorded = recorder.status().recorded
     assert store.count_memories() == recorded

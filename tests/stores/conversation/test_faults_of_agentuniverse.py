@@ -47,9 +47,9 @@ from devmem.errors import FilterError
 from devmem.recording import (
     Interaction,
     InteractionKind,
+    InteractionRecorder,
     Participant,
     ParticipantType,
-    Recorder,
     current_trace,
     record_agent,
     record_knowledge,
@@ -78,8 +78,8 @@ def store(tmp_path: Path) -> Iterator[ConversationMemory]:
 
 
 @pytest.fixture
-def recorder(store: ConversationMemory, tmp_path: Path) -> Iterator[Recorder]:
-    with Recorder(store, tmp_path / "journals") as recorder:
+def recorder(store: ConversationMemory, tmp_path: Path) -> Iterator[InteractionRecorder]:
+    with InteractionRecorder(store, tmp_path / "journals") as recorder:
         yield recorder
 
 
@@ -127,7 +127,7 @@ def test_a2_a_deletion_of_nothing_in_particular_deletes_nothing(store: Conversat
     assert store.count_memories() == 3
 
 
-def test_a3_every_record_has_an_id_of_its_own_also_in_a_forked_child(recorder: Recorder) -> None:
+def test_a3_every_record_has_an_id_of_its_own_also_in_a_forked_child(recorder: InteractionRecorder) -> None:
     def ids() -> list[str]:
         found = []
         with recorder.trace():
@@ -151,7 +151,7 @@ def test_a3_every_record_has_an_id_of_its_own_also_in_a_forked_child(recorder: R
     assert len({*own, *theirs}) == 200
 
 
-def test_a4_a_time_among_the_arguments_is_recorded(store: ConversationMemory, recorder: Recorder) -> None:
+def test_a4_a_time_among_the_arguments_is_recorded(store: ConversationMemory, recorder: InteractionRecorder) -> None:
     with recorder.trace(trace="t"), record_tool("t", params={"when": datetime(2024, 5, 1, tzinfo=UTC)}):
         pass
     assert recorder.flush()
@@ -169,7 +169,9 @@ def test_a5_the_newest_come_and_in_the_order_of_their_times(store: ConversationM
     assert [hit.item.content_summary for hit in report] == ["message 7", "message 8", "message 9"]
 
 
-def test_a6_the_ids_of_a_trace_are_those_that_are_stored(store: ConversationMemory, recorder: Recorder) -> None:
+def test_a6_the_ids_of_a_trace_are_those_that_are_stored(
+    store: ConversationMemory, recorder: InteractionRecorder
+) -> None:
     with recorder.trace(conversation="the app's") as trace, record_agent("bot", "q") as call:
         call.output("a")
     with recorder.trace() as unnamed, record_agent("bot", "q2"):
@@ -182,7 +184,7 @@ def test_a6_the_ids_of_a_trace_are_those_that_are_stored(store: ConversationMemo
 
 def test_a8_the_time_is_that_of_the_call_whenever_the_store_gets_it(store: ConversationMemory, tmp_path: Path) -> None:
     seconds = iter(range(100, 200))
-    recorder = Recorder(store, tmp_path / "j", clock=lambda: float(next(seconds)))
+    recorder = InteractionRecorder(store, tmp_path / "j", clock=lambda: float(next(seconds)))
     with recorder.trace(conversation="c"):
         for number in range(3):
             with record_tool("t", f"n{number}"):
@@ -191,7 +193,7 @@ def test_a8_the_time_is_that_of_the_call_whenever_the_store_gets_it(store: Conve
     assert [one.event_time for one in store.log("c")] == [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]
 
 
-def test_a9_the_field_of_the_answer_is_the_callees(store: ConversationMemory, recorder: Recorder) -> None:
+def test_a9_the_field_of_the_answer_is_the_callees(store: ConversationMemory, recorder: InteractionRecorder) -> None:
     @record_agent("inner", input_field="q", output_field="answer")
     def inner(q: str) -> dict[str, str]:
         return {"answer": "inside", "result": "not this"}
@@ -213,7 +215,7 @@ def test_a10_a_store_that_is_overwhelmed_raises_nothing_in_a_call(tmp_path: Path
         def record(self, interactions: Sequence[Interaction]) -> None:
             released.wait()
 
-    recorder = Recorder(Stuck(), tmp_path)
+    recorder = InteractionRecorder(Stuck(), tmp_path)
     with recorder.trace():
         for number in range(3000):
             with record_tool("t", number):
@@ -272,7 +274,7 @@ def test_a17_what_is_added_is_there_at_once_with_all_of_its_parts(store: Convers
 
 
 def test_a19_async_calls_are_awaited_and_their_callers_stay_in_order(
-    store: ConversationMemory, recorder: Recorder
+    store: ConversationMemory, recorder: InteractionRecorder
 ) -> None:
     @record_knowledge("library", input_field="q")
     async def look_up(q: str) -> str:
@@ -324,7 +326,7 @@ def test_a23_a_failure_of_the_store_reaches_whoever_reads(tmp_path: Path) -> Non
 
 
 def test_a24_threads_that_begin_together_share_one_journal(store: ConversationMemory, tmp_path: Path) -> None:
-    recorder, start = Recorder(store, tmp_path / "j"), threading.Barrier(8)
+    recorder, start = InteractionRecorder(store, tmp_path / "j"), threading.Barrier(8)
 
     def call(number: int) -> None:
         start.wait()

@@ -11,7 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from devmem.recording import Interaction, Recorder, RecordingOptions, journal_folder, record_tool, waiting_records
+from devmem.recording import (
+    Interaction,
+    InteractionRecorder,
+    RecordingOptions,
+    journal_folder,
+    record_tool,
+    waiting_records,
+)
 from devmem.text.retry import Backoff
 from devmem_stores.conversation import ConversationMemory
 from tools.torture.children import EXIT_FAILED, Child
@@ -155,7 +162,7 @@ def _caller_without_room(folder: Path, what: str, room: int) -> Work:
     return work
 
 
-def _call(recorder: Recorder, key: str) -> None:
+def _call(recorder: InteractionRecorder, key: str) -> None:
     with recorder.trace(conversation=_CONVERSATION, trace=key), record_tool("tool", key) as call:
         call.output(key)
 
@@ -187,10 +194,10 @@ def _stored(folder: Path) -> Sequence[Interaction]:
 
 
 @contextmanager
-def _recording(folder: Path, options: RecordingOptions | None = None) -> Iterator[Recorder]:
+def _recording(folder: Path, options: RecordingOptions | None = None) -> Iterator[InteractionRecorder]:
     with opened(folder) as store:
         assert isinstance(store, ConversationMemory)
         backoff = Backoff(first=0.05, longest=0.2)
-        with Recorder(store, journal_folder(folder / "store.db"), options, backoff=backoff) as recorder:
+        with InteractionRecorder(store, journal_folder(folder / "store.db"), options, backoff=backoff) as recorder:
             recorder.flush(_SECONDS)
             yield recorder

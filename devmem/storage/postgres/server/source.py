@@ -13,7 +13,7 @@ from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.codes import TokenCache
-from devmem.search.indexes.columns import LatestGeneration, Rows
+from devmem.search.indexes.columns import GenerationCache, Rows
 from devmem.search.query import Filter, SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, Snapshot
@@ -237,7 +237,7 @@ class ServerSearches:
         self._location, self._store, self._note_exact = location, store, note_exact
         self._codes_bytes = codes_bytes
         self._segments, self._codes = SegmentCache(store), CodeCache(store)
-        self._caches = LatestGeneration(lambda: Caches(store))
+        self._caches = GenerationCache(lambda: Caches(store))
         self._sets, self._vectors = RowSets(), VectorCaches()
 
     def source(self, connection: Connection, query: SearchQuery, model: str | None, now: float) -> ServerSource:
