@@ -12,7 +12,7 @@ from devmem.storage.postgres import rows
 from devmem.storage.postgres.claim import check_store
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
-from devmem.storage.postgres.rows import RECORDED_FROM, VERSION_TABLES
+from devmem.storage.postgres.rows import RECORDED_FROM, VERSION_TABLES, schema_sql
 from devmem.storage.postgres.schema import lock
 from devmem.storage.postgres.version_writer import FORGOTTEN, check_run, remove_versions
 from devmem.storage.runs import PendingVersion, RunRow, Runs, VersionEnd
@@ -22,17 +22,30 @@ OF_RUN: Final = "change_run = %s AND recorded_until IS NULL"
 _BASES: Final = f"SELECT id_key, row, base FROM versions WHERE store = %s AND {OF_RUN} AND "
 _HIDE: Final = (
     f"INSERT INTO versions(store, row, {rows.ITEM_COLUMNS}, operation, change_run, change_actor, base) "
-    f"SELECT store, nextval('row_numbers'), {rows.ITEM_COLUMNS}, '{Operation.FORGET.value}', %s, %s, row FROM items "
-    "WHERE store = %s AND row = ANY(%s)"
+    f"SELECT %s, nextval('row_numbers'), {rows.ITEM_COLUMNS}, '{Operation.FORGET.value}', %s, %s, row "
+    # Another transaction may have ended one of them since.
+    f"FROM (SELECT store, row, {rows.ITEM_COLUMNS} FROM items UNION ALL SELECT store, row, {rows.ITEM_COLUMNS} "
+    "FROM versions WHERE recorded_until IS NOT NULL) AS hidden WHERE store = %s AND row = ANY(%s)"
+)
+_OWN: Final = (
+    "SELECT row, base IS NOT NULL OR EXISTS (SELECT FROM {main}.items WHERE items.store = own.store "
+    f"AND items.id_key = own.id_key) FROM versions AS own WHERE store = %s AND {OF_RUN} AND row = ANY(%s)"
+)
+"""Selects rows of a run's versions, and whether there is an item of others behind each, which must not appear again.
+
+The row that the version replaces stays recorded, so that a commit sees what others changed meanwhile.
+"""
+_MARK_DELETED: Final = (
+    f"UPDATE versions SET operation = '{Operation.FORGET.value}', change_actor = %s WHERE store = %s AND row = ANY(%s)"
 )
 
 
 class RunVersionWriter:
     """Changes the items that a pending run sees; see `VersionWriter`. Used on connections of the run's view."""
 
-    def __init__(self, connection: Connection, store: int, run: str) -> None:
+    def __init__(self, connection: Connection, store: int, run: str, schema: str) -> None:
         self.connection, self.store, self.removed = connection, store, 0
-        self._run, self._actor = run, current_actor().name
+        self._run, self._actor, self._schema = run, current_actor().name, schema
 
     def tick(self, keys: Sequence[UUID]) -> None:
         """Do nothing: what a run writes is recorded when it is committed."""
@@ -55,17 +68,17 @@ class RunVersionWriter:
         found = {row for (row,) in self.connection.execute(query, (self.store, *values))}
         if not found:
             return 0
-        mine = f"SELECT row FROM versions WHERE store = %s AND {OF_RUN} AND row = ANY(%s)"
-        own = {
-            row for (row,) in self.connection.execute(composed(mine), (self.store, stored_text(self._run), list(found)))
-        }
-        bases = self._take_back("row = ANY(%s)", list(own)) if own else {}
-        hidden = [*(found - own), *(base for base in bases.values() if base is not None)]
         names = stored_text(self._run), stored_text(self._actor)
-        self.connection.execute(composed(_HIDE), (*names, self.store, hidden))
+        query = composed(_OWN.format(main=schema_sql(self._schema)))
+        own = dict(self.connection.execute(query, (self.store, names[0], list(found))).fetchall())
+        marked = [row for row, is_marked in own.items() if is_marked]
+        self.connection.execute(composed(_MARK_DELETED), (names[1], self.store, marked))
+        self._take_back("row = ANY(%s)", [row for row, is_marked in own.items() if not is_marked])
+        others = list(found - own.keys())
+        self.connection.execute(composed(_HIDE), (self.store, *names, self.store, others))
         self.connection.execute(
             "INSERT INTO changes(store, row, kind) SELECT %s, row, 'hidden' FROM unnest(%s::bigint[]) AS row",
-            (self.store, hidden),
+            (self.store, [*others, *marked]),
         )
         return len(found)
 

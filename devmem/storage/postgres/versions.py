@@ -271,7 +271,7 @@ class PostgresRunView(WritingCollection, PostgresView):
         def change(connection: Connection) -> T:
             known = check_store(connection, self.location, self._store)
             self._runs(connection).begin(self._run, self._actor, self._now())
-            version_writer = RunVersionWriter(connection, self._store, self._run)
+            version_writer = RunVersionWriter(connection, self._store, self._run, self._access.location.schema)
             changes = PostgresItemChanges(
                 version_writer, self.location, model=self._model_name(), known=known, now=self._now()
             )

@@ -27,6 +27,15 @@ _HIDE: Final = (
     f"SELECT ?, {rows.ITEM_COLUMNS.removeprefix('row, ')}, '{Operation.FORGET.value}', ?, ?, row FROM main.items "
     "WHERE row = ?"
 )
+_OWN: Final = (
+    "SELECT base IS NOT NULL OR EXISTS (SELECT 1 FROM main.items WHERE items.id = versions.id) FROM main.versions "
+    "WHERE row = ? AND recorded_until IS NULL"
+)
+"""Selects whether there is an item of others behind a pending version, which deleting this one must not show again.
+
+The row that the version replaces stays recorded, so that a commit sees what others changed meanwhile.
+"""
+_MARK_DELETED: Final = f"UPDATE versions SET operation = '{Operation.FORGET.value}', change_actor = ? WHERE row = ?"
 
 
 def run_items_query(run: str) -> str:
@@ -74,14 +83,21 @@ class RunVersionWriter:
         """Hide items from the run."""
         found = self.connection.execute(f"SELECT row FROM items WHERE {condition}", tuple(values)).fetchall()
         for (row,) in found:
-            is_own = self.connection.execute("SELECT 1 FROM versions WHERE row = ?", (row,)).fetchone() is not None
-            base = self._take_back(f"row = ? AND {OF_RUN}", row) if is_own else row
-            if base is not None:
-                self.connection.execute(_HIDE, (_next_row(self.connection), self._run, self._actor, base))
-                self.connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'hidden')", (base,))
+            self._hide(row)
         if found:
             prune_changes(self.connection)
         return len(found)
+
+    def _hide(self, row: int) -> None:
+        """Hide an item, or a version that the run wrote of it."""
+        own = self.connection.execute(_OWN, (row,)).fetchone()
+        if own is None:
+            self.connection.execute(_HIDE, (_next_row(self.connection), self._run, self._actor, row))
+        elif own[0]:
+            self.connection.execute(_MARK_DELETED, (self._actor, row))
+        else:
+            self._take_back(f"row = ? AND {OF_RUN}", row)
+        self.connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'hidden')", (row,))
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
         """Hide items from the run."""

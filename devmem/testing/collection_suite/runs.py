@@ -17,6 +17,7 @@ from devmem.search.query import Filter, SearchQuery
 from devmem.storage.protocol import Collection, Unique, VersionedCollection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, ids, item, waiting_item
+from devmem.testing.collection_suite.run_machine import check_runs
 from devmem.testing.collection_suite.versions import SHARED, Versioning
 
 _STEPS = st.lists(
@@ -176,6 +177,20 @@ class Running(Versioning):
             assert list(versioned.scan()) == []
         run.close()
 
+    def test_a_deletion_holds_where_others_changed_the_item_since(self, versioned: VersionedCollection) -> None:
+        """It hides their version in the run, and a commit reports the conflict."""
+        versioned.add([item("tea at three", id="1")])
+        run = versioned.run("r")
+        run.add([item("tea at four", id="1")])
+        versioned.add([item("tea at five", id="1")])
+        assert run.delete(ids=["1"]) == 1
+        assert run.get(["1"]) == []
+        run.close()
+        assert versioned.conflicts("r") == ["1"]
+        with pytest.raises(RunConflictError):
+            versioned.commit("r")
+        assert _texts(versioned.get(["1"])) == {"1": "tea at five"}
+
     def test_duplicates_are_those_that_the_run_sees(self, versioned: VersionedCollection) -> None:
         """The same content once, and again after the run has deleted it."""
         versioned.add([item("tea", id="1")])
@@ -315,6 +330,10 @@ class Running(Versioning):
             assert _texts(list(versioned.scan())) == _texts(old)
         found = versioned.search(SearchQuery(text="tea rain snow", limit=99))
         assert {hit.item.id for hit in found} <= set(_texts(list(versioned.scan())))
+
+    def test_runs_do_what_dictionaries_do(self, versioned: VersionedCollection) -> None:
+        """Whatever two runs and a writer outside of them do: what a run sees, its conflicts, and what it commits."""
+        check_runs(versioned, examples=20, steps=16)
 
 
 def _do(collection: Collection, step: tuple[str, str, str]) -> None:
