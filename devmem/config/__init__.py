@@ -10,7 +10,8 @@ from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from devmem.config.agent import AgentConfig, Attachment, ChatConfig, ViewConfig
-    from devmem.config.base import ConfigModel, Duration, MemoryOptions, Place
+    from devmem.config.base import ConfigModel, Duration, MemoryOptions
+    from devmem.config.document import SourcePosition
     from devmem.config.findings import Rule
     from devmem.config.forms import ChildRoute, EnumOption, FieldSpec, design_template, field_specs, form
     from devmem.config.placeholders import Unresolved
@@ -44,10 +45,10 @@ __all__ = [
     "IndexConfig",
     "MemoryOptions",
     "NodeConfig",
-    "Place",
     "RerankerConfig",
     "RetrievalConfig",
     "Rule",
+    "SourcePosition",
     "StoreDeclaration",
     "StoreTypes",
     "Subgraph",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from itertools import pairwise
@@ -28,7 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from devmem.config.document import DocumentPath
+from devmem.config.document import DocumentPath, SourcePosition
 from devmem.redaction import without_credentials
 from devmem.text.durations import parse_duration
 
@@ -208,29 +207,17 @@ def field_at(model: type[BaseModel], path: DocumentPath) -> tuple[tuple[type[Bas
     return models, annotation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a declaration stands; all empty when it was made in code."""
-
-    location: DocumentPath = ()
-    """Keys and indexes from the document's root, as `("graph", "memory", 0)`; `Workflow.require_resolved` takes it."""
-    path: str = ""
-    """The same as messages write it, as `graph.memory[0]`."""
-    line: int | None = None
-    """1-based."""
-
-
 class Placed(ConfigModel):
-    """A model that knows where it was declared: validating it with a `Place` as context tells it."""
+    """A model that knows where it was declared: validating it with a `SourcePosition` as context tells it."""
 
-    _place: Place = PrivateAttr(default_factory=Place)
+    _place: SourcePosition = PrivateAttr(default_factory=SourcePosition)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourcePosition:
         """Where this was declared."""
         return self._place
 
     def model_post_init(self, context: object) -> None:
         """Keep the place that validation was given."""
-        if isinstance(context, Place):
+        if isinstance(context, SourcePosition):
             self._place = context

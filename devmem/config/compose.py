@@ -12,8 +12,8 @@ from yaml.constructor import SafeConstructor
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
-from devmem.config.document import Document, Plain
-from devmem.config.findings import Rule, checked_text
+from devmem.config.document import Document, Plain, checked_text
+from devmem.config.findings import Rule
 from devmem.errors import ConfigError, Finding
 
 _PREFIX: Final = "tag:yaml.org,2002:"

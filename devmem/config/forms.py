@@ -61,6 +61,8 @@ class FieldSpec:
     required: bool
     advance: bool
     """Whether most people leave it alone."""
+    aliases: tuple[str, ...] = ()
+    """Other keys that YAML may use."""
     default: Any = None
     """As JSON data; None when there is none, or when the field is a block of its own."""
     enum_options: tuple[EnumOption, ...] = ()
@@ -109,7 +111,7 @@ def field_specs(model: type[ConfigModel], store_types: StoreTypes | None = None)
 
 def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant], providers: Sequence[str]) -> FieldSpec:
     field = model.model_fields[name]
-    key = keys_of(name, field)[0]
+    key, *aliases = keys_of(name, field)
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     routed = types if key == "config" else ()
     description = field_description(model, name)
@@ -119,6 +121,7 @@ def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant], provide
         type_hint=type_text(field.annotation),
         required=field.is_required(),
         advance=extra.get("advanced") is True,
+        aliases=tuple(aliases),
         default=_default(field),
         enum_options=_options(model, key, types, providers) or tuple(_enumerated(field.annotation)),
         description=one_line(description) if description else None,

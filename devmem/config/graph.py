@@ -1,68 +1,271 @@
-"""A graph of a document: its stores, nodes and edges, and the subgraphs in it, which have the same."""
+"""A document's parts to models: its graph with stores, nodes and edges, and the subgraphs in it."""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from devmem.config.agent import NODE_TYPES, ONLY_IN_CONFIG, AgentConfig, LiteralConfig, PassthroughConfig
-from devmem.config.base import all_keys
-from devmem.config.checks import check_attachments, warn_about_attachments, warn_about_circle
+from devmem.config.agent import AgentConfig, LiteralConfig, PassthroughConfig
+from devmem.config.base import ConfigModel, all_keys, mentions
 from devmem.config.compose import compose
-from devmem.config.document import DocumentPath, path_text
-from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted, read_text
-from devmem.config.placeholders import Environment, Placeholders, Unresolved
-from devmem.config.report import Report
-from devmem.config.store import StoreDeclaration, StoreTypes
-from devmem.config.store_reading import (
-    Elements,
-    StoreReader,
-    elements_of,
-    note_name,
-    warn_about_condition,
-    warn_about_edges,
-    warn_about_graph,
-    warn_about_nodes,
+from devmem.config.document import DocumentPath, Report, path_text, read_text
+from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
+from devmem.config.placeholders import Environment, Placeholders, Unresolved, has_placeholder
+from devmem.config.rules import (
+    AGENT_KEYS,
+    EDGE_KEYS,
+    NEAR_MISS,
+    NODE_KEYS,
+    Attachments,
+    Graph,
+    Scene,
+    Written,
+    inspect,
+    inspect_graph,
 )
+from devmem.config.store import EmbeddingConfig, RetrievalConfig, StoreDeclaration, StoreTypes
 from devmem.config.validate import Validator
-from devmem.config.workflow import Edge, NodeConfig, Part, Subgraph, find_parts, parts_of_subgraph, unset_message
-from devmem.errors import ConfigError
+from devmem.config.workflow import ROOT_ONLY, Edge, NodeConfig, Subgraph, WorkflowDocument, unset_message
+from devmem.errors import CollectionError, ConfigError, MissingExtraError, PluginError
 
-_NODE_KEYS: Final = ("id", "type", "description")
-_AGENT_KEYS: Final = (*all_keys([AgentConfig]), "thinking")
-_DEVALL_AGENT_KEYS: Final = ("tooling", "retry", "input_mode", "skills")
-_DEVALL_NODE_KEYS: Final = ("config", "context_window", "log_output", "dynamic", "position")
-_EDGE_KEYS: Final = ("from", "to", "trigger", "carry_data", "condition")
-_NEAR_MISS: Final = 0.75
+_PARTS: Final = tuple(WorkflowDocument.model_fields)
+_OF_SUBGRAPHS: Final = ("memory", "start", "nodes", "edges")
+_FOREIGN: Final = {"memories": "memory", "stores": "memory", "variables": "vars"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One of our parts of the document, as it was written."""
+
+    path: DocumentPath
+    value: Any
+
+
+def find_parts(report: Report) -> Mapping[str, Part]:
+    """Return our parts by name; those that are absent are left out. What is wrong with the layout is reported."""
+    root = report.document.data
+    graph = root.get("graph")
+    parts = {name: Part(path=(name,), value=root[name]) for name in _PARTS if name in root}
+    _warn_near_misses(report, (), root)
+    if isinstance(graph, dict):
+        _warn_near_misses(report, ("graph",), graph)
+        for name in _PARTS:
+            if name in graph:
+                _add_from_graph(report, parts, name, graph[name])
+    elif "graph" in root and not parts.keys() & {"memory", "nodes"}:
+        report.error(("graph",), f"expected a mapping, found {found(graph)}")
+    if "memory" not in parts and "nodes" not in parts and "graph" not in root:
+        report.error((), "there is neither `memory` nor `nodes`; this is not a workflow", Rule.INVALID_FILE)
+    return parts
+
+
+def parts_of_subgraph(report: Report, graph: Mapping[Any, Any], path: DocumentPath) -> Mapping[str, Part]:
+    """Return the parts of a graph that stands in a node, at `path`; what is wrong with the layout is reported."""
+    _warn_near_misses(report, path, graph)
+    if "vars" in graph:
+        message = "this key is not read; `vars` belongs at the root of the document"
+        report.warn((*path, "vars"), message, Rule.MISPLACED_KEY)
+    return {name: Part(path=(*path, name), value=graph[name]) for name in _OF_SUBGRAPHS if name in graph}
+
+
+def _add_from_graph(report: Report, parts: dict[str, Part], name: str, value: object) -> None:
+    path = ("graph", name)
+    if name in ROOT_ONLY:
+        if name == "vars":
+            report.error(path, "`vars` belongs at the root of the document, beside `graph`", Rule.MISPLACED_KEY)
+    elif name in parts:
+        line = report.document.line((name,))
+        report.error(
+            path, f"`{name}` stands here and at the root, on line {line}; keep one of them", Rule.DUPLICATE_NAME
+        )
+    else:
+        parts[name] = Part(path=path, value=value)
+
+
+def _warn_near_misses(report: Report, path: DocumentPath, mapping: Mapping[Any, Any]) -> None:
+    for key in mapping:
+        if not isinstance(key, str) or key in _PARTS or key == "graph":
+            continue
+        meant = _FOREIGN.get(key) or closest(key, _PARTS, cutoff=NEAR_MISS)
+        if meant and meant not in mapping:
+            report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
+
+
+Elements: TypeAlias = Sequence[tuple[DocumentPath, Any]]
+"""The elements of a list, each with its path."""
+
+
+def elements_of(
+    report: Report, placeholders: Placeholders, part: Part | None, *, single: type | None = None
+) -> Elements:
+    """Return the elements of a list with their paths; one value of the type `single` may stand for a list of it."""
+    if part is None or part.value is None:
+        return []
+    value = placeholders.expand(part.value, part.path) if isinstance(part.value, str) else part.value
+    if single is not None and isinstance(value, single):
+        return [(part.path, value)]
+    if isinstance(value, list):
+        return [((*part.path, index), element) for index, element in enumerate(value)]
+    report.error(part.path, f"expected a list, found {found(value)}")
+    return []
+
+
+def note_name(report: Report, known: dict[str, DocumentPath], name: object, path: DocumentPath, what: str) -> None:
+    """Record where a name is declared; a second declaration is an error."""
+    if not isinstance(name, str):
+        return
+    if name in known:
+        line = report.document.line(known[name])
+        message = f"the {what} {quoted(name)} is taken already, on line {line}; names must be unique"
+        report.error(path, message, Rule.DUPLICATE_NAME)
+    else:
+        known[name] = path
+
+
+_OTHERS = "Others need their package installed, or their module under `plugins`."
+
+
+class StoreReader:
+    """Reads the stores that one document declares."""
+
+    def __init__(
+        self, report: Report, placeholders: Placeholders, validator: Validator, store_types: StoreTypes
+    ) -> None:
+        self._report, self._placeholders, self._validator = report, placeholders, validator
+        self._store_types = store_types
+
+    def read(self, elements: Elements, declared: dict[str, DocumentPath]) -> tuple[StoreDeclaration, ...]:
+        """Return the stores that can be used; every name goes into `declared`, problems are reported.
+
+        The elements' placeholders are expanded already.
+        """
+        stores = (self._read_store(value, path, declared) for path, value in elements)
+        return tuple(store for store in stores if store is not None)
+
+    def _read_store(
+        self, value: object, path: DocumentPath, declared: dict[str, DocumentPath]
+    ) -> StoreDeclaration | None:
+        if not isinstance(value, dict):
+            self._report.error(path, f"expected a mapping with `name`, `type` and `config`, found {found(value)}")
+            return None
+        note_name(self._report, declared, value.get("name"), (*path, "name"), "store name")
+        model = self._config_model(value, path)
+        settings = {} if value.get("config") is None else value["config"]
+        elsewhere = self._types_with
+        config = self._validator.validate(model, settings, (*path, "config"), elsewhere=elsewhere) if model else None
+        if model is not None and isinstance(settings, Mapping):
+            self._check_plugins(model, settings, (*path, "config"))
+        if config is not None:
+            self._check_place(config, (*path, "config", "memory_path"))
+        header = {**value, "config": config if config is not None else ConfigModel()}
+        store = self._validator.validate(StoreDeclaration, header, path)
+        return store if config is not None else None
+
+    def _config_model(self, value: Mapping[Any, Any], path: DocumentPath) -> type[ConfigModel] | None:
+        name, where = value.get("type"), (*path, "type")
+        if not isinstance(name, str) or not name:
+            return None  # StoreDeclaration says what is wrong with it
+        if where in self._placeholders.missing:
+            self._report.error(where, unset_message(self._placeholders.missing[where]), Rule.UNSET_VARIABLE)
+            return None
+        known = self._store_types.names()
+        if name not in known:
+            hint = f"unknown store type {quoted(name)}{did_you_mean(name, known)} Possible types: {choices(known)}."
+            self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)
+            return None
+        try:
+            return self._store_types.config_model(name)
+        except PluginError as error:
+            self._report.error(where, str(error))
+            return None
+
+    def _check_place(self, config: ConfigModel, path: DocumentPath) -> None:
+        """Refuse a URL that is misspelled, that nothing opens, or where the store cannot keep all that it has to."""
+        location = getattr(config, "memory_path", None)
+        # Nearly every path has neither, and needs no opener.
+        if not isinstance(location, str) or not (":" in location or "=" in location):
+            return
+        if path in self._placeholders.missing or has_placeholder(location):
+            return
+        try:
+            self._store_types.check_location(location, states=getattr(config, "keeps_states", False))
+        except MissingExtraError as error:
+            self._report.warn(path, str(error), Rule.MISSING_EXTRA)
+        except CollectionError as error:
+            self._report.error(path, str(error))
+
+    def _types_with(self, key: object) -> str:
+        """Return a remark that stores of other types have a key; empty where none has."""
+        found: list[str] = []
+        for name in self._store_types.names():
+            try:
+                model = self._store_types.config_model(name)
+            except PluginError:
+                # A type that cannot be loaded offers nothing; the store that names it reports why.
+                continue
+            if key in all_keys([model]):
+                found.append(repr(name))
+        return f"; only stores of the type {' or '.join(found)} have it." if found else ""
+
+    def _check_plugins(self, model: type[ConfigModel], settings: Mapping[Any, Any], path: DocumentPath) -> None:
+        """Refuse rerankers and embedding providers that nobody offers."""
+        for key, info in model.model_fields.items():
+            if mentions(info.annotation, EmbeddingConfig):
+                known = self._store_types.embedding_providers()
+                self._check_name("embedding provider", settings, (key, "provider"), known, path)
+            elif mentions(info.annotation, RetrievalConfig):
+                known = self._store_types.embedding_providers()
+                self._check_name("embedding provider", settings, (key, "tokens", "provider"), known, path)
+                self._check_name("reranker", settings, (key, "reranker", "type"), self._store_types.rerankers(), path)
+
+    def _check_name(
+        self, kind: str, settings: Mapping[Any, Any], keys: Sequence[str], known: Sequence[str], path: DocumentPath
+    ) -> None:
+        name: object = settings
+        for key in keys:
+            name = name.get(key) if isinstance(name, Mapping) else None
+        if not isinstance(name, str):
+            return  # it is left out, or the validator says what is wrong with it
+        where = (*path, *keys)
+        if where in self._placeholders.missing:
+            self._report.error(where, unset_message(self._placeholders.missing[where]), Rule.UNSET_VARIABLE)
+        elif name not in known:
+            written = self._report.document.nearest(where)
+            if isinstance(written, str) and has_placeholder(written):
+                # The value may be a secret that stands in the wrong place.
+                shown = f"unknown {kind} in {quoted(written)}."
+            else:
+                shown = f"unknown {kind} {quoted(name)}{did_you_mean(name, known)}"
+            hint = f"{shown} Possible: {choices(known)}."
+            self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)
+
+
 _SETTINGS: Final[Mapping[str, type[LiteralConfig | PassthroughConfig]]] = {
     "literal": LiteralConfig,
     "passthrough": PassthroughConfig,
 }
 
 
-class GraphReader:
+class _GraphReader:
     """Reads the graph of one document."""
 
     def __init__(
         self,
-        report: Report,
-        placeholders: Placeholders,
-        validator: Validator,
+        context: ReadingContext,
         declared: Collection[str],
         read_subgraph: Callable[[object, DocumentPath], Subgraph | None],
     ) -> None:
         """Make the reader.
 
         Args:
-            report: takes the problems.
-            placeholders: expands the values.
-            validator: makes the models.
+            context: the document.
             declared: names of the stores that agents may attach.
             read_subgraph: reads the `config` of a subgraph node, which stands at a path.
         """
-        self._report, self._placeholders, self._validator = report, placeholders, validator
+        self._report, self._placeholders = context.report, context.placeholders
+        self._validator, self._scene = context.validator, context.scene
         self._declared, self._read_subgraph = declared, read_subgraph
         self._ids: dict[str, DocumentPath] = {}
 
@@ -71,14 +274,10 @@ class GraphReader:
         nodes = (self._read_node(value, path) for path, value in elements)
         return tuple(node for node in nodes if node is not None)
 
-    def read_edges(self, elements: Elements) -> tuple[Edge, ...]:
-        """Return the edges that can be used, after the nodes; problems are reported."""
+    def read_edges(self, elements: Elements) -> Sequence[tuple[DocumentPath, Edge]]:
+        """Return the edges that can be used with their places, after the nodes; problems are reported."""
         edges = [(path, self._read_edge(value, path)) for path, value in elements]
-        usable = [(path, edge) for path, edge in edges if edge is not None]
-        for path, edge in usable:
-            warn_about_condition(self._report, edge, path)
-        warn_about_circle(self._report, usable)
-        return tuple(edge for _, edge in usable)
+        return [(path, edge) for path, edge in edges if edge is not None]
 
     def read_start(self, elements: Elements) -> tuple[str, ...]:
         """Return the IDs of the nodes that get the workflow's input, after the nodes; problems are reported."""
@@ -97,14 +296,12 @@ class GraphReader:
         if not isinstance(value, dict):
             self._report.error(path, f"expected a mapping with `id`, `type` and `config`, found {found(value)}")
             return None
-        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in _NODE_KEYS if key in value}
+        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in NODE_KEYS if key in value}
         note_name(self._report, self._ids, data.get("id"), (*path, "id"), "node id")
         kind = data.get("type")
-        self._check_type(kind, (*path, "type"))
+        inspect(Written(path, self._scene, "node", value, kind))
         settings: LiteralConfig | PassthroughConfig | Subgraph | None = None
-        misspelt = self._warn_about_misspelt(value, path, ("config", *_NODE_KEYS), _DEVALL_NODE_KEYS)
         if kind == "agent":
-            self._check_node_keys(value, path, misspelt)
             data["config"] = self._read_agent(value.get("config"), (*path, "config"))
         elif kind == "subgraph":
             settings = self._read_subgraph(value.get("config"), (*path, "config"))
@@ -121,62 +318,21 @@ class GraphReader:
         expanded = self._placeholders.expand({} if value is None else value, path)
         return self._validator.validate(model, expanded, path)
 
-    def _check_type(self, kind: object, path: DocumentPath) -> None:
-        if not isinstance(kind, str) or not kind or kind in NODE_TYPES:
-            return
-        meant = closest(kind, NODE_TYPES)
-        hint = f"; did you mean {meant!r}?" if meant else "; its input is passed on"
-        self._report.warn(path, f"devmem knows no node type {quoted(kind)}{hint}", Rule.UNKNOWN_NAME)
-
-    def _warn_about_misspelt(
-        self, value: Mapping[Any, Any], path: DocumentPath, keys: Sequence[str], others: Sequence[str] = ()
-    ) -> set[str]:
-        """Warn about keys that nothing reads, and that are nearly one of `keys`; return them.
-
-        Keys that another system reads, `others` among them, may stand anywhere.
-        """
-        unread = [key for key in value if isinstance(key, str) and key not in (*keys, *others)]
-        found = {key: closest(key, keys, cutoff=_NEAR_MISS) for key in unread}
-        misspelt = {key: meant for key, meant in found.items() if meant is not None and meant not in value}
-        for key, meant in misspelt.items():
-            self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
-        return set(misspelt)
-
-    def _check_node_keys(self, value: Mapping[Any, Any], path: DocumentPath, misspelt: Collection[str]) -> None:
-        config = value.get("config")
-        own = config if isinstance(config, dict) else {}
-        for key in value:
-            if key in ONLY_IN_CONFIG and key not in own:
-                message = f"`{key}` belongs inside the agent's `config`, where it is read"
-                self._report.error((*path, key), message, Rule.MISPLACED_KEY)
-            elif key in _AGENT_KEYS and key not in (*_NODE_KEYS, *_DEVALL_NODE_KEYS, *misspelt, *own):
-                message = f"this key is not read here; `{key}` belongs inside `config`"
-                self._report.warn((*path, key), message, Rule.MISPLACED_KEY)
-
     def _read_agent(self, value: object, path: DocumentPath) -> AgentConfig | None:
         value = self._placeholders.expand(value, path) if isinstance(value, str) else value
         if not isinstance(value, dict):
             return self._validator.validate(AgentConfig, {} if value is None else value, path)
-        self._check_agent_keys(value, path)
-        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in _AGENT_KEYS if key in value}
-        check_attachments(self._report, data.get("memories"), (*path, "memories"), self._declared, self._placeholders)
+        inspect(Written(path, self._scene, "agent", value))
+        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in AGENT_KEYS if key in value}
+        place, missing = (*path, "memories"), self._placeholders.missing
+        inspect(Attachments(place, self._scene, data.get("memories"), self._declared, missing))
         return self._validator.validate(AgentConfig, data, path)
-
-    def _check_agent_keys(self, value: Mapping[Any, Any], path: DocumentPath) -> None:
-        if "memory" in value:
-            self._report.error(
-                (*path, "memory"),
-                "an agent has no `memory` of its own any more: declare the store under the document's `memory` "
-                "and name it in the agent's `memories`",
-                Rule.MISPLACED_KEY,
-            )
-        self._warn_about_misspelt(value, path, _AGENT_KEYS, (*_DEVALL_AGENT_KEYS, "memory"))
 
     def _read_edge(self, value: object, path: DocumentPath) -> Edge | None:
         if not isinstance(value, dict):
             return self._validator.validate(Edge, value, path)
-        self._warn_about_misspelt(value, path, _EDGE_KEYS)
-        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in _EDGE_KEYS if key in value}
+        inspect(Written(path, self._scene, "edge", value))
+        data = {key: self._placeholders.expand(value[key], (*path, key)) for key in EDGE_KEYS if key in value}
         for key in ("from", "to"):
             if isinstance(data.get(key), str):
                 self._check_id(data[key], (*path, key))
@@ -238,24 +394,32 @@ class ReadingContext:
     """Stores of the graphs around by name; None where the declaration cannot be used."""
     depth: int = 0
     """Number of graphs around."""
+    is_inline: bool = False
+    """Whether the graph stands in a node of the document."""
     files_read: list[pathlib.Path] = field(default_factory=list)
     """Every file of a subgraph that was read for the workflow so far; shared by all of its documents."""
+
+    @property
+    def scene(self) -> Scene:
+        """The document, for the rules."""
+        return Scene(report=self.report, base_dir=self.folders[0])
 
 
 def read_graph(context: ReadingContext, parts: Mapping[str, Part], *, file: pathlib.Path | None = None) -> Subgraph:
     """Return what can be used of a graph; problems are reported."""
     report, placeholders = context.report, context.placeholders
+    if isinstance(outer := report.document.data.get("graph"), dict) and not context.is_inline:
+        inspect(Written(("graph",), context.scene, "graph", outer))
     memory, stores = _read_stores(context, parts.get("memory"))
     subgraphs = _SubgraphReader(replace(context, inherited=stores, depth=context.depth + 1))
-    graph = GraphReader(report, placeholders, context.validator, stores, subgraphs.read)
+    graph = _GraphReader(context, stores, subgraphs.read)
     listed = {name: elements_of(report, placeholders, parts.get(name)) for name in ("nodes", "edges")}
     nodes = graph.read_nodes(listed["nodes"])
     edges = graph.read_edges(listed["edges"])
     start = graph.read_start(elements_of(report, placeholders, parts.get("start"), single=str))
-    warn_about_attachments(report, nodes, [store for store in stores.values() if store is not None])
-    warn_about_nodes(report, listed["nodes"])
-    warn_about_edges(report, listed["edges"])
-    return Subgraph(file=file, memory=memory, start=start, nodes=nodes, edges=edges)
+    usable = {name: store for name, store in stores.items() if store is not None}
+    inspect_graph(Graph((), context.scene, nodes, memory, edges), usable)
+    return Subgraph(file=file, memory=memory, start=start, nodes=nodes, edges=tuple(edge for _, edge in edges))
 
 
 def _read_stores(
@@ -301,8 +465,8 @@ class _SubgraphReader:
     def _inline(self, graph: Mapping[Any, Any], path: DocumentPath) -> Subgraph:
         if "nodes" not in graph:
             self._error((*path, "nodes"), "this key is required")
-        warn_about_graph(self._context.report, graph, path)
-        return read_graph(self._context, parts_of_subgraph(self._context.report, graph, path))
+        inspect(Written(path, self._context.scene, "graph", graph))
+        return read_graph(replace(self._context, is_inline=True), parts_of_subgraph(self._context.report, graph, path))
 
     def _named(self, config: Mapping[Any, Any], path: DocumentPath) -> Subgraph | None:
         path = (*path, "path")
@@ -340,7 +504,6 @@ class _SubgraphReader:
         report = Report(document)
         parts = find_parts(report)
         context = self._context_of(report, parts, file, resolved)
-        warn_about_graph(report, document.data.get("graph"), ("graph",))
         graph = read_graph(context, parts, file=file)
         unresolved_in(report, context.placeholders)
         self._context.report.include(report.findings)
@@ -359,6 +522,7 @@ class _SubgraphReader:
             variables=variables,
             folders=(file.parent, *self._context.folders),
             files=(*self._context.files, resolved),
+            is_inline=False,
         )
 
     def _mapping(self, value: object, path: DocumentPath, wanted: str) -> Mapping[Any, Any] | None:

@@ -19,8 +19,8 @@ from typing import Any, Final
 from dotenv import dotenv_values
 
 from devmem.config.compose import MAX_DEPTH, MAX_VALUES
-from devmem.config.document import DocumentPath, Plain
-from devmem.config.findings import Rule, read_up_to
+from devmem.config.document import DocumentPath, Plain, read_up_to
+from devmem.config.findings import Rule
 from devmem.errors import ConfigError, Finding
 
 MAX_ENV_FILE_BYTES: Final = 64 * 1024

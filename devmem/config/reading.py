@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from devmem.config.base import MemoryOptions
-from devmem.config.checks import check_transaction, review, warn_about_agents, warn_about_paths
 from devmem.config.compose import compose
-from devmem.config.document import Document
-from devmem.config.findings import found, read_text
-from devmem.config.graph import ReadingContext, read_graph, read_variables, unresolved_in
+from devmem.config.document import Document, Report, read_text
+from devmem.config.findings import found
+from devmem.config.graph import ReadingContext, elements_of, find_parts, read_graph, read_variables, unresolved_in
 from devmem.config.placeholders import Environment, Placeholders
-from devmem.config.report import Report
-from devmem.config.store import StoreDeclaration, StoreTypes
-from devmem.config.store_reading import elements_of, warn_about_graph
+from devmem.config.rules import Graph, Root, Scene, inspect, inspect_graph
+from devmem.config.store import StoreTypes
 from devmem.config.validate import Validator
-from devmem.config.workflow import ConversationRecording, NodeConfig, Workflow, check_recording, find_parts
+from devmem.config.workflow import ConversationRecording, NodeConfig, Subgraph, Workflow
 from devmem.errors import ConfigError, Finding, Level, PluginError
 
 
@@ -41,13 +39,11 @@ class Reader:
         """
         plugins = self._read_plugins()
         options = self._read_options()
-        graph = read_graph(self._context(base_dir), self._parts)
-        conversation = self._read_conversation(graph.memory)
-        transaction = self._read_transaction(graph.memory, graph.nodes)
-        recorded = self._parts.get("conversation")
-        warn_about_agents(self._report, graph.nodes, conversation, () if recorded is None else recorded.path)
-        warn_about_graph(self._report, self._document.data.get("graph"), ("graph",))
-        warn_about_paths(self._report, graph.memory, base_dir)
+        context = self._context(base_dir)
+        graph = read_graph(context, self._parts)
+        conversation = self._read_conversation(graph, context.scene)
+        transaction = self._read_transaction(graph, context.scene)
+        inspect(Root((), context.scene, graph.nodes))
         unresolved = unresolved_in(self._report, self._placeholders)
         self._report.raise_errors()
         return Workflow(
@@ -67,8 +63,17 @@ class Reader:
         )
 
     def review(self, workflow: Workflow) -> tuple[Finding, ...]:
-        """Return the warnings and notes about the workflow that was read, after a closer look at it."""
-        review(self._report, workflow)
+        """Return the warnings and notes about the workflow that was read, after a closer look at it.
+
+        Files of subgraphs are read again; beside that nothing is opened, asked or written.
+        """
+        from devmem.config import closer_look  # noqa: F401 - registers its rules
+
+        block = workflow.conversation
+        recorded = [block.store, *(rule.into for rule in block.copies)] if block and block.active else []
+        scene = Scene(report=self._report, base_dir=workflow.base_dir, close=True)
+        inspect_graph(Graph((), scene, workflow.nodes, workflow.memory, recorded=recorded), {})
+        _review_subgraphs(scene, workflow.nodes, set())
         return self._report.warnings
 
     def _version(self) -> str:
@@ -96,17 +101,17 @@ class Reader:
         expanded = self._placeholders.expand(part.value, part.path)
         return self._validator.validate(MemoryOptions, expanded, part.path) or MemoryOptions()
 
-    def _read_conversation(self, stores: Sequence[StoreDeclaration]) -> ConversationRecording | None:
+    def _read_conversation(self, graph: Subgraph, scene: Scene) -> ConversationRecording | None:
         part = self._parts.get("conversation")
         if part is None or part.value is None:
             return None
         expanded = self._placeholders.expand(part.value, part.path)
         recording = self._validator.validate(ConversationRecording, expanded, part.path)
-        if recording is not None and not self._report.has_errors:
-            check_recording(self._report, recording, part.path, stores)
+        if recording is not None:
+            inspect(Root(part.path, scene, graph.nodes, graph.memory, recording))
         return recording
 
-    def _read_transaction(self, stores: Sequence[StoreDeclaration], nodes: Sequence[NodeConfig]) -> bool:
+    def _read_transaction(self, graph: Subgraph, scene: Scene) -> bool:
         part = self._parts.get("transaction")
         if part is None or part.value is None:
             return False
@@ -115,7 +120,7 @@ class Reader:
             self._report.error(part.path, f"expected true or false, found {found(wanted)}")
             return False
         if wanted and not self._report.has_errors:
-            check_transaction(self._report, part.path, stores, nodes)
+            inspect(Root(part.path, scene, graph.nodes, graph.memory, transaction=True))
         return wanted is True
 
     def _context(self, base_dir: pathlib.Path) -> ReadingContext:
@@ -130,6 +135,21 @@ class Reader:
             folders=(base_dir,),
             files=(pathlib.Path(origin).resolve(),) if origin else (),
         )
+
+
+def _review_subgraphs(scene: Scene, nodes: Iterable[NodeConfig], reviewed: set[pathlib.Path]) -> None:
+    for graph in (node.settings for node in nodes if isinstance(node.settings, Subgraph)):
+        inner = scene
+        if graph.file is not None:
+            if graph.file in reviewed:
+                continue
+            reviewed.add(graph.file)
+            report = Report(compose(read_text(graph.file, str(graph.file)), origin=str(graph.file)))
+            inner = Scene(report=report, base_dir=graph.file.parent, close=True)
+        inspect_graph(Graph((), inner, graph.nodes, graph.memory), {})
+        _review_subgraphs(inner, graph.nodes, reviewed)
+        if inner is not scene:
+            scene.report.include(inner.report.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from devmem.config.agent import NODE_TYPES, ONLY_IN_CONFIG, AgentConfig
-from devmem.config.base import ConfigModel, field_description, keys_of, models_in, one_line
+from devmem.config.base import ConfigModel, models_in, one_line
+from devmem.config.forms import field_specs
 from devmem.config.store import EmbeddingConfig, StoreDeclaration, StoreTypes
 from devmem.config.workflow import ROOT_ONLY, NodeConfig, Variant, WorkflowDocument, variants
 
@@ -53,12 +54,9 @@ def workflow_schema(store_types: StoreTypes) -> Schema:
     stores = variants(StoreDeclaration, store_types)
     agents = variants(NodeConfig, store_types)
     configs = [one.model for one in (*stores, *agents) if one.model]
-    definitions = _Definitions([WorkflowDocument, EmbeddingConfig, *configs])
-    _add_aliases(AgentConfig, definitions.of(AgentConfig))
+    definitions = _Definitions([WorkflowDocument, EmbeddingConfig, *configs], store_types)
     _route(definitions, StoreDeclaration, stores)
     _route(definitions, NodeConfig, agents)
-    _list_types(definitions.of(StoreDeclaration), stores)
-    _list_providers(definitions, store_types.embedding_providers())
     definitions.make_lenient()
     _suggest_node_types(definitions.of(NodeConfig))
     refuse_misplaced_keys(definitions.of(NodeConfig), definitions.of(AgentConfig))
@@ -82,7 +80,7 @@ def workflow_schema(store_types: StoreTypes) -> Schema:
 class _Definitions:
     """The schemas of models, as pydantic makes them, under the names by which they refer to one another."""
 
-    def __init__(self, models: Sequence[type[BaseModel]]) -> None:
+    def __init__(self, models: Sequence[type[BaseModel]], store_types: StoreTypes) -> None:
         # The models that these contain have definitions too, but only those that are asked for have known names.
         wanted = _with_inner([*models, ConfigModel])
         self._references, generated = models_json_schema(
@@ -90,7 +88,7 @@ class _Definitions:
         )
         self._schemas: dict[str, Schema] = generated["$defs"]
         for model in wanted:
-            _describe(model, self.of(model))
+            _describe(model, self.of(model), store_types)
 
     def reference(self, model: type[BaseModel]) -> Schema:
         return dict(self._references[model, "validation"])
@@ -126,21 +124,21 @@ def _with_inner(models: Sequence[type[BaseModel]]) -> list[type[BaseModel]]:
     return list(found)
 
 
-def _describe(model: type[BaseModel], schema: Schema) -> None:
-    """Put the fields' docstrings into the schema of a model."""
-    for name, field in model.model_fields.items():
-        description = field_description(model, name)
-        shown = schema.get("properties", {}).get(keys_of(name, field)[0])
-        if description is not None and shown is not None:
-            shown["description"] = description
-
-
-def _add_aliases(model: type[BaseModel], definition: Schema) -> None:
-    properties = definition["properties"]
-    for name, field in model.model_fields.items():
-        first, *others = keys_of(name, field)
-        for other in others:
-            properties[other] = {**properties[first], "description": f"The same as `{first}`."}
+def _describe(model: type[BaseModel], schema: Schema, store_types: StoreTypes) -> None:
+    """Put what forms say of a model's fields into its schema: descriptions, choices, and other names of a key."""
+    properties = schema.get("properties", {})
+    for spec in field_specs(model, store_types) if issubclass(model, ConfigModel) else ():
+        if (shown := properties.get(spec.name)) is None:
+            continue
+        if spec.description is not None:
+            shown["description"] = spec.description
+        if model is EmbeddingConfig and spec.name == "provider":
+            shown["enum"] = list(spec.enum)
+        if model is StoreDeclaration and spec.name == "type" and spec.enum:
+            options = [{"const": one.value, "description": one.description} for one in spec.enum_options]
+            properties["type"] = {**_outside(shown), "oneOf": options}
+        for other in spec.aliases:
+            properties[other] = {**properties[spec.name], "description": f"The same as `{spec.name}`."}
 
 
 def _route(definitions: _Definitions, model: type[BaseModel], types: Sequence[Variant]) -> None:
@@ -159,17 +157,6 @@ def _when(value: str, model: type[BaseModel], definitions: _Definitions) -> Sche
     if not is_optional:
         then["required"] = ["config"]
     return {"if": {"required": ["type"], "properties": {"type": {"const": value}}}, "then": then}
-
-
-def _list_types(schema: Schema, types: Sequence[Variant]) -> None:
-    if not types:
-        return
-    options = [{"const": one.value, "description": one.summary} for one in types]
-    schema["properties"]["type"] = {**_outside(schema["properties"]["type"]), "oneOf": options}
-
-
-def _list_providers(definitions: _Definitions, names: Sequence[str]) -> None:
-    definitions.of(EmbeddingConfig)["properties"]["provider"]["enum"] = list(names)
 
 
 def _suggest_node_types(schema: Schema) -> None:

@@ -10,10 +10,9 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from devmem.config.base import Annotation, ConfigModel, all_keys, field_at, mentions
-from devmem.config.document import DocumentPath, holds
+from devmem.config.document import DocumentPath, Report, holds
 from devmem.config.findings import Rule, choices, did_you_mean, found, quoted
 from devmem.config.placeholders import Placeholders, has_placeholder
-from devmem.config.report import Report
 from devmem.config.workflow import unset_message
 
 _WORDS: Final = {"key", "apikey", "token", "password", "passwd", "passphrase", "secret", "credential", "credentials"}

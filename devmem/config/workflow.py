@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -13,9 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig
 from devmem.config.base import ConfigModel, MemoryOptions, Placed
 from devmem.config.document import DocumentPath
-from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
+from devmem.config.findings import Rule
 from devmem.config.placeholders import Unresolved
-from devmem.config.report import Report
 from devmem.config.store import StoreDeclaration, StoreTypes
 from devmem.errors import ConfigError, Finding, PluginError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
@@ -73,33 +72,6 @@ class ConversationRecording(ConfigModel):
             except re.error as error:
                 raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
         return patterns
-
-
-def check_recording(
-    report: Report, recording: ConversationRecording, path: DocumentPath, stores: Sequence[StoreDeclaration]
-) -> None:
-    """Report a block that names no store that keeps records."""
-    names = [store.name for store in stores]
-    for index, rule in enumerate(recording.copies):
-        where = (*path, "copies", index, "into")
-        _check_name(report, rule.into, where, names)
-        if rule.into == recording.store:
-            report.error(where, f"the records are in {quoted(rule.into)} already; name another store")
-    where = (*path, "store")
-    if not _check_name(report, recording.store, where, names):
-        return
-    declared = stores[names.index(recording.store)]
-    if not getattr(declared.config, "keeps_records", False):
-        message = f"stores of type {declared.type!r} keep no records; name one of type 'conversation'"
-        report.error(where, message)
-
-
-def _check_name(report: Report, name: str, path: DocumentPath, names: Sequence[str]) -> bool:
-    if name in names:
-        return True
-    hint = did_you_mean(name, names)
-    report.error(path, f"there is no store {quoted(name)}{hint} Declared stores: {choices(names)}.", Rule.UNKNOWN_NAME)
-    return False
 
 
 _Thing = TypeVar("_Thing")
@@ -242,6 +214,13 @@ class Workflow(WorkflowDocument):
             raise ConfigError([unresolved_finding(one, str(self.file or "")) for one in found])
 
 
+def written_stores(stores: Sequence[StoreDeclaration], nodes: Sequence[NodeConfig]) -> list[StoreDeclaration]:
+    """Return the stores that agents write to, in their order."""
+    attached = (entry for node in nodes if node.config is not None for entry in node.config.memories)
+    written = {entry.name for entry in attached if entry.write}
+    return [store for store in stores if store.name in written and not getattr(store.config, "read_only", False)]
+
+
 def unresolved_finding(unresolved: Unresolved, file: str) -> Finding:
     """Return the finding about an unset variable."""
     message = unset_message(unresolved.names)
@@ -295,65 +274,3 @@ def _store_variant(name: str, store_types: StoreTypes) -> Variant:
 
 ROOT_ONLY: Final = ("version", "vars")
 """Parts that stand at the root in DevAll's documents too."""
-_PARTS: Final = tuple(WorkflowDocument.model_fields)
-_OF_SUBGRAPHS: Final = ("memory", "start", "nodes", "edges")
-_FOREIGN: Final = {"memories": "memory", "stores": "memory", "variables": "vars"}
-_NEAR_MISS: Final = 0.75
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One of our parts of the document, as it was written."""
-
-    path: DocumentPath
-    value: Any
-
-
-def find_parts(report: Report) -> Mapping[str, Part]:
-    """Return our parts by name; those that are absent are left out. What is wrong with the layout is reported."""
-    root = report.document.data
-    graph = root.get("graph")
-    parts = {name: Part(path=(name,), value=root[name]) for name in _PARTS if name in root}
-    _warn_near_misses(report, (), root)
-    if isinstance(graph, dict):
-        _warn_near_misses(report, ("graph",), graph)
-        for name in _PARTS:
-            if name in graph:
-                _add_from_graph(report, parts, name, graph[name])
-    elif "graph" in root and not parts.keys() & {"memory", "nodes"}:
-        report.error(("graph",), f"expected a mapping, found {found(graph)}")
-    if "memory" not in parts and "nodes" not in parts and "graph" not in root:
-        report.error((), "there is neither `memory` nor `nodes`; this is not a workflow", Rule.INVALID_FILE)
-    return parts
-
-
-def parts_of_subgraph(report: Report, graph: Mapping[Any, Any], path: DocumentPath) -> Mapping[str, Part]:
-    """Return the parts of a graph that stands in a node, at `path`; what is wrong with the layout is reported."""
-    _warn_near_misses(report, path, graph)
-    if "vars" in graph:
-        message = "this key is not read; `vars` belongs at the root of the document"
-        report.warn((*path, "vars"), message, Rule.MISPLACED_KEY)
-    return {name: Part(path=(*path, name), value=graph[name]) for name in _OF_SUBGRAPHS if name in graph}
-
-
-def _add_from_graph(report: Report, parts: dict[str, Part], name: str, value: object) -> None:
-    path = ("graph", name)
-    if name in ROOT_ONLY:
-        if name == "vars":
-            report.error(path, "`vars` belongs at the root of the document, beside `graph`", Rule.MISPLACED_KEY)
-    elif name in parts:
-        line = report.document.line((name,))
-        report.error(
-            path, f"`{name}` stands here and at the root, on line {line}; keep one of them", Rule.DUPLICATE_NAME
-        )
-    else:
-        parts[name] = Part(path=path, value=value)
-
-
-def _warn_near_misses(report: Report, path: DocumentPath, mapping: Mapping[Any, Any]) -> None:
-    for key in mapping:
-        if not isinstance(key, str) or key in _PARTS or key == "graph":
-            continue
-        meant = _FOREIGN.get(key) or closest(key, _PARTS, cutoff=_NEAR_MISS)
-        if meant and meant not in mapping:
-            report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from devmem.config.checks import written_stores
-from devmem.config.workflow import Workflow
+from devmem.config.workflow import Workflow, written_stores
 from devmem.errors import RunConflictError, RunFailedError
 from devmem.model.versions import RunInfo
 from devmem.stores.abilities import keeps_versions

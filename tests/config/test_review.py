@@ -138,7 +138,7 @@ def test_a_file_where_the_models_folder_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.config.checks.find_spec", lambda name: None)
+    monkeypatch.setattr("devmem.config.closer_look.find_spec", lambda name: None)
     ((level, rule, _, message),) = checked(tmp_path, agent("provider: openai, name: m,"))
     assert (level, rule) == (Level.WARNING, Rule.MISSING_EXTRA)
     assert "pip install 'devmem-framework[openai]'" in message

