@@ -28,6 +28,7 @@ MOVED_NAMES: Final = {
     "devmem.errors.StoreTypeLoadError": "BrokenPluginError",
     "devmem.errors.UnknownStoreTypeError": "UnknownPluginError",
     "devmem.recording.Recorder": "InteractionRecorder",
+    "devmem.config.Place": "SourcePosition",
     "devmem.storage.Erasing": "EraseRequest",
     "devmem.storage.Erasure": "EraseResult",
     "devmem.storage.Unreached": "Residue",
