@@ -51,7 +51,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a rule looks at, and where it stands."""
+    """The subject of a rule, and where it stands."""
 
     path: DocumentPath
     scene: Scene
