@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 StartScript = Callable[..., "subprocess.Popen[str]"]
+
+# Times are read and shown in the local zone.
+os.environ["TZ"] = "UTC"
+time.tzset()
 
 # No deadline: the machine may be busy. The same examples each time: a failure is reproduced by running again.
 settings.register_profile(

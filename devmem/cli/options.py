@@ -26,7 +26,7 @@ from devmem.search.conditions import Condition, Operator, Scalar, one_of
 from devmem.search.query import SCOPE_PARTS, Filter
 from devmem.stores.memory import MemoryBase
 from devmem.text.durations import parse_duration
-from devmem.transfer.importing.records import parse_time
+from devmem.text.moments import parse_moment
 from devmem.workflow.runner import ChatModels, configured_chat_models
 
 _CONDITION: Final = re.compile(r"(?P<key>[^=<>!^]+)(?P<operator>>=|<=|!=|\^=|=|>|<)(?P<value>.*)", re.DOTALL)
@@ -239,7 +239,7 @@ def report_left_out(terminal: Terminal, count: int, *, store: str = "") -> None:
 
 def _time(option: str, raw: str | None) -> float | None:
     try:
-        return None if raw is None else parse_time(raw)
+        return None if raw is None else parse_moment(raw)
     except ValueError as error:
         raise CommandError(f"{option}: {error}") from error
 

@@ -26,7 +26,7 @@ from devmem.stores.abilities import as_of as store_as_of
 from devmem.stores.config import PlaceConfig
 from devmem.stores.indexing import Indexing, IndexPlan, IndexReport, IndexStep
 from devmem.stores.memory import MemoryBase
-from devmem.transfer.importing.records import parse_time
+from devmem.text.moments import parse_moment
 from devmem.workflow.stores import (
     DEFAULT_SESSION,
     load_workflow,
@@ -74,7 +74,6 @@ def report_text(report: IndexReport) -> str:
     )
 
 
-_SECONDS: Final = re.compile(r"\d+(\.\d+)?")
 _SESSIONS_SHOWN: Final = 5
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
 WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
@@ -82,7 +81,11 @@ StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Stor
 Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
 AsOf: TypeAlias = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="TIME", help="The items as they were at a time, such as 2026-06-02T14:30 (UTC)."),
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="The items as they were at a time, such as 2026-06-02T14:30, yesterday or 3 days ago.",
+    ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -197,9 +200,9 @@ def _at_time(store: MemoryBase, as_of: str | None) -> Iterator[MemoryBase]:
 
 
 def seconds_of_option(option: str, time: str) -> float:
-    """Return a time in seconds since the epoch, as which it may also be given; raise `CommandError` for any other."""
+    """Return the time that an option names, in seconds since the epoch; raise `CommandError` for any other text."""
     try:
-        return float(time) if _SECONDS.fullmatch(time) else parse_time(time)
+        return parse_moment(time)
     except ValueError as error:
         raise CommandError(f"{option}: {error}") from error
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 from unicodedata import category
 
@@ -19,6 +18,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.redaction import without_credentials
 from devmem.text.display import is_control, one_line, visible
+from devmem.text.moments import local, zone_name
 from devmem.text.times import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -130,20 +130,32 @@ _NEGLIGIBLE: Final = 0.0005
 
 
 def date_text(seconds: float | None) -> str:
-    """Return a time (seconds since the epoch) as date and time in UTC; empty for None."""
+    """Return a time (seconds since the epoch) as local date and time; empty for None."""
     if seconds is None:
         return ""
     try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+        return local(seconds).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, OSError, ValueError):  # outside of the years that a date can have
         return f"{seconds:g}"
 
 
 def period_text(start: float, end: float) -> str:
     """Return a period (seconds since the epoch), which may be open at one end, in words."""
+    zone = zone_name()
     if start <= EARLIEST.timestamp():
-        return f"what was before {date_text(end)}"
-    return f"{date_text(start)} and later" if end >= LATEST.timestamp() else f"{date_text(start)} to {date_text(end)}"
+        return f"times before {date_text(end)} {zone}"
+    if end >= LATEST.timestamp():
+        return f"{date_text(start)} {zone} and later"
+    return f"{date_text(start)} to {date_text(end)} {zone}"
+
+
+_TIMES: Final = ("date", "recorded", "started")
+"""Columns of times; the first of a table names the zone for all of them."""
+
+
+def zoned(columns: Sequence[str]) -> Sequence[str]:
+    """Return the columns of a table of times with the name of the local zone."""
+    return [f"{name} ({zone_name()})" if name in _TIMES else name for name in columns]
 
 
 def item_date(item: MemoryItem) -> str:

@@ -15,20 +15,21 @@ from devmem.model.message_json import CAUSE_KEY, MESSAGE_KEY, holds_message, ite
 from devmem.model.results import Hit
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation
 from devmem.text.analysis import shorten
-from devmem.transfer.importing.records import SUMMARY_LENGTH, parse_time
+from devmem.text.moments import parse_moment
+from devmem.transfer.importing.records import SUMMARY_LENGTH
 
 When: TypeAlias = datetime | float | str
 """A point in time: a `datetime` (a naive one is local time, as Python has it), seconds since the epoch, or text such as
-`2026-06-02` or `2026-06-02T14:30:00Z` (UTC where it names no zone)."""
+`2026-06-02`, `2026-06-02T14:30:00Z`, `yesterday`, `3 days ago` or `in 30 days` (local time where it names no zone)."""
 
 
-def seconds_of(when: When) -> float:
-    """Return the seconds since the epoch, UTC.
+def seconds_of(when: When, now: float | None = None, *, ahead: bool = False) -> float:
+    """Return the seconds since the epoch, UTC; see `parse_moment` for `now` and `ahead`.
 
     Raises:
         ValueError: it is no point in time.
     """
-    return when.timestamp() if isinstance(when, datetime) else parse_time(when)
+    return when.timestamp() if isinstance(when, datetime) else parse_moment(when, now=now, ahead=ahead)
 
 
 def expiry_of(expires_at: When | timedelta, now: float) -> float:
@@ -37,7 +38,11 @@ def expiry_of(expires_at: When | timedelta, now: float) -> float:
     Raises:
         ValueError: it is no point in time, or one that is past.
     """
-    expiry = now + expires_at.total_seconds() if isinstance(expires_at, timedelta) else seconds_of(expires_at)
+    expiry = (
+        now + expires_at.total_seconds()
+        if isinstance(expires_at, timedelta)
+        else seconds_of(expires_at, now, ahead=True)
+    )
     if expiry <= now:
         raise ValueError(f"`expires_at` is {datetime_of(expiry).isoformat()}, which is past; forget the item instead")
     return expiry

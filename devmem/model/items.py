@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
 from types import MappingProxyType
@@ -251,7 +251,7 @@ class MemoryItem:
 
 def _dated(seconds: float) -> str:
     try:
-        return f"[{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}] "
+        return f"[{datetime.fromtimestamp(seconds):%Y-%m-%d}] "
     except (ValueError, OverflowError, OSError):
         # Not a day of the calendar, as with milliseconds in place of seconds: the text is shown without it.
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from itertools import combinations
 from typing import Final
@@ -57,7 +57,7 @@ def _mark(hit: Hit, language: Language) -> str:
     if hit.item.event_time is not None:
         return plain
     try:
-        day = f"{datetime.fromtimestamp(hit.item.created_at, UTC):%Y-%m-%d}"
+        day = f"{datetime.fromtimestamp(hit.item.created_at):%Y-%m-%d}"
     except (ValueError, OverflowError, OSError):
         # Not a day of the calendar, as with milliseconds in place of seconds.
         return plain

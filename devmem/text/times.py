@@ -1,6 +1,7 @@
 """The time that a question asks about, in English and Chinese: "last week", "before May 2023", "从五月到七月".
 
-All times are UTC and relative to `now`: "May" is the last May.
+Days are those of the local zone, relative to `now`: "May" is the last May. While a text is read, a time is the local
+wall clock, labelled as UTC, which has no gaps; `period_of` turns it into seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ def period_of(query: str, now: float) -> Period | None:
     if not _HINT.search(query):
         return None
     try:
-        today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        today = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
         # For example milliseconds in the place of seconds: the search then goes without a time.
         return None
@@ -253,7 +254,12 @@ def period_of(query: str, now: float) -> Period | None:
     last = min((end for _, end in found), default=LATEST)
     if first >= last or (first, last) == (EARLIEST, LATEST):
         return None
-    return Period(first.timestamp(), last.timestamp())
+    return Period(_seconds(first), _seconds(last))
+
+
+def _seconds(wall: datetime) -> float:
+    """Return the seconds since the epoch of a local wall clock; those of the open ends are the same everywhere."""
+    return wall.timestamp() if wall in (EARLIEST, LATEST) else wall.replace(tzinfo=None).timestamp()
 
 
 _HINT: Final = lazy_pattern(

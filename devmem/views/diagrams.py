@@ -17,7 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
@@ -375,7 +375,7 @@ def timeline_lines(records: Iterable[Interaction], *, length: int | None = SHOWN
         length: maximum number of characters of a content; None shows all of them.
     """
     for one in in_order(records):
-        when = datetime.fromtimestamp(one.event_time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        when = datetime.fromtimestamp(one.event_time).strftime("%Y-%m-%d %H:%M:%S")
         sides = f"{_line(one.source.name)} -> {_line(one.target.name)}"
         yield f"{when}  {sides}  {one.kind.value}: {_line(one.content, length)}"
 

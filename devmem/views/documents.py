@@ -199,9 +199,9 @@ def _place_lines(reached: Sequence[str], unreached: Sequence[Residue]) -> Iterat
 
 def _export_lines(exports: Sequence[ExportRecord]) -> Iterator[str]:
     for export in exports:
-        made = datetime.fromtimestamp(export.made_at, UTC)
+        made = datetime.fromtimestamp(export.made_at, UTC).astimezone()
         place = export.place or "standard output"
-        yield f"  not reached: {place}: {export.kind} of {made:%Y-%m-%d %H:%M} UTC, which may hold some of it"
+        yield f"  not reached: {place}: {export.kind} of {made:%Y-%m-%d %H:%M %Z}, which may hold some of it"
 
 
 def _export_json(export: ExportRecord) -> dict[str, Any]:

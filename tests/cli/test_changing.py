@@ -157,7 +157,7 @@ def test_a_person_is_asked(
         (["edit", "d1", "--metadata", "room"], "--metadata 'room': expected KEY=VALUE"),
         (["add", "   "], "is blank"),
         (["add", "x", "--user", " "], "--user is empty"),
-        (["add", "x", "--time", "soon"], "'soon' is no time"),
+        (["add", "x", "--time", "soon"], "not a time: 'soon'"),
         (["add", "x", "--expires", "2020-01-01"], "which is past"),
         (["add", "-", "--lines", "--id", "a"], "`--id` names the item of one text"),
     ],

@@ -120,7 +120,7 @@ def test_without_a_user_only_what_belongs_to_nobody_is_searched(filled: Path, de
 
 def test_the_newest_items_are_shown(filled: Path, devmem: Devmem) -> None:
     head, *rows = devmem("show", filled, "notes", "--limit", "2").stdout.splitlines()
-    assert head.split() == ["date", "id", "source", "text"]
+    assert head.split() == ["date", "(UTC)", "id", "source", "text"]
     assert [row.split()[2] for row in rows] == ["d3", "d2"]
     assert ids(devmem("show", filled, "notes", "--user", "u1", "--json").stdout) == ["d1"]
 
@@ -157,7 +157,7 @@ def test_nothing_found_is_said(filled: Path, devmem: Devmem) -> None:
         ),
         (["show", "zzz"], "there is no store 'zzz' in this workflow. It has: notes, board, passing."),
         (["search", "notes", "x", "--where", "colour=red"], "--where 'colour=red': expected KEY=VALUE"),
-        (["search", "notes", "x", "--after", "soon"], "--after: 'soon' is no time"),
+        (["search", "notes", "x", "--after", "soon"], "--after: not a time: 'soon'"),
         (["show", "notes", "--session", "a/b"], "--session: a session's name is one plain word"),
     ],
 )
@@ -227,8 +227,8 @@ def test_a_store_of_anyone_may_fail_to_load(
 
 def test_an_open_time_is_told_by_its_one_end(filled: Path, devmem: Devmem) -> None:
     asked = ("search", filled, "notes", "--all-users", "--explain")
-    assert "the query names what was before 2023-05-01" in " ".join(devmem(*asked, "before May 2023").stdout.split())
-    assert "the query names 2023-06-01 00:00 and later" in " ".join(devmem(*asked, "after May 2023").stdout.split())
+    assert "the query names times before 2023-05-01" in " ".join(devmem(*asked, "before May 2023").stdout.split())
+    assert "the query names 2023-06-01 00:00 UTC and later" in " ".join(devmem(*asked, "after May 2023").stdout.split())
 
 
 @pytest.mark.parametrize("command", [("search", "tea"), ("show",), ("export",)])

@@ -25,6 +25,7 @@ from devmem.cli.targets import (
     location_of,
     make,
     opened_to_change,
+    seconds_of_option,
     shown_store,
 )
 from devmem.cli.terminal import Terminal, item_date, items_text
@@ -39,7 +40,6 @@ from devmem.stores.forgetting import forget as forget_planned
 from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.display import one_line
-from devmem.transfer.importing.records import parse_time
 from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
 from devmem.workflow.erase_plan import ForgettingPlan
 from devmem.workflow.forgetting import WorkflowForgetting
@@ -254,7 +254,7 @@ def trim(
         devmem trim team.yaml global --before 2025-01-01 --max-tokens 100000 --yes
     """
     terminal: Terminal = ctx.obj
-    stored_before = _time(before)
+    stored_before = None if before is None else seconds_of_option("--before", before)
     if keep is None and stored_before is None and max_tokens is None:
         raise CommandError("nothing says what to delete: give --keep, --before or --max-tokens.")
     place = find_place(terminal, memory, store)
@@ -271,13 +271,6 @@ def trim(
         terminal.json({"store": place.store, "deleted": deleted, "items": total})
     else:
         terminal.print(f"{place.store}: {items_text(deleted)} deleted; {items_text(total)} now")
-
-
-def _time(raw: str | None) -> float | None:
-    try:
-        return None if raw is None else parse_time(raw)
-    except ValueError as error:
-        raise CommandError(f"--before: {error}") from error
 
 
 def _ask(store: MemoryBase) -> None:

@@ -42,7 +42,7 @@ from devmem.cli.targets import (
     seconds_of_option,
     split_words,
 )
-from devmem.cli.terminal import Terminal, date_text, item_date, items_text
+from devmem.cli.terminal import Terminal, date_text, item_date, items_text, zoned
 from devmem.memory.memory import AddOptions, Memory
 from devmem.model.fields import has_text
 from devmem.model.items import MemoryItem, Scope
@@ -239,7 +239,7 @@ def show(
             items = opened.get(ids) if ids else opened.recent(limit, selection.where, order=order, offset=offset)
             has_model = opened.info().embedding is not None
     if details and not as_json:
-        terminal.table(_DETAILS, [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)
+        terminal.table(zoned(_DETAILS), [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)
     else:
         _print(terminal, items, whole=bool(ids), as_json=as_json)
     check_all_there(place.store, ids or (), items)
@@ -252,7 +252,7 @@ def _print(terminal: Terminal, items: Sequence[MemoryItem], *, whole: bool, as_j
         for item in items:
             terminal.json(item_json(item), indent=2)
     else:
-        terminal.table(_COLUMNS, [_row(item) for item in items])
+        terminal.table(zoned(_COLUMNS), [_row(item) for item in items])
 
 
 def _row(item: MemoryItem) -> Sequence[str]:
@@ -311,7 +311,7 @@ def history(
     if as_json:
         terminal.json([version_json(version) for version in versions])
     else:
-        terminal.table(_HISTORY_COLUMNS, list(_rows(versions)))
+        terminal.table(zoned(_HISTORY_COLUMNS), list(_rows(versions)))
 
 
 def _rows(versions: Sequence[ItemVersion]) -> Iterator[Sequence[str]]:

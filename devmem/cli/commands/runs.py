@@ -19,7 +19,7 @@ from devmem.cli.targets import (
     several_stores,
     split_words,
 )
-from devmem.cli.terminal import Terminal, date_text, items_text
+from devmem.cli.terminal import Terminal, date_text, items_text, zoned
 from devmem.config.workflow import Workflow
 from devmem.model.versions import RunInfo
 from devmem.storage.protocol import VersionedCollection
@@ -68,7 +68,7 @@ def runs(
     if as_json:
         terminal.json([run_info_json(info) for info in found])
     else:
-        terminal.table(_COLUMNS, [_row(info) for info in found], numbers=("changes",))
+        terminal.table(zoned(_COLUMNS), [_row(info) for info in found], numbers=("changes",))
 
 
 def _end(
@@ -97,7 +97,7 @@ def _show_of_workflow(terminal: Terminal, found: Sequence[tuple[str, RunInfo]], 
         terminal.json([{"store": name, **run_info_json(info)} for name, info in found])
     else:
         rows = [(*_row(info), name) for name, info in found]
-        terminal.table((*_COLUMNS, "store"), rows, numbers=("changes",))
+        terminal.table((*zoned(_COLUMNS), "store"), rows, numbers=("changes",))
 
 
 def _runs(versions: VersionedCollection, commit: str | None, discard: str | None, limit: int) -> Sequence[RunInfo]:

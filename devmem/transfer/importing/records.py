@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provena
 from devmem.model.results import MemoryWritePayload
 from devmem.text.analysis import shorten
 from devmem.text.durations import parse_duration
+from devmem.text.moments import from_number
 from devmem.workflow.rescue import load_payload
 
 _FORMS: Final = (
@@ -33,8 +33,6 @@ _FORMS: Final = (
     "%B %d, %Y",
 )
 _WEEKDAY: Final = re.compile(r"\s*\((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*\)")
-_MILLISECONDS_FROM: Final = 1e11
-"""A number this large (the year 5138 in seconds) counts milliseconds."""
 
 
 def parse_time(raw: object) -> float:
@@ -44,21 +42,14 @@ def parse_time(raw: object) -> float:
         ValueError: it is no time.
     """
     if isinstance(raw, (int, float)) and not isinstance(raw, bool):
-        return _from_number(raw)
+        return from_number(raw)
     if not isinstance(raw, str) or not raw.strip():
         raise ValueError(f"expected a time, found {raw!r}")
     text = " ".join(_WEEKDAY.sub(" ", raw).split())
     found = next((time for form in (None, *_FORMS) if (time := _read(text, form))), None)
     if found is not None:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    raise ValueError(f"{raw[:60]!r} is no time; write it as 2023-05-08T13:56:00Z or in seconds since 1970")
-
-
-def _from_number(raw: float) -> float:
-    seconds = raw / 1000 if abs(raw) >= _MILLISECONDS_FROM else float(raw)
-    if not math.isfinite(seconds) or abs(seconds) >= _MILLISECONDS_FROM:
-        raise ValueError(f"{raw} is no time in seconds since 1970")
-    return seconds
+    raise ValueError(f"not a time: {raw[:60]!r}; write it as 2023-05-08T13:56:00Z or in seconds since 1970")
 
 
 def _read(text: str, form: str | None) -> datetime | None:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar, Final
@@ -173,7 +173,7 @@ def _shown(text: str, max_tokens: int) -> str:
 
 def _day(seconds: float) -> str:
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
+        return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):
         # Milliseconds taken for seconds, say: a time that no calendar has.
         return f"{seconds:g}"

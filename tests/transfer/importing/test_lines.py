@@ -109,7 +109,7 @@ def test_a_rescued_write_is_a_payload(tmp_path: Path) -> None:
         ('{"text": "  "}', "'text': expected text, found empty text"),
         ('{"text": null}', "'text': expected text, found nothing"),
         ('{"text": ["a"]}', "'text': expected text, found a value of type list"),
-        ('{"text": "x", "time": "soon"}', "'time': 'soon' is no time"),
+        ('{"text": "x", "time": "soon"}', "'time': not a time: 'soon'"),
         ('{"text": "x", "metadata": [1]}', "'metadata': expected an object"),
         ('{"text": "x", "user": true}', "'user': expected text"),
         ('{"content_summary": 5, "scope": {}}', "content_summary"),
@@ -188,7 +188,7 @@ def test_expires_at_is_an_expiry_and_no_metadata(tmp_path: Path, expiry: object)
 def test_an_expiry_that_is_no_time_is_named(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text('{"text": "x", "expires_at": "soon"}', encoding="utf-8")
-    with pytest.raises(DataFileError, match="'expires_at': 'soon' is no time"):
+    with pytest.raises(DataFileError, match="'expires_at': not a time: 'soon'"):
         list(read_records(path))
 
 

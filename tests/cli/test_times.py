@@ -1,0 +1,57 @@
+"""Times on the command line: read and shown in the local zone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from .conftest import Devmem
+
+
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set a zone whose day begins 14 hours before that of UTC."""
+    monkeypatch.setenv("TZ", "Etc/GMT-14")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
+def test_what_happened_today_is_of_today(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    devmem("add", file, "The venue is booked.", "--time", "today")
+    shown = devmem("show", file, "--after", "today").stdout
+    assert shown.splitlines()[0].split()[:2] == ["date", "(+14)"]
+    assert f"{datetime.now():%Y-%m-%d} 00:00" in shown
+    assert "venue" not in devmem("show", file, "--before", "today").stdout
+    assert "venue" in devmem("search", file, "venue", "--after", "yesterday", "--before", "tomorrow").stdout
+    assert "venue" in devmem("search", file, "What was booked today?", "--explain").stdout
+
+
+@pytest.mark.usefixtures("far_east")
+def test_a_question_about_a_day_means_the_local_one(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    devmem("add", file, "The venue is booked.", "--time", "2.6.2026")
+    explained = " ".join(devmem("search", file, "venue on 2 June 2026", "--explain").stdout.split())
+    assert "the query names 2026-06-02 00:00 to 2026-06-03 00:00 +14" in explained
+
+
+@pytest.mark.parametrize("expiry", ["in 30 days", "P30D", "30d"])
+def test_an_expiry_is_counted_from_now(devmem: Devmem, tmp_path: Path, expiry: str) -> None:
+    file = tmp_path / "notes.db"
+    before = time.time()
+    devmem("add", file, "The door code is 4711.", "--expires-at", expiry)
+    (item,) = json.loads(devmem("show", file, "--json").stdout)
+    assert before <= item["expires_at"] - 30 * 86_400 <= time.time()
+
+
+def test_other_texts_are_refused_with_the_forms(devmem: Devmem, tmp_path: Path) -> None:
+    refused = devmem("add", tmp_path / "notes.db", "x", "--time", "soonish", code=2)
+    assert "not a time: 'soonish'; write it as one of 2026-06-02, " in " ".join(refused.stderr.split())
