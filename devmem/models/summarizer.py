@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from devmem.model.interactions import Language
 from devmem.models.chat import TextModel
 from devmem.text.analysis import mostly_unspaced
-from devmem.text.summarizing import count_words, extract_summary, split_texts
+from devmem.text.summarizing import count_words, extract_summary, message_windows
 
 LanguageChoice: TypeAlias = Literal["auto", "en", "zh"]
 
@@ -112,7 +112,7 @@ class Summarizer:
         """Return the model's summary; None when it does not make the text shorter."""
         shorter = text
         while len(shorter) > self._window + _SLACK:
-            windows = split_texts(shorter, self._window)
+            windows = message_windows(shorter, self._window)
             part_words = min(max_words // len(windows) + 1, _PART_WORDS)
             parts = "\n".join(self._asked(model, window, part_words, keep_language) for window in windows)
             if len(parts) > _SHRINKS * len(shorter):

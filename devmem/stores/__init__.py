@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from devmem.stores.embedding_queue import embed_items
     from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
-    from devmem.stores.items import AGENT_KEY, item_from, skipped, turns_of
+    from devmem.stores.items import AGENT_KEY, agent_of, item_from, skipped, turns_of
     from devmem.stores.keyed_memory import KeyedMemory
     from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, QueryEmbedding, StoreSetup
     from devmem.text.analysis import estimate_tokens, mostly_unspaced, query_terms, shorten, split_sentences
@@ -98,6 +98,7 @@ __all__ = [
     "Vector",
     "ViewConfig",
     "WriteStatus",
+    "agent_of",
     "by_conversation",
     "content_hash",
     "count_words",

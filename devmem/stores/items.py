@@ -53,6 +53,14 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
     )
 
 
+def agent_of(item: MemoryItem) -> str | None:
+    """Return the agent whose item it is: that of its scope, or else the one that wrote it."""
+    if item.scope.agent is not None:
+        return item.scope.agent
+    writer = item.metadata.get(AGENT_KEY)
+    return writer if isinstance(writer, str) and writer else None
+
+
 def turns_of(payload: MemoryWritePayload) -> tuple[Turn, ...]:
     """Return what each sender said to the node, in order; blank turns are left out."""
     turns = payload.turns

@@ -11,13 +11,14 @@ from devmem.config.agent import ChatConfig
 from devmem.config.base import ConfigModel
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.model.interactions import Language
-from devmem.model.items import KEY, Scope, with_key
+from devmem.model.items import KEY, MemoryItem, Scope, with_key
 from devmem.model.results import MemoryWritePayload, WriteOutcome
 from devmem.models.chat import ChatModel, TextModel
 from devmem.models.summarizer import SUMMARY_PROMPTS, prompt_language
 from devmem.search.query import Filter
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import KeysConfig, key_by_rules
+from devmem.stores.items import AGENT_KEY, agent_of
 from devmem.stores.memory import StoreSetup
 from devmem.text.devall_frames import strip_frames
 from devmem.text.retry import Backoff
@@ -125,7 +126,8 @@ _SHOWN: Final = 50
 class KeyedMemory(CollectionMemory):
     """A store in which a text that states a fact takes the place of the one that stated it before.
 
-    The configuration is a `KeysConfig`. An item under a key has the id of its key within its user and agent.
+    The configuration is a `KeysConfig`. An item under a key has the id of its key within its user and agent: the agent
+    of its scope, or else the one that wrote it.
     """
 
     config_model: ClassVar[type[ConfigModel]] = KeysConfig
@@ -151,23 +153,34 @@ class KeyedMemory(CollectionMemory):
         item = self.compose(payload)
         if isinstance(item, WriteOutcome):
             return item
-        owner = Scope(user=item.scope.user, agent=item.scope.agent)
         try:
-            key = self._key_of(self.key_text(payload).strip(), owner)
+            key = self._key_of(self.key_text(payload).strip(), item)
         except (ChatModelError, MissingExtraError) as error:
             outcome = self.store_items([item])[0]
             return replace(outcome, reason=f"stored without a key: {error}", failure=error)
-        return self.store_items([item if key is None else with_key(item, key, owner)])[0]
+        return self.store_items([item if key is None else self._keyed(item, key)])[0]
 
-    def _key_of(self, text: str, owner: Scope) -> str | None:
+    def _keyed(self, item: MemoryItem, key: str) -> MemoryItem:
+        """Return an item under the id of its key: its agent's, or the shared one if this agent wrote it."""
+        agent = agent_of(item)
+        keyed = with_key(item, key, Scope(user=item.scope.user, agent=agent))
+        if agent == item.scope.agent:
+            return keyed
+        shared = with_key(item, key, Scope(user=item.scope.user))
+        return shared if any(agent_of(older) == agent for older in self.get([shared.id])) else keyed
+
+    def _key_of(self, text: str, item: MemoryItem) -> str | None:
         key = key_by_rules(self._key_config.keys, text)
         if key is not None or self._key_model is None or not text:
             return key
-        return self._key_model.key_of(text, self._keys_in_use(owner))
+        return self._key_model.key_of(text, self._keys_in_use(item))
 
-    def _keys_in_use(self, owner: Scope) -> list[str]:
+    def _keys_in_use(self, item: MemoryItem) -> list[str]:
         if self._key_config.key_names:
             return []
+        owner = Scope(user=item.scope.user, agent=item.scope.agent)
         unbound = tuple(part for part in ("user", "agent") if getattr(owner, part) is None)
-        found = self.collection.values(f"metadata.{KEY}", Filter(scope=owner, unbound=unbound), limit=_SHOWN)
+        writer = {AGENT_KEY: agent} if owner.agent is None and (agent := agent_of(item)) else {}
+        where = Filter(scope=owner, unbound=unbound, metadata=writer)
+        found = self.collection.values(f"metadata.{KEY}", where, limit=_SHOWN)
         return [key for key in found if isinstance(key, str)]

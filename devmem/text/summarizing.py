@@ -93,3 +93,33 @@ def _windows(text: str, size: int) -> Iterator[str]:
         yield text[start : start + size]
         if start + size > len(text):
             return
+
+
+def message_windows(text: str, window_size: int) -> list[str]:
+    """Split a text into about equal windows of whole lines, each a message, of at most `window_size` characters.
+
+    A longer line is split after sentences; a longer sentence between words, or anywhere where it has none.
+    """
+    windows: list[str] = []
+    left = len(text)
+    room = target = 0
+    for piece in (piece for line in text.splitlines(keepends=True) for piece in _pieces(line, window_size)):
+        if not windows or len(piece) > room or len(windows[-1]) + len(piece) / 2 > target:
+            windows.append("")
+            # None of the windows that are still to come is much shorter than the others.
+            room, target = window_size, left // -(-left // window_size)
+        windows[-1] += piece
+        room -= len(piece)
+        left -= len(piece)
+    return [window.strip("\r\n") for window in windows]
+
+
+def _pieces(line: str, limit: int) -> list[str]:
+    """Return a line in pieces of at most `limit` characters."""
+    if len(line) <= limit:
+        return [line]
+    if len(sentences := split_sentences(line)) > 1:
+        return [piece for sentence in sentences for piece in _pieces(sentence, limit)]
+    even = len(line) // -(-len(line) // limit)
+    cut = line.find(" ", even, limit) + 1 or line.rfind(" ", limit // 2, limit) + 1 or limit
+    return [line[:cut], *_pieces(line[cut:], limit)]

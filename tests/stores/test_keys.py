@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 import devmem
-from devmem import MemoryWritePayload, Scope
-from devmem.stores import StoreSetup, WriteStatus
+from devmem import Caller, MemoryItem, MemoryWritePayload, Scope
+from devmem.stores import StoreSetup, WriteStatus, with_key
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 KEYS = [
@@ -88,3 +88,39 @@ def test_a_key_of_a_memory_is_within_its_scope() -> None:
             memory.add("Nothing.", key=" ")
         with pytest.raises(ValueError, match="`id` or `key`"):
             memory.add("Nothing.", key="a", id="b")
+
+
+def by_agent(text: str, agent: str) -> MemoryWritePayload:
+    return MemoryWritePayload(inputs_text=text, scope=Scope(user="ann"), caller=Caller(agent=agent))
+
+
+def test_facts_of_two_agents_are_two(store: SimpleMemory) -> None:
+    """The items of a workflow are bound to no agent, and still each agent has its own facts and its own votes."""
+    store.update(by_agent("My diet is vegan.", "a1"))
+    store.update(by_agent("My diet is fish.", "a2"))
+    assert store.update(by_agent("My diet is fruit.", "a1")).status is WriteStatus.SUPERSEDED
+    store.update(by_agent("I vote yes.", "a1"))
+    assert store.update(by_agent("I vote yes.", "a2")).status is WriteStatus.STORED
+    assert store.update(by_agent("I vote yes.", "a2")).status is WriteStatus.DUPLICATE
+    texts = sorted((str(item.metadata["agent"]), item.content_summary) for item in store.scan())
+    assert [(agent, text.removeprefix("Input: ")) for agent, text in texts] == [
+        ("a1", "I vote yes."),
+        ("a1", "My diet is fruit."),
+        ("a2", "I vote yes."),
+        ("a2", "My diet is fish."),
+    ]
+    store.close()
+
+
+def test_a_fact_from_before_agents_were_told_apart_is_replaced_by_its_own_agent(store: SimpleMemory) -> None:
+    """Its id was that of the user's key alone."""
+    item = store.compose(by_agent("My diet is vegan.", "a1"))
+    assert isinstance(item, MemoryItem)
+    store.add([with_key(item, "user.diet", Scope(user="ann"))])
+    store.update(by_agent("My diet is fish.", "a2"))
+    store.update(by_agent("My diet is fruit.", "a1"))
+    assert sorted(text.content_summary for text in store.scan()) == [
+        "Input: My diet is fish.",
+        "Input: My diet is fruit.",
+    ]
+    store.close()

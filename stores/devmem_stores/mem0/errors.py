@@ -26,11 +26,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import ClassVar, Final
-
-import httpx
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from devmem import DevmemError, MissingExtraError
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class Mem0Error(DevmemError):
@@ -176,8 +177,6 @@ def hide_in_logs(secrets: Iterable[str]) -> None:
 
 
 _SECONDS: Final = re.compile(r"\d+(\.\d+)?")
-_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-"""With these, the request never reached the server."""
 
 
 @contextmanager
@@ -199,6 +198,11 @@ def translated_errors(operation: str, *secrets: str) -> Iterator[None]:
 
 
 def _translated(error: Exception, outside: BaseException | None, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
+    # Here it is loaded already, as mem0's clients are built on it.
+    import httpx
+
+    # With these, the request never reached the server.
+    not_sent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
     for cause in _chain(error, outside):
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response
@@ -206,10 +210,10 @@ def _translated(error: Exception, outside: BaseException | None, operation: str,
         if isinstance(status := getattr(cause, "status_code", None), int):
             return _by_model(status, cause, operation, secrets)
         if isinstance(cause, httpx.TimeoutException):
-            return Mem0TimeoutError(operation, "no answer in time", maybe_done=not isinstance(cause, _NOT_SENT))
+            return Mem0TimeoutError(operation, "no answer in time", maybe_done=not isinstance(cause, not_sent))
         if isinstance(cause, httpx.RequestError):
             detail = masked(f"the connection failed ({cause})", secrets)
-            return Mem0ConnectionError(operation, detail, maybe_done=not isinstance(cause, _NOT_SENT))
+            return Mem0ConnectionError(operation, detail, maybe_done=not isinstance(cause, not_sent))
     text = masked(f"{type(error).__name__}: {error}", secrets)
     if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
         return Mem0AnswerError(operation, f"the answer is malformed: {text}", maybe_done=True)

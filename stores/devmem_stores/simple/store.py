@@ -15,6 +15,7 @@ from devmem.stores import (
     MemoryQuery,
     SearchReport,
     StoreSetup,
+    agent_of,
     content_hash,
     indented,
     item_from,
@@ -89,11 +90,13 @@ class SimpleMemory(KeyedMemory):
             return skipped(f"shorter than min_content_length = {self.config.min_content_length} characters")
         summary = summarize_exchange(asked, answered, self.config.max_content_length)
         item = item_from(payload, summary, created_at=self.setup.clock())
+        # What an agent wrote whose items are not bound to it is compared with its own alone.
+        writer = [name] if item.scope.agent is None and (name := agent_of(item)) else []
         return replace(
             item,
             # Over both texts whole, so that long inputs which start alike do not swallow each other's answers.
             content_hash=content_hash(
-                f"{asked.strip()}\x00{answered.strip()}",
+                "\x00".join([asked.strip(), answered.strip(), *writer]),
                 _without_text(payload.input_snapshot),
                 _without_text(payload.output_snapshot),
             ),

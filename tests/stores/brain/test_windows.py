@@ -54,7 +54,8 @@ def test_a_long_text_goes_through_window_by_window(make_brain: MakeBrain) -> Non
     said = [request.messages[0].content for request in chat.requests]
     assert ["fewer than 21 words" in text for text in said] == [True] * 5 + [False]
     assert "fewer than 100 words" in said[-1]
-    assert [len(text) for text in chat.asked[:4]] == [1480] * 4
+    assert all(1300 < len(text) <= 1480 for text in chat.asked[:5])
+    assert " ".join(chat.asked[:5]).split() == ["user:", *words(985).split()]
     assert chat.asked[-1].startswith("part 0 ")
 
 
@@ -64,6 +65,19 @@ def test_parts_that_are_short_enough_together_are_the_summary(make_brain: MakeBr
     brain.add_talk(words(985))
     assert brain.summarize(100) == "\n".join(f"part {n}" for n in range(5))
     assert len(chat.requests) == 5
+
+
+def test_a_summary_ends_in_no_piece_of_a_message(make_brain: MakeBrain) -> None:
+    """Where the messages fill a little more than a window, each window holds whole ones."""
+    chat = ScriptedChat("The first part.", "The second part.")
+    brain = make_brain(chat=chat).brain()
+    talk = [f"Ann buys {words(20)} for boat number {n} and nails, too." for n in range(9)]
+    brain.add_talk("\n".join(talk))
+    assert len("\n".join(talk)) > 1480
+    assert brain.summarize(100) == "The first part.\nThe second part."
+    lines = [line.strip() for window in chat.asked for line in window.splitlines()]
+    assert lines == [f"user: {talk[0]}", *talk[1:]]
+    assert min(len(window) for window in chat.asked) > 500
 
 
 def test_several_rounds(make_brain: MakeBrain) -> None:
