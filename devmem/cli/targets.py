@@ -153,6 +153,16 @@ def open_files(terminal: Terminal, store: MemoryBase) -> None:
         raise _unusable(store.name, error) from error
 
 
+def look(store: MemoryBase) -> None:
+    """Open a store to look at it, so that nothing is written; raises `DevmemError` when that is impossible."""
+    try:
+        store.look()
+    except DevmemError:
+        raise
+    except Exception as error:
+        raise _unusable(store.name, error) from error
+
+
 @contextmanager
 def opened(
     terminal: Terminal,

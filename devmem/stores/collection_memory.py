@@ -163,6 +163,16 @@ class CollectionMemory(MemoryBase):
         _ = self.collection
         self.finish_erasure()
 
+    def look(self) -> None:
+        """Open the collection without a model; a store type whose `load` does more than that opens it as it is."""
+        self.search_by_words()
+        self.load()
+
+    def open_as_it_is(self) -> None:
+        """Open the collection for words, whatever it holds; nothing is written that `load` would write."""
+        self.search_by_words()
+        self._open(claim=False)
+
     def save(self) -> None:
         """Embed the items that wait for it, if the provider answers again, and delete those that are too old.
 

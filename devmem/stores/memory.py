@@ -228,6 +228,10 @@ class MemoryBase(ABC):
             DevmemError: it cannot be used; the error says why and what to do.
         """
 
+    def look(self) -> None:
+        """Make the memory ready to be looked at: where the store type can, nothing is written and no model is asked."""
+        self.load()
+
     def save(self) -> None:  # noqa: B027 - most stores are durable without it
         """Finish what could not be finished before; cheap when there is nothing to do."""
 

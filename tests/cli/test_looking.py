@@ -225,6 +225,20 @@ def test_a_store_of_anyone_may_fail_to_load(
     assert said in devmem("stores", path, code=1).stdout
 
 
+def test_stores_indexes_no_files(make_workflow: Callable[[str], Path], devmem: Devmem, tmp_path: Path) -> None:
+    """Its numbers are those of the index as it is."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "one.md").write_text("# One\n\nThe boiler stands in the cellar.\n", encoding="utf-8")
+    path = make_workflow(
+        "memory:\n  - {name: docs, type: file, config: {index_path: index.db, file_sources: [{path: docs}]}}\n"
+    )
+    devmem("index", path, "docs")
+    (tmp_path / "docs" / "two.md").write_text("# Two\n\nThe key hangs beside the door.\n", encoding="utf-8")
+    (row,) = json.loads(devmem("stores", path, "--json").stdout)
+    assert row["items"] == 1
+    assert "key hangs" in devmem("search", path, "docs", "key").stdout
+
+
 def test_an_open_time_is_told_by_its_one_end(filled: Path, devmem: Devmem) -> None:
     asked = ("search", filled, "notes", "--all-users", "--explain")
     assert "the query names times before 2023-05-01" in " ".join(devmem(*asked, "before May 2023").stdout.split())

@@ -1,13 +1,17 @@
-"""How long an embedding provider that failed is left alone does not depend on the wall clock."""
+"""What waits for its embedding: it delays no write, and a clock that jumps keeps nothing waiting."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 
-from devmem.model.items import MemoryContentSnapshot
+import pytest
+
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector
 from devmem.model.results import MemoryWritePayload
 from devmem.stores import EmbeddingConfig, MemoryQuery, StoreSetup
-from devmem.testing import FailingEmbedder, ManualClock
+from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 
@@ -33,3 +37,67 @@ def test_a_jump_of_the_wall_clock_keeps_no_item_waiting() -> None:
         store.save()
         [hit] = store.search(MemoryQuery(text="launch", top_k=1))
         assert hit.similarity is not None
+
+
+class SlowModel(HashEmbedder):
+    """Takes a second for each call, by the clock of the test."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self.clock, self.count = clock, 0
+        self.interrupted = False
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        if self.interrupted and self.count:
+            raise KeyboardInterrupt
+        self.clock.advance(1)
+        self.count += len(texts)
+        return super().embed(texts)
+
+
+def backlog(place: Path, *, items: int) -> None:
+    """Make a file without a model."""
+    config = SimpleConfig(memory_path=str(place))
+    with closing(SimpleMemory(StoreSetup(name="notes", store_type="simple", config=config))) as store:
+        store.add([MemoryItem(content_summary=f"Boat {number} is blue.") for number in range(items)])
+
+
+def with_model(place: Path, model: SlowModel) -> SimpleMemory:
+    config = SimpleConfig(memory_path=str(place), embedding=EmbeddingConfig())
+    return SimpleMemory(
+        StoreSetup(
+            name="notes",
+            store_type="simple",
+            config=config,
+            open_embedder=lambda _: model,
+            monotonic=model.clock,
+        )
+    )
+
+
+def test_a_write_does_not_wait_until_a_backlog_is_embedded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It embeds its own text, and some of what waits; reindexing embeds the rest."""
+    backlog(tmp_path / "notes.db", items=200)
+    model = SlowModel(ManualClock(0.0))
+    with closing(with_model(tmp_path / "notes.db", model)) as store:
+        for number in range(2):
+            store.update(MemoryWritePayload(inputs_text=f"Ann moved the launch to June {number + 1}."))
+        assert model.count <= 40
+        assert [record.message for record in caplog.records if "184 item(s) wait" in record.message]
+        [hit] = store.search(MemoryQuery(text="launch", top_k=1))
+        assert hit.similarity is not None
+        store.save()
+        assert store.info().waiting > 100
+        store.reindex()
+        assert store.info().waiting == 0
+
+
+def test_an_interrupted_write_has_stored_its_text(tmp_path: Path) -> None:
+    """What it was embedding then is what waited."""
+    backlog(tmp_path / "notes.db", items=20)
+    model = SlowModel(ManualClock(0.0))
+    model.interrupted = True
+    with closing(with_model(tmp_path / "notes.db", model)) as store:
+        with pytest.raises(KeyboardInterrupt):
+            store.update(MemoryWritePayload(inputs_text="Ann moved the launch to June 2nd."))
+        assert store.count_memories() == 21

@@ -17,8 +17,8 @@ from devmem.cli.targets import (
     index_with_progress,
     load,
     location_of,
+    look,
     make,
-    open_files,
     plan_text,
     report_text,
     shown_store,
@@ -60,7 +60,7 @@ def stores(
         columns: tuple[str, ...] = _TYPE_COLUMNS
     else:
         workflow = load(terminal, file)
-        rows = [_store(terminal, workflow, store.name, store.type, session) for store in workflow.memory]
+        rows = [_store(workflow, store.name, store.type, session) for store in workflow.memory]
         columns = _STORE_COLUMNS
     if as_json:
         terminal.json(rows)
@@ -87,7 +87,7 @@ def _types() -> list[dict[str, Any]]:
     return rows
 
 
-def _store(terminal: Terminal, workflow: Workflow, name: str, store_type: str, session: str) -> dict[str, Any]:
+def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict[str, Any]:
     row: dict[str, Any] = {"store": name, "type": store_type, **dict.fromkeys((*_STORE_COLUMNS[2:], "error"))}
     try:
         store = make(workflow, name, session)
@@ -95,7 +95,7 @@ def _store(terminal: Terminal, workflow: Workflow, name: str, store_type: str, s
         if why_empty(store):
             return row | {"items": 0, "waiting": 0, "size": 0, "location": _location(store)}
         try:
-            open_files(terminal, store)
+            look(store)
             info = store.info()
         finally:
             store.close()

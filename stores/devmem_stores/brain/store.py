@@ -268,6 +268,10 @@ class BrainMemory(CollectionMemory):
             _LOG.warning("memory store %r: what an earlier process left unfinished stays so: %s", self.name, error)
         self._states.flush()
 
+    def look(self) -> None:
+        """Open the items as they are; nothing is finished and Redis is not asked."""
+        self.open_as_it_is()
+
     def save(self) -> None:
         """Embed what waits for its embedding, and write waiting states to Redis."""
         super().save()

@@ -361,6 +361,10 @@ class FileMemory(CollectionMemory):
         if self.config.watch:
             self.watch()
 
+    def look(self) -> None:
+        """Open the items as they are; nothing is indexed."""
+        self.open_as_it_is()
+
     def index(self, progress: IndexProgress | None = None, *, rebuild: bool = False) -> IndexReport:
         """Bring the index up to date."""
         with self._alone():

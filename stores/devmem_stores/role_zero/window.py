@@ -341,6 +341,10 @@ class OutboxMemory(CollectionMemory):
             adopt_old_outbox(self._outbox.file, self._outbox, self.setup.clock)
         self._catch_up()
 
+    def look(self) -> None:
+        """Open the items as they are; nothing is delivered."""
+        self.open_as_it_is()
+
     def save(self) -> None:
         """Deliver what waits in the outbox, and embed what waits for its embedding, if that is possible now."""
         if self._catch_up():

@@ -302,3 +302,19 @@ def test_chunks_of_an_older_index_get_the_trust_of_files(folder: Folder) -> None
     assert {item.trust for item in store.scan()} == {0.6}
     assert [item.id for item in store.scan()] == [item.id for item in chunks]
     assert store.info().waiting == 0
+
+
+def test_looking_indexes_and_embeds_nothing(folder: Folder) -> None:
+    """Whatever changed since: the files, or the provider."""
+    store = folder.load()
+    before = store.info()
+    store.close()
+    folder.write("new.md", "# New\n\nThe cellar was painted.\n")
+    folder.embedder = HashEmbedder(48)
+    content = (folder.base / "index.db").read_bytes()
+    looked = folder.make()
+    looked.look()
+    assert (looked.info().items, looked.info().embedding) == (before.items, before.embedding)
+    looked.close()
+    assert folder.embedded == []
+    assert (folder.base / "index.db").read_bytes() == content
