@@ -1,4 +1,4 @@
-"""What waits for its embedding: it delays no write, and a clock that jumps keeps nothing waiting."""
+"""Items that wait for their embedding delay no write, and a clock that jumps keeps none of them waiting."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def with_model(place: Path, model: SlowModel) -> SimpleMemory:
 
 
 def test_a_write_does_not_wait_until_a_backlog_is_embedded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It embeds its own text, and some of what waits; reindexing embeds the rest."""
+    """It embeds its own text, and some of the waiting items; reindexing embeds the rest."""
     backlog(tmp_path / "notes.db", items=200)
     model = SlowModel(ManualClock(0.0))
     with closing(with_model(tmp_path / "notes.db", model)) as store:
@@ -93,7 +93,7 @@ def test_a_write_does_not_wait_until_a_backlog_is_embedded(tmp_path: Path, caplo
 
 
 def test_an_interrupted_write_has_stored_its_text(tmp_path: Path) -> None:
-    """What it was embedding then is what waited."""
+    """It was embedding others by then."""
     backlog(tmp_path / "notes.db", items=20)
     model = SlowModel(ManualClock(0.0))
     model.interrupted = True
