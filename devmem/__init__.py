@@ -20,14 +20,29 @@ if TYPE_CHECKING:
     from devmem.memory.forgetting import forget
     from devmem.memory.memory import Memory
     from devmem.memory.opening import open  # noqa: A004 - `devmem.open` is its name
+    from devmem.memory.reading import MemorySnapshot
+    from devmem.memory.records import History, Hits, MemoryRecord, RecordDifference, Records, RecordVersion, SearchHit
+    from devmem.memory.runs import MemoryRun
     from devmem.model.caller import Caller, Stage, Turn, acting_as
     from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
-    from devmem.model.results import Hit, MemoryWritePayload, WriteOutcome
+    from devmem.model.results import (
+        Hit,
+        MemoryRetrievalResult,
+        MemoryUpdateResult,
+        MemoryWritePayload,
+        SearchReport,
+        StoreFailure,
+        WriteOutcome,
+        WriteStatus,
+    )
+    from devmem.model.versions import Change, Operation, RunInfo, RunState
     from devmem.plugins import register_memory_store
     from devmem.recording.calls import trace
     from devmem.recording.decorators import record_agent, record_knowledge, record_llm, record_tool
     from devmem.search.query import Filter
+    from devmem.stores.forgetting import ForgetReceipt
     from devmem.stores.memory import MemoryBase
+    from devmem.workflow.erase_plan import WorkflowReceipt
     from devmem.workflow.graph import RunResult
     from devmem.workflow.manager import MemoryManager
     from devmem.workflow.runner import WorkflowRunner
@@ -50,26 +65,46 @@ else:
 __all__ = [
     "ANY",
     "Caller",
+    "Change",
     "CollectionError",
     "ConfigError",
     "DevmemError",
     "EmbeddingError",
     "Filter",
+    "ForgetReceipt",
+    "History",
     "Hit",
+    "Hits",
     "Memory",
     "MemoryBase",
     "MemoryContentSnapshot",
     "MemoryItem",
     "MemoryManager",
+    "MemoryRecord",
+    "MemoryRetrievalResult",
+    "MemoryRun",
+    "MemorySnapshot",
+    "MemoryUpdateResult",
     "MemoryWritePayload",
     "MissingExtraError",
+    "Operation",
+    "RecordDifference",
+    "RecordVersion",
+    "Records",
+    "RunInfo",
     "RunResult",
+    "RunState",
     "Scope",
+    "SearchHit",
+    "SearchReport",
     "Stage",
+    "StoreFailure",
     "Turn",
     "Workflow",
+    "WorkflowReceipt",
     "WorkflowRunner",
     "WriteOutcome",
+    "WriteStatus",
     "acting_as",
     "forget",
     "load_workflow",

@@ -314,11 +314,11 @@ class VersionConflictError(DevmemError):
 
 
 class ItemNotFoundError(DevmemError, LookupError):
-    """No item within reach has this id."""
+    """No item with this id is visible to the caller."""
 
     def __init__(self, item_id: str) -> None:
         self.item_id = item_id
-        super().__init__(f"no item within reach has the id {item_id!r}; it may be forgotten or expired")
+        super().__init__(f"no item with the id {item_id!r} is visible here; it may be forgotten or expired")
 
 
 class MemoryFileError(DevmemError, ValueError):

@@ -67,7 +67,7 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
                 memory.
         """
         super().__init__(source_id)
-        self._memory, self._limit, self._budget = memory.settled(), limit, token_budget
+        self._memory, self._limit, self._budget = memory.unscoped(), limit, token_budget
         self._remember = remember
 
     async def before_run(
@@ -122,7 +122,7 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
         super().__init__(source_id, **options)
         if not isinstance(memory.store, CollectionMemory):
             raise TypeError(f"a history needs a collection, which {memory.store.setup.store_type!r} has not")
-        self._memory, self._store = memory.settled(), memory.store
+        self._memory, self._store = memory.unscoped(), memory.store
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **_: Any

@@ -56,7 +56,7 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
                 `accept_short_term_memory`.
         """
         super().__init__(**fields)
-        self._memory = memory.settled()
+        self._memory = memory.unscoped()
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
         query = _last_said(messages or [])

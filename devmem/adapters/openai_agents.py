@@ -176,7 +176,7 @@ class DevmemSession:
         settings = dict(session_settings) if isinstance(session_settings, Mapping) else session_settings
         self.session_settings = SessionSettings().resolve(settings)
         self._store = memory.store
-        self._whole = memory.settled()
+        self._whole = memory.unscoped()
         self._memory = self._whole.scoped(session=session_id)
 
     async def get_items(self, limit: int | None = None) -> list[InputItem]:

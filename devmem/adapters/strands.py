@@ -59,7 +59,7 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
             writable: whether the agent may write.
             extraction: whether and when messages are stored by themselves.
         """
-        self._memory = memory.settled()
+        self._memory = memory.unscoped()
         self.name, self.description, self.max_search_results = name, description, max_search_results
         self.writable, self.extraction = writable, extraction
         self._run = uuid4().hex

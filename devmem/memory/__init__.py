@@ -3,7 +3,33 @@
 from devmem.memory.forgetting import forget
 from devmem.memory.memory import Memory
 from devmem.memory.opening import open  # noqa: A004 - `devmem.open` is its name
-from devmem.memory.records import MemoryRecord, SearchHit, record_of
+from devmem.memory.reading import MemorySnapshot
+from devmem.memory.records import (
+    History,
+    Hits,
+    MemoryRecord,
+    RecordDifference,
+    Records,
+    RecordVersion,
+    SearchHit,
+    record_of,
+)
+from devmem.memory.runs import MemoryRun
 from devmem.memory.scope import User
 
-__all__ = ["Memory", "MemoryRecord", "SearchHit", "User", "forget", "open", "record_of"]
+__all__ = [
+    "History",
+    "Hits",
+    "Memory",
+    "MemoryRecord",
+    "MemoryRun",
+    "MemorySnapshot",
+    "RecordDifference",
+    "RecordVersion",
+    "Records",
+    "SearchHit",
+    "User",
+    "forget",
+    "open",
+    "record_of",
+]

@@ -1,11 +1,12 @@
-"""From what callers hand over, texts and messages, to items."""
+"""From texts and messages, as callers give them, to items."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
@@ -14,6 +15,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from devmem.memory.records import When, expiry_of, seconds_of
+from devmem.memory.scope import checked_mapping
 from devmem.model.fields import is_path
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
 from devmem.model.message import Message
@@ -22,7 +24,8 @@ from devmem.text.analysis import shorten
 from devmem.transfer.importing.records import SUMMARY_LENGTH
 
 Content: TypeAlias = str | Message | Mapping[str, Any]
-"""A text, or a message: devmem's, or a dict with `role` and `content` as chat APIs have it."""
+"""A text, or a message: devmem's, or a dict with `role` and `content` as chat APIs have it; a dict with `text` is a
+text."""
 
 _LOG: Final = logging.getLogger(__name__)
 _ROLES: Final[Mapping[object, str]] = {"developer": "system", "function": "tool"}
@@ -59,19 +62,51 @@ def envelope_of(
     """Return what the arguments of a call mean at the time `now`, in seconds since the epoch.
 
     Raises:
-        ValueError: a time is none, trust is not from 0 to 1, or a field is no path.
+        TypeError: the metadata are not a mapping.
+        ValueError: a time is not one, trust is not from 0 to 1, a field is not a path, or JSON cannot hold a value.
     """
-    if trust is not None and not 0 <= trust <= 1:
-        raise ValueError(f"`trust` is from 0 to 1, not {trust!r}")
+    _check_trust(trust)
     return Envelope(
         scope=scope,
-        metadata=metadata or {},
+        metadata=checked_metadata(metadata),
         stored_at=now,
         event_time=None if time is None else seconds_of(time),
         expires_at=None if expires_at is None else expiry_of(expires_at, now),
         trust=trust,
         fields=field_paths(fields),
     )
+
+
+def _check_trust(trust: object) -> None:
+    if trust is not None and not (isinstance(trust, int | float) and 0 <= trust <= 1):
+        raise ValueError(f"`trust` is from 0 to 1, not {trust!r}")
+
+
+def checked_metadata(metadata: Mapping[str, JsonValue] | None) -> Mapping[str, JsonValue]:
+    """Return metadata, empty for None.
+
+    Raises:
+        TypeError: they are not a mapping with text keys.
+        ValueError: a number is not finite, which JSON does not have.
+    """
+    checked = checked_mapping("metadata", metadata)
+    for key, value in checked.items():
+        if (found := next(_not_finite(value), None)) is not None:
+            raise ValueError(f"`metadata` {key!r} holds {found}, which JSON does not have; leave it out, or write None")
+    return checked
+
+
+def _not_finite(value: object) -> Iterator[float]:
+    """Yield the numbers in a JSON value that are not finite, without recursion, as values may be nested deeply."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, float) and not math.isfinite(one):
+            yield one
+        elif isinstance(one, Mapping):
+            left.extend(one.values())
+        elif isinstance(one, list | tuple):
+            left.extend(one)
 
 
 def field_paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -81,20 +116,48 @@ def field_paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if fields is None else tuple(fields)
 
 
+_FORMS: Final = (
+    "a text, a devmem.messages.Message, a dict with `role` and `content`, a dict with `text` (and `metadata`, `time`), "
+    "or a list of these"
+)
+_MESSAGE_FORM: Final = frozenset({"role", "content", "blocks", "instruct_content"})
+"""Keys of which a dict with none is not a message."""
+_TEXT_FORM: Final = frozenset({"text", "metadata", "time"})
+"""Keys that a dict with a text may have."""
+
+
 def listed(content: Content | Iterable[Content]) -> list[Content]:
     """Return the texts and messages as a list.
 
     Raises:
-        TypeError: one is neither a text nor a message.
+        TypeError: one has none of the forms that are accepted.
         ValueError: a text is blank.
     """
-    given: list[Any] = [content] if isinstance(content, str | Message | Mapping) else list(content)
+    given = _as_list(content)
     for at, one in enumerate(given):
-        if not isinstance(one, str | Message | Mapping):
-            raise TypeError(f"expected a text or a message, found {type(one).__name__} (number {at + 1})")
-        if isinstance(one, str) and not one.strip():
+        text = one.get("text") if isinstance(one, Mapping) and _is_text_form(one) else one
+        if not isinstance(text, str | Message) and not (isinstance(text, Mapping) and _is_message_form(text)):
+            raise TypeError(f"number {at + 1} cannot be remembered: {one!r:.60}; expected {_FORMS}")
+        if isinstance(text, str) and not text.strip():
             raise ValueError(f"there is nothing to remember: text number {at + 1} is blank")
     return given
+
+
+def _as_list(content: object) -> list[Any]:
+    if isinstance(content, str | Message | Mapping):
+        return [content]
+    if isinstance(content, Iterable) and not isinstance(content, bytes | bytearray):
+        return list(content)
+    raise TypeError(f"nothing that can be remembered: {content!r:.60}; expected {_FORMS}")
+
+
+def _is_message_form(raw: Mapping[str, Any]) -> bool:
+    # A `text` where `content` is expected would be lost among the message's metadata.
+    return bool(_MESSAGE_FORM & raw.keys()) and ("content" in raw or "text" not in raw)
+
+
+def _is_text_form(raw: Mapping[str, Any]) -> bool:
+    return "text" in raw and raw.keys() <= _TEXT_FORM
 
 
 def check_one_text(content: object, item_id: str | None, key: str | None) -> None:
@@ -119,6 +182,8 @@ def items_of(contents: Sequence[Content], envelope: Envelope, item_id: str | Non
 def _item_of(content: Content, envelope: Envelope, item_id: str | None = None) -> MemoryItem | None:
     if isinstance(content, str):
         return _item_of_text(content, envelope, item_id or uuid4().hex)
+    if isinstance(content, Mapping) and _is_text_form(content):
+        return _item_of_text(content["text"], _with_own(content, envelope), uuid4().hex)
     message = content if isinstance(content, Message) else _read_message(content)
     summary = shorten(readable_text(message), SUMMARY_LENGTH)
     if not summary:
@@ -137,6 +202,13 @@ def _item_of(content: Content, envelope: Envelope, item_id: str | None = None) -
         expires_at=envelope.expires_at,
         trust=item.trust if envelope.trust is None else envelope.trust,
     )
+
+
+def _with_own(raw: Mapping[str, Any], envelope: Envelope) -> Envelope:
+    """Return what holds for a dict with a text: its own metadata and time go before those of the call."""
+    own = checked_metadata(raw.get("metadata"))
+    time = envelope.event_time if raw.get("time") is None else seconds_of(raw["time"])
+    return replace(envelope, metadata={**envelope.metadata, **own}, event_time=time)
 
 
 def with_text(item: MemoryItem, text: str) -> MemoryItem:
@@ -162,7 +234,7 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
 
 def with_metadata(item: MemoryItem, values: Mapping[str, JsonValue]) -> MemoryItem:
     """Return the item with values set in its metadata; None takes a key out."""
-    merged = {**item.metadata, **values}
+    merged = {**item.metadata, **checked_metadata(values)}
     return replace(item, metadata={key: value for key, value in merged.items() if value is not None})
 
 

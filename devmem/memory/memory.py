@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -23,22 +24,423 @@ from devmem.memory.contents import (
     with_metadata,
     with_text,
 )
-from devmem.memory.forgetting import ForgettingMemory
-from devmem.memory.records import MemoryRecord, When, expiry_of, record_of, seconds_of
-from devmem.memory.scope import Boundary, ScopeParts, checked_name
+from devmem.memory.forgetting import Selected, erase_request
+from devmem.memory.reading import MemoryReader, MemorySnapshot
+from devmem.memory.records import (
+    History,
+    MemoryRecord,
+    RecordDifference,
+    Records,
+    RecordVersion,
+    When,
+    expiry_of,
+    record_of,
+    seconds_of,
+)
+from devmem.memory.runs import MemoryRun, RunsWithin
+from devmem.memory.scope import ScopeGuard, ScopeParts, checked_name, checked_number, in_scope
 from devmem.model.caller import acting_as
 from devmem.model.items import MemoryItem, Scope, version_hash, with_key
 from devmem.model.message import Message
 from devmem.model.results import WriteStatus
+from devmem.model.versions import RunInfo
+from devmem.stores import forgetting
+from devmem.stores.abilities import as_of, versions_of
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.forgetting import ForgetReceipt
 from devmem.stores.items import store_items
 from devmem.stores.memory import MemoryBase, async_twin
+
+_LOG: Final = logging.getLogger(__name__)
+_SHOWN: Final = 10
+"""Number of records that a notebook shows of a memory."""
+
+
+class AddOptions(ScopeParts, total=False):
+    """Arguments of `Memory.add`, which explains them."""
+
+    metadata: Mapping[str, JsonValue] | None
+    time: When | None
+    expires_at: When | timedelta | None
+    trust: float | None
+    fields: Sequence[str] | None
+
+
+class Memory(MemoryReader):
+    """A store of remembered texts and messages, or the part of one that a scope reaches.
+
+    Without `user`, a method means unscoped memories only; `user=devmem.ANY` means everybody's.
+    It is safe to use from several threads, and a file by several processes; what is added is durable when the call
+    returns. Each method that does I/O has an async twin: `aadd`, `asearch`, ...
+    """
+
+    def __init__(self, store: MemoryBase, *, guard: ScopeGuard | None = None) -> None:
+        """Wrap an opened store; `guard` limits the handle to a part of it."""
+        super().__init__(store, guard or ScopeGuard())
+        self._runs = RunsWithin(store, self._guard)
+        self._closed = False
+
+    def scoped(self, **scope: Unpack[ScopeParts]) -> Memory:
+        """Return a handle on the part of the memory that belongs to a user, an agent, a session or a conversation.
+
+        Nothing that is done with it leaves this part: items outside are neither found nor listed, nor changed, nor
+        forgotten. Its user is fixed; without one the handle reaches unscoped memories.
+
+        Raises:
+            ValueError: no part of a scope is named; is a variable not set?
+            ScopeError: this handle does not reach so far.
+        """
+        if all(value is None for value in scope.values()):
+            raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY is everybody)")
+        return Memory(self.store, guard=self._guard.bound(scope))
+
+    def unscoped(self) -> Memory:
+        """Return a handle on what calls without a scope mean here: unscoped memories, of a scoped handle all of it.
+
+        For code that is given ids by others, such as tools of a model: an id of another scope is not found.
+        """
+        return Memory(self.store, guard=self._guard.bound({}))
+
+    def settled(self) -> Memory:
+        """Return `unscoped()`: its former name."""
+        message = "Memory.settled() is now unscoped(); the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.unscoped()
+
+    def new_scope(self) -> Scope:
+        """Return the scope of what is added without naming one, for code that writes into `store` itself."""
+        return self._guard.restricted({}).scope()
+
+    # A text is an iterable of texts too; the first overload that fits counts.
+    @overload
+    def add(  # type: ignore[overload-overlap]
+        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
+    ) -> str: ...
+
+    @overload
+    def add(
+        self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
+    ) -> list[str]: ...
+
+    def add(
+        self,
+        content: Content | Iterable[Content],
+        *,
+        id: str | None = None,  # noqa: A002 - what databases call it
+        key: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        time: When | None = None,
+        expires_at: When | timedelta | None = None,
+        trust: float | None = None,
+        fields: Sequence[str] | None = None,
+        **scope: Unpack[ScopeParts],
+    ) -> str | list[str]:
+        """Remember a text, a message, or several of them.
+
+        Args:
+            content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
+                A message that is added again to its scope is kept once; one without any content is left out.
+            id: id of a text's item, which replaces the item of this id in the same scope; None makes a new id.
+            key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
+                takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
+            metadata: what else is known; searches and `forget` can ask for its values.
+            time: when it happened; None is not known, or the message's own time.
+            expires_at: from when on it is forgotten, or how long from now.
+            trust: from 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4.
+            fields: paths of the metadata that are searched too, such as `title`; None takes those of the store.
+            scope: whom it belongs to: user, agent, session, conversation.
+
+        Returns:
+            The id of the text's item; for messages and lists the ids of all items made.
+
+        Raises:
+            ValueError: a text is blank, or another argument is not what it should be.
+            ScopeError: the scope, or what has the id, is out of reach.
+            NotStoredError: the store does not take it.
+        """
+        within, now = self._guard.restricted(scope).scope(), self._clock()
+        facts = envelope_of(within, now, metadata, time=time, expires_at=expires_at, trust=trust, fields=fields)
+        items = items_of(listed(content), facts, id)
+        if id is not None or key is not None:
+            check_one_text(content, id, key)
+            items = items if key is None else [with_key(items[0], key, within)]
+            _check_id(self.store, items[0].id, facts.scope)
+        ids = store_items(self.store, items)
+        return ids[0] if isinstance(content, str) else ids
+
+    def update(
+        self,
+        id: str,  # noqa: A002 - what databases call it
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, JsonValue] | None = None,
+        time: When | EllipsisType | None = ...,
+        expires_at: When | timedelta | EllipsisType | None = ...,
+        fields: Sequence[str] | EllipsisType | None = ...,
+        expected: str | None = None,
+    ) -> MemoryRecord:
+        """Change a record and return it; what is not given stays as it is, also where others change it meanwhile.
+
+        Args:
+            id: of the record.
+            text: takes the place of the old text.
+            metadata: values to set; None takes a key out.
+            time: when it happened; None is not known.
+            expires_at: from when on it is forgotten, or how long from now; None is never.
+            fields: paths of the metadata that are searched too; None takes those of the store.
+            expected: `version` of the record that was read; a record that was changed since is left as it is.
+
+        Raises:
+            ItemNotFoundError: no item with this id is visible here.
+            ValueError: the text is blank, or another argument is not what it should be.
+            VersionConflictError: the record is another version than the expected one.
+            NotStoredError: the store keeps the item as it was.
+        """
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"`text` is text, not {text!r:.60}")
+
+        def read() -> MemoryItem:
+            if (item := self._item(id)) is None:
+                raise ItemNotFoundError(id)
+            return item
+
+        def changed(item: MemoryItem) -> MemoryItem:
+            new = item if text is None else with_text(item, text)
+            new = new if metadata is None else with_metadata(new, metadata)
+            if time is not ...:
+                new = replace(new, event_time=None if time is None else seconds_of(time))
+            if expires_at is not ...:
+                new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
+            return new if fields is ... else replace(new, indexed_fields=field_paths(fields))
+
+        with acting_as(self._guard.parts.agent):
+            return record_of(_update_item(self.store, read, changed, expected))
+
+    def forget(self, *ids: str, dry_run: bool = False, **selected: Unpack[Selected]) -> int:
+        """Forget what is named by id, by scope or by a filter; what is named in several ways must be all of them.
+
+        What was derived from it, such as summaries, is forgotten too, and the earlier versions of all of it: `history`
+        and `as_of` do not show them any more, and the bytes leave the files. `erase` also searches the files for them.
+
+        Args:
+            ids: of the records to forget.
+            dry_run: count them only.
+            selected: `where`, a filter for what the other arguments cannot say; `metadata`, values that the records
+                have; `before`, when they happened; `matching`, a part of their text in any case; `source`, the document
+                or other source that they came from; `run`, in which they were written; and whose they are: a `user`,
+                an `agent`, a `session` or a `conversation` alone means all of it.
+
+        Returns:
+            Number of records that are forgotten, or with `dry_run` would be.
+
+        Raises:
+            ValueError: nothing says what to forget; is a variable not set?
+            ScopeError: the scope is out of reach.
+        """
+        return self._forget(ids, dry_run=dry_run, search=False, vacuum=False, selected=selected).items
+
+    def erase(
+        self, *ids: str, dry_run: bool = False, vacuum: bool = False, **selected: Unpack[Selected]
+    ) -> ForgetReceipt:
+        """Forget as `forget` does, search the files for what was forgotten, and return a receipt.
+
+        Args:
+            ids: of the records to forget.
+            dry_run: return the receipt of what would be forgotten; change nothing.
+            vacuum: rewrite the database even if nothing is found in it.
+            selected: as for `forget`.
+
+        Raises:
+            ValueError: nothing says what to forget; is a variable not set?
+            ScopeError: the scope is out of reach.
+        """
+        return self._forget(ids, dry_run=dry_run, search=True, vacuum=vacuum, selected=selected)
+
+    def _forget(
+        self, ids: Iterable[object], *, dry_run: bool, search: bool, vacuum: bool, selected: Selected
+    ) -> ForgetReceipt:
+        plan = forgetting.plan_forgetting(
+            self.store,
+            erase_request(self._guard, ids, selected),
+            lambda item: not self._guard.is_bound or in_scope(item, self._guard.filter()),
+        )
+        if dry_run:
+            return forgetting.preview(self.store, plan)
+        return forgetting.forget(self.store, plan, search=search, vacuum=vacuum)
+
+    def history(self, id: str) -> History:  # noqa: A002 - what databases call it
+        """Return the versions of a record that are within reach, oldest first; the current one has no `until`.
+
+        Versions are kept as long as the store's `history` says. What was forgotten with `forget` leaves none.
+
+        Raises:
+            NoVersionsError: the store keeps no versions.
+        """
+        reach = self._guard.filter()
+        found = versions_of(self.store).history(checked_name("id", id))
+        return History(RecordVersion(version) for version in found if in_scope(version.item, reach))
+
+    def as_of(self, when: When) -> MemorySnapshot:
+        """Return the memory as it was at a time, to be searched and read; nothing can be written to it.
+
+        The first search makes an index of its own, which `close` releases.
+
+        Raises:
+            NoVersionsError: the store keeps no versions.
+            ValueError: `when` is no point in time.
+        """
+        return MemorySnapshot(as_of(self.store, seconds_of(when)), self._guard)
+
+    def run(self, id: str | None = None, *, actor: str | None = None) -> MemoryRun[Self]:  # noqa: A002
+        """Return a run, for a `with` block: what is written in it is seen by others from its end on, or not at all.
+
+        ```python
+        with memory.run("import of june") as pending:
+            pending.add("Ann moved the launch to June 2nd.")
+        ```
+
+        An error in the block discards the run. A run whose process dies stays pending: nobody sees what it wrote, and
+        it can be taken up by its id, or committed or discarded by `commit` and `discard`.
+
+        Args:
+            id: of a new run, or of one that is pending; None makes a new one.
+            actor: who makes the changes, for the history.
+
+        Raises:
+            NoVersionsError: the store keeps no versions.
+            RunStateError: the run has ended.
+            ScopeError: the id is taken by a run of another scope.
+        """
+        run = self._runs.begin(id, actor)
+        memory = type(self)(run.stores[self.store.name], guard=self._guard)
+        return MemoryRun(memory, run, self._runs)
+
+    def runs(self, limit: int = 100) -> list[RunInfo]:
+        """Return the runs that began last, newest first; those whose process died are `pending`.
+
+        A scoped handle lists the runs of which every change is in its scope.
+        """
+        return self._runs.listed(checked_number("limit", limit))
+
+    def commit(self, run: str) -> RunInfo:
+        """Commit a pending run by its id; raises what `MemoryRun.commit` raises, and `RunStateError`."""
+        return self._runs.collection_of(run).commit(run)
+
+    def discard(self, run: str) -> RunInfo:
+        """Discard a pending run by its id; raise `RunStateError` when it is not pending."""
+        return self._runs.collection_of(run).discard(run)
+
+    def revert(self, run: str) -> RunInfo:
+        """Undo a committed run by changes that follow it, and return the run that they make.
+
+        Raises:
+            RunConflictError: later versions build on what it wrote; the error names them, and nothing was changed.
+            RunStateError: the run is not committed, or what it replaced is not kept any more.
+            ScopeError: no run of this id is within reach of this handle.
+        """
+        return self._runs.collection_of(run).revert(run)
+
+    def diff(
+        self, before: When | None = None, after: When | None = None, *, run: str | None = None
+    ) -> list[RecordDifference]:
+        """Return the records within reach that differ between two times, or that a run changed.
+
+        Args:
+            before: the earlier time.
+            after: the later time; None is now.
+            run: in the place of the times: a run that is pending or committed.
+
+        Raises:
+            ValueError: neither a time nor a run is given, or both.
+        """
+        if (before is None) == (run is None):
+            raise ValueError("give the time before, or the run")
+        if run is not None:
+            return [RecordDifference(change) for change in self._runs.changes_of(run)]
+        later = None if after is None else seconds_of(after)
+        found = versions_of(self.store).diff(seconds_of(before or 0.0), later)
+        return [RecordDifference(change) for change in self._runs.within(found)]
+
+    def close(self) -> None:
+        """Finish what waits and release the files; a scoped handle leaves the memory open.
+
+        What was added is durable already. Closing twice is allowed.
+        """
+        if not self._guard.is_bound and not self._closed:
+            self._closed = True
+            try:
+                self.store.save()
+            finally:
+                self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except DevmemError:
+            if error is None:
+                raise
+            # The error of the block says what went wrong first.
+            _LOG.exception("memory %r could not be closed", self.store.name)
+
+    def _repr_html_(self) -> str:
+        newest = self.store.recent(_SHOWN, self._guard.filter())
+        return Records(map(MemoryRecord, newest))._repr_html_()
+
+    def __repr__(self) -> str:
+        name = f"Memory {self.store.name!r}"
+        reach = f" of {self._guard.describe()}" if self._guard.is_bound else ""
+        if self._closed:
+            return f"<{name}: closed>"
+        try:
+            count = len(self)
+        except DevmemError as error:
+            return f"<{name}{reach}: {type(error).__name__}>"
+        return f"<{name}{reach}: {self.store.setup.store_type}, {count:,} item{'' if count == 1 else 's'}>"
+
+    @overload
+    async def aadd(  # type: ignore[overload-overlap]
+        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
+    ) -> str: ...
+
+    @overload
+    async def aadd(
+        self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
+    ) -> list[str]: ...
+
+    async def aadd(self, content: Content | Iterable[Content], **options: Any) -> str | list[str]:
+        """Do what `add` does without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.add(content, **options))
+
+    aupdate = async_twin(update)
+    aforget = async_twin(forget)
+    aerase = async_twin(erase)
+    ahistory = async_twin(history)
+    aruns = async_twin(runs)
+    acommit = async_twin(commit)
+    adiscard = async_twin(discard)
+    arevert = async_twin(revert)
+    adiff = async_twin(diff)
+    aclose = async_twin(close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
 
 _ATTEMPTS: Final = 50
 """Number of times that a change is made again because somebody else was faster."""
 
 
-def update_item(
+def _update_item(
     store: MemoryBase,
     read: Callable[[], MemoryItem],
     changed: Callable[[MemoryItem], MemoryItem],
@@ -92,7 +494,7 @@ def _replace_item(store: MemoryBase, item: MemoryItem, expected: str) -> None:
         raise NotStoredError([reason])
 
 
-def check_id(store: MemoryBase, item_id: str, scope: Scope) -> None:
+def _check_id(store: MemoryBase, item_id: str, scope: Scope) -> None:
     """Make sure that an id of the caller's replaces nothing but what is in the same scope.
 
     Raises:
@@ -102,223 +504,3 @@ def check_id(store: MemoryBase, item_id: str, scope: Scope) -> None:
     checked_name("id", item_id)
     if any(item.scope != scope for item in store.get([item_id])):
         raise ScopeError(f"the id {item_id!r} is taken in another scope")
-
-
-_LOG: Final = logging.getLogger(__name__)
-
-
-class AddOptions(ScopeParts, total=False):
-    """Arguments of `Memory.add`, which explains them."""
-
-    metadata: Mapping[str, JsonValue] | None
-    time: When | None
-    expires_at: When | timedelta | None
-    trust: float | None
-    fields: Sequence[str] | None
-
-
-class Memory(ForgettingMemory):
-    """A store of remembered texts and messages, or the part of one that a scope reaches.
-
-    Every method that names no `user` means what is bound to nobody; `user=devmem.ANY` means everybody's.
-    It is safe to use from several threads, and a file by several processes; what is added is durable when the call
-    returns. Each method that does I/O has an async twin: `aadd`, `asearch`, ...
-    """
-
-    def __init__(self, store: MemoryBase, *, boundary: Boundary | None = None) -> None:
-        """Wrap an opened store; `boundary` limits the handle to a part of it."""
-        super().__init__(store, boundary or Boundary())
-        self._closed = False
-
-    def scoped(self, **scope: Unpack[ScopeParts]) -> Memory:
-        """Return a handle on the part of the memory that belongs to a user, an agent, a session or a conversation.
-
-        Nothing that is done with it leaves this part: what is outside is neither found nor listed, nor changed, nor
-        forgotten. Its user is settled; without one the handle reaches what is bound to nobody.
-
-        Raises:
-            ValueError: no part of a scope is named; is a variable not set?
-            ScopeError: this handle does not reach so far.
-        """
-        if all(value is None for value in scope.values()):
-            raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY is everybody)")
-        return Memory(self.store, boundary=self._boundary.settled(scope))
-
-    def settled(self) -> Memory:
-        """Return a handle that never leaves what this one's calls without a scope mean: nobody's items at first.
-
-        For code that is handed ids by others, such as tools of a model: an id of another scope is not found.
-        """
-        return Memory(self.store, boundary=self._boundary.settled({}))
-
-    def new_scope(self) -> Scope:
-        """Return the scope of what is added without naming one, for code that writes into `store` itself."""
-        return self._boundary.narrowed({}).scope()
-
-    # A text is an iterable of texts too; the first overload that fits counts.
-    @overload
-    def add(  # type: ignore[overload-overlap]
-        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
-    ) -> str: ...
-
-    @overload
-    def add(
-        self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
-    ) -> list[str]: ...
-
-    def add(
-        self,
-        content: Content | Iterable[Content],
-        *,
-        id: str | None = None,  # noqa: A002 - what databases call it
-        key: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
-        time: When | None = None,
-        expires_at: When | timedelta | None = None,
-        trust: float | None = None,
-        fields: Sequence[str] | None = None,
-        **scope: Unpack[ScopeParts],
-    ) -> str | list[str]:
-        """Remember a text, a message, or several of them.
-
-        Args:
-            content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
-                A message that is added again to its scope is kept once; one without any content is left out.
-            id: id of a text's item, which replaces the item of this id in the same scope; None makes a new id.
-            key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
-                takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
-            metadata: what else is known; searches and `forget` can ask for its values.
-            time: when it happened; None is not known, or the message's own time.
-            expires_at: from when on it is forgotten, or how long from now.
-            trust: from 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4.
-            fields: paths of the metadata that are searched too, such as `title`; None takes those of the store.
-            scope: whom it belongs to: user, agent, session, conversation.
-
-        Returns:
-            The id of the text's item; for messages and lists the ids of all items made.
-
-        Raises:
-            ValueError: a text is blank, or another argument is not what it should be.
-            ScopeError: the scope, or what has the id, is out of reach.
-            NotStoredError: the store does not take it.
-        """
-        within, now = self._boundary.narrowed(scope).scope(), self._clock()
-        facts = envelope_of(within, now, metadata, time=time, expires_at=expires_at, trust=trust, fields=fields)
-        items = items_of(listed(content), facts, id)
-        if id is not None or key is not None:
-            check_one_text(content, id, key)
-            items = items if key is None else [with_key(items[0], key, within)]
-            check_id(self.store, items[0].id, facts.scope)
-        ids = store_items(self.store, items)
-        return ids[0] if isinstance(content, str) else ids
-
-    def update(
-        self,
-        id: str,  # noqa: A002 - what databases call it
-        text: str | None = None,
-        *,
-        metadata: Mapping[str, JsonValue] | None = None,
-        time: When | EllipsisType | None = ...,
-        expires_at: When | timedelta | EllipsisType | None = ...,
-        fields: Sequence[str] | EllipsisType | None = ...,
-        expected: str | None = None,
-    ) -> MemoryRecord:
-        """Change a record and return it; what is not given stays as it is, also where others change it meanwhile.
-
-        Args:
-            id: of the record.
-            text: takes the place of the old text.
-            metadata: values to set; None takes a key out.
-            time: when it happened; None is not known.
-            expires_at: from when on it is forgotten, or how long from now; None is never.
-            fields: paths of the metadata that are searched too; None takes those of the store.
-            expected: `version` of the record that was read; a record that was changed since is left as it is.
-
-        Raises:
-            ItemNotFoundError: no item within reach has this id.
-            ValueError: the text is blank, or another argument is not what it should be.
-            VersionConflictError: the record is another version than the expected one.
-            NotStoredError: the store keeps the item as it was.
-        """
-
-        def read() -> MemoryItem:
-            if (item := self._item(id)) is None:
-                raise ItemNotFoundError(id)
-            return item
-
-        def changed(item: MemoryItem) -> MemoryItem:
-            new = item if text is None else with_text(item, text)
-            new = new if metadata is None else with_metadata(new, metadata)
-            if time is not ...:
-                new = replace(new, event_time=None if time is None else seconds_of(time))
-            if expires_at is not ...:
-                new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
-            return new if fields is ... else replace(new, indexed_fields=field_paths(fields))
-
-        with acting_as(self._boundary.parts.agent):
-            return record_of(update_item(self.store, read, changed, expected))
-
-    def _on(self, store: MemoryBase) -> Self:
-        return type(self)(store, boundary=self._boundary)
-
-    def close(self) -> None:
-        """Finish what waits and release the files; a scoped handle leaves the memory open.
-
-        What was added is durable already. Closing twice is allowed.
-        """
-        if not self._boundary.is_sealed and not self._closed:
-            self._closed = True
-            try:
-                self.store.save()
-            finally:
-                self.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except DevmemError:
-            if error is None:
-                raise
-            # The error of the block says what went wrong first.
-            _LOG.exception("memory %r could not be closed", self.store.name)
-
-    def __repr__(self) -> str:
-        name = f"Memory {self.store.name!r}"
-        reach = f" of {self._boundary.describe()}" if self._boundary.is_sealed else ""
-        if self._closed:
-            return f"<{name}: closed>"
-        try:
-            count = len(self)
-        except DevmemError as error:
-            return f"<{name}{reach}: {type(error).__name__}>"
-        return f"<{name}{reach}: {self.store.setup.store_type}, {count:,} item{'' if count == 1 else 's'}>"
-
-    @overload
-    async def aadd(  # type: ignore[overload-overlap]
-        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
-    ) -> str: ...
-
-    @overload
-    async def aadd(
-        self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
-    ) -> list[str]: ...
-
-    async def aadd(self, content: Content | Iterable[Content], **options: Any) -> str | list[str]:
-        """Do what `add` does without blocking the event loop."""
-        return await asyncio.to_thread(lambda: self.add(content, **options))
-
-    aupdate = async_twin(update)
-    aclose = async_twin(close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)

@@ -1,18 +1,18 @@
-"""Remembered things as callers see them."""
+"""Remembered things as callers see them: whole texts, and times as `datetime`, over the plain types of a store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.message import Message
 from devmem.model.message_json import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
-from devmem.model.results import Hit
+from devmem.model.results import Hit, html_table
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation
 from devmem.text.analysis import shorten
 from devmem.text.moments import parse_moment
@@ -22,65 +22,89 @@ When: TypeAlias = datetime | float | str
 """A point in time: a `datetime` (a naive one is local time, as Python has it), seconds since the epoch, or text such as
 `2026-06-02`, `2026-06-02T14:30:00Z`, `yesterday`, `3 days ago` or `in 30 days` (local time where it names no zone)."""
 
+_MESSAGE_KEYS: Final = frozenset({MESSAGE_KEY, CAUSE_KEY})
+"""Metadata keys of what `MemoryRecord.message` returns."""
+_REPR_LENGTH: Final = 60
+"""Characters of a text in a `repr`."""
+
 
 def seconds_of(when: When, now: float | None = None, *, ahead: bool = False) -> float:
     """Return the seconds since the epoch, UTC; see `parse_moment` for `now` and `ahead`.
 
     Raises:
-        ValueError: it is no point in time.
+        ValueError: it is not a point in time.
     """
-    return when.timestamp() if isinstance(when, datetime) else parse_moment(when, now=now, ahead=ahead)
+    try:
+        return when.timestamp() if isinstance(when, datetime) else parse_moment(when, now=now, ahead=ahead)
+    except OverflowError:
+        raise ValueError("not a time: the number is too large for seconds since 1970") from None
 
 
 def expiry_of(expires_at: When | timedelta, now: float) -> float:
     """Return the seconds since the epoch at which something expires; a `timedelta` counts from `now`.
 
     Raises:
-        ValueError: it is no point in time, or one that is past.
+        ValueError: it is not a point in time, or one that is past.
     """
-    expiry = (
-        now + expires_at.total_seconds()
-        if isinstance(expires_at, timedelta)
-        else seconds_of(expires_at, now, ahead=True)
-    )
+    if isinstance(expires_at, timedelta):
+        expiry = now + expires_at.total_seconds()
+    else:
+        expiry = seconds_of(expires_at, now, ahead=True)
     if expiry <= now:
         raise ValueError(f"`expires_at` is {datetime_of(expiry).isoformat()}, which is past; forget the item instead")
     return expiry
 
 
 def datetime_of(seconds: float) -> datetime:
-    """Return the time in UTC; what no calendar has becomes its first or last moment."""
+    """Return the time in UTC; a time that no calendar has becomes its first or last moment."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
-_MESSAGE_KEYS: Final = frozenset({MESSAGE_KEY, CAUSE_KEY})
-"""Metadata keys of what `MemoryRecord.message` returns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MemoryRecord:
     """One remembered thing."""
 
-    text: str
-    """The text that was remembered, whole."""
-    id: str
-    user: str | None
-    """The user that it belongs to; None is nobody."""
-    metadata: Mapping[str, JsonValue]
-    time: datetime
-    """When it happened, where that is known, else when it was stored; UTC."""
-    expires_at: datetime | None
-    """From then on it is neither found nor listed; None is never."""
-    item: MemoryItem = field(repr=False)
-    """All that is kept of it: scope, snapshots, provenance, trust."""
+    item: MemoryItem
+    """Everything that is stored of it: scope, snapshots, provenance, trust."""
+
+    @property
+    def text(self) -> str:
+        """The text that was remembered, whole."""
+        return text_of(self.item)
+
+    @property
+    def id(self) -> str:
+        """The id by which it is read, updated and forgotten."""
+        return self.item.id
+
+    @property
+    def user(self) -> str | None:
+        """The user that it belongs to; None where it is unscoped."""
+        return self.item.scope.user
 
     @property
     def scope(self) -> Scope:
         """Who or what it belongs to: user, agent, session, conversation."""
         return self.item.scope
+
+    @property
+    def metadata(self) -> Mapping[str, JsonValue]:
+        """The caller's metadata."""
+        hidden = _MESSAGE_KEYS if _is_message(self.item) else frozenset()
+        return {key: value for key, value in self.item.metadata.items() if key not in hidden}
+
+    @property
+    def time(self) -> datetime:
+        """When it happened, where that is known, else when it was stored; UTC."""
+        return datetime_of(self.item.created_at if self.item.event_time is None else self.item.event_time)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """From then on it is neither found nor listed; None is never."""
+        return None if self.item.expires_at is None else datetime_of(self.item.expires_at)
 
     @property
     def version(self) -> str:
@@ -98,93 +122,184 @@ class MemoryRecord:
         message = self.message
         return None if message is None else message.role.value
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {shorten(self.text, _REPR_LENGTH)!r}{_of_user(self)}, id {self.id!r}>"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    def _repr_html_(self) -> str:
+        return Records([self])._repr_html_()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SearchHit(MemoryRecord):
     """A remembered thing that a search found."""
 
-    score: float
-    """Key that the hits are ordered by, larger is better; comparable within one memory."""
-    hit: Hit = field(repr=False)
+    hit: Hit
     """Every signal that ranked it."""
+
+    @property
+    def score(self) -> float:
+        """Score by which the hits are ordered, larger is better; comparable within one memory."""
+        return self.hit.score
 
     @property
     def snippet(self) -> str:
         """Text that an agent is shown: the text, or of a long one its start and the passage that was found."""
         return self.hit.text()
 
+    def __repr__(self) -> str:
+        text = shorten(self.text, _REPR_LENGTH)
+        return f"<SearchHit {self.score:.3f} {text!r}{_of_user(self)}, id {self.id!r}>"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    def _repr_html_(self) -> str:
+        return Hits([self])._repr_html_()
+
+
+@dataclass(frozen=True, slots=True)
 class RecordVersion:
     """A remembered thing as it was for a time."""
 
-    record: MemoryRecord
-    operation: Operation
-    """The change that made it so."""
-    run: str | None
-    """The run in which it was made so; None outside of runs."""
-    actor: str | None
-    """The node, tool or user that is known to have made it so."""
-    since: datetime
-    """When it was made so; UTC."""
-    until: datetime | None
-    """When another version took its place, or it was forgotten, exclusive; None for the current version."""
-    ended_by: Change | None
-    """The change that ended it."""
+    version: ItemVersion = field(repr=False)
+    """The version as the store keeps it."""
+
+    @property
+    def record(self) -> MemoryRecord:
+        """The remembered thing as it was."""
+        return MemoryRecord(self.version.item)
+
+    @property
+    def operation(self) -> Operation:
+        """The change that made it so."""
+        return self.version.began.operation
+
+    @property
+    def run(self) -> str | None:
+        """The run in which it was made so; None outside of runs."""
+        return self.version.began.run
+
+    @property
+    def actor(self) -> str | None:
+        """The node, tool or user that is known to have made it so."""
+        return self.version.began.actor
+
+    @property
+    def since(self) -> datetime:
+        """When it was made so; UTC."""
+        return datetime_of(self.version.began.at or 0.0)
+
+    @property
+    def until(self) -> datetime | None:
+        """When another version took its place, or it was forgotten, exclusive; None for the current version."""
+        return None if self.ended_by is None else datetime_of(self.ended_by.at or 0.0)
+
+    @property
+    def ended_by(self) -> Change | None:
+        """The change that ended it."""
+        return self.version.ended
+
+    def __repr__(self) -> str:
+        until = "now" if self.until is None else f"{self.until:%Y-%m-%d %H:%M:%S}"
+        return f"<RecordVersion {self.operation} {self.since:%Y-%m-%d %H:%M:%S} to {until}: {self.record!r}>"
 
 
-def version_of(version: ItemVersion) -> RecordVersion:
-    """Return a version of an item as callers see it."""
-    began, ended = version.began, version.ended
-    return RecordVersion(
-        record=record_of(version.item),
-        operation=began.operation,
-        run=began.run,
-        actor=began.actor,
-        since=datetime_of(began.at or 0.0),
-        until=None if ended is None else datetime_of(ended.at or 0.0),
-        ended_by=ended,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RecordDifference:
     """A remembered thing that differs between two states of a memory."""
 
-    before: MemoryRecord | None
-    """None when it was not there."""
-    after: MemoryRecord | None
-    """None when it is not there any more."""
-    operation: Operation
-    """`add`, `update` or `forget`: the change that leads from one to the other."""
+    difference: ItemDifference = field(repr=False)
+    """The difference as the store reports it."""
+
+    @property
+    def before(self) -> MemoryRecord | None:
+        """The record in the earlier state; None where it did not exist."""
+        return None if self.difference.before is None else MemoryRecord(self.difference.before)
+
+    @property
+    def after(self) -> MemoryRecord | None:
+        """The record in the later state; None where it does not exist any more."""
+        return None if self.difference.after is None else MemoryRecord(self.difference.after)
+
+    @property
+    def operation(self) -> Operation:
+        """`add`, `update` or `forget`: the change that leads from one to the other."""
+        return self.difference.operation
+
+    def __repr__(self) -> str:
+        return f"<RecordDifference {self.operation}: {self.after or self.before!r}>"
 
 
-def difference_of(found: ItemDifference) -> RecordDifference:
-    """Return a difference of items as callers see it."""
-    before, after = (None if item is None else record_of(item) for item in (found.before, found.after))
-    return RecordDifference(before=before, after=after, operation=found.operation)
+T = TypeVar("T")
+
+
+class _Table(list[T]):
+    """A list that a notebook shows as a table."""
+
+    columns: ClassVar[tuple[str, ...]]
+
+    def cells(self, row: T) -> tuple[object, ...]:
+        """Return the cells of one row, in the order of `columns`."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns, map(self.cells, self))
+
+
+class Records(_Table[MemoryRecord]):
+    """Records of a memory, in order."""
+
+    columns = ("text", "user", "time", "metadata", "id")
+
+    def cells(self, row: MemoryRecord) -> tuple[object, ...]:
+        """Return what a table shows of a record."""
+        return shorten(row.text, 300), row.user or "", f"{row.time:%Y-%m-%d %H:%M}", dict(row.metadata) or "", row.id
+
+
+class Hits(_Table[SearchHit]):
+    """Hits of a search, best first."""
+
+    columns = ("score", "text", "user", "time", "id")
+
+    def __init__(self, hits: Iterable[SearchHit] = (), *, left_out: Callable[[], int] = lambda: 0) -> None:
+        """Take the hits; `left_out` counts the items that the search left out because they belong to users."""
+        super().__init__(hits)
+        self._count, self._left_out = left_out, -1
+
+    def __reduce__(self) -> tuple[type[Hits], tuple[list[SearchHit]]]:
+        # The counting function knows the memory, which stays in its process.
+        return Hits, (list(self),)
+
+    @property
+    def left_out(self) -> int:
+        """Number of items that match the search's filter but belong to users, none of whom was named.
+
+        They are counted when this is read first. It is 0 for a search that names a user, and for a scoped handle.
+        """
+        if self._left_out < 0:
+            self._left_out = max(self._count(), 0)
+        return self._left_out
+
+    def cells(self, row: SearchHit) -> tuple[object, ...]:
+        """Return what a table shows of a hit."""
+        return f"{row.score:.3f}", shorten(row.snippet, 300), row.user or "", f"{row.time:%Y-%m-%d %H:%M}", row.id
+
+
+class History(_Table[RecordVersion]):
+    """Versions of a record, oldest first."""
+
+    columns = ("since", "until", "operation", "text", "actor", "run")
+
+    def cells(self, row: RecordVersion) -> tuple[object, ...]:
+        """Return what a table shows of a version."""
+        since, until = f"{row.since:%Y-%m-%d %H:%M:%S}", f"{row.until:%Y-%m-%d %H:%M:%S}" if row.until else ""
+        return since, until, row.operation.value, shorten(row.record.text, 300), row.actor or "", row.run or ""
 
 
 def record_of(item: MemoryItem) -> MemoryRecord:
     """Return an item as a record."""
-    return MemoryRecord(**_facts(item), item=item)  # type: ignore[arg-type]
+    return MemoryRecord(item)
 
 
-def search_hit_of(hit: Hit) -> SearchHit:
-    """Return a store's hit as a record with its score."""
-    return SearchHit(**_facts(hit.item), item=hit.item, score=hit.score, hit=hit)  # type: ignore[arg-type]
-
-
-def _facts(item: MemoryItem) -> dict[str, object]:
-    hidden = _MESSAGE_KEYS if _is_message(item) else frozenset()
-    return {
-        "text": text_of(item),
-        "id": item.id,
-        "user": item.scope.user,
-        "metadata": {key: value for key, value in item.metadata.items() if key not in hidden},
-        "time": datetime_of(item.created_at if item.event_time is None else item.event_time),
-        "expires_at": None if item.expires_at is None else datetime_of(item.expires_at),
-    }
+def _of_user(record: MemoryRecord) -> str:
+    return "" if record.user is None else f" of user {record.user!r}"
 
 
 def _is_message(item: MemoryItem) -> bool:

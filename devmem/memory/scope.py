@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 from devmem.errors import ScopeError
 from devmem.memory.records import When, seconds_of
@@ -13,7 +13,7 @@ from devmem.search.conditions import Condition
 from devmem.search.query import Filter
 
 User: TypeAlias = str | AnyUser | None
-"""A user's id; None is nobody, `devmem.ANY` everybody."""
+"""A user's id; None stands for unscoped items, `devmem.ANY` for everybody's."""
 
 
 class ScopeParts(TypedDict, total=False):
@@ -26,11 +26,11 @@ class ScopeParts(TypedDict, total=False):
 
 
 PARTS: Final = ("agent", "session", "conversation")
-"""Parts of a scope of which None means that they do not restrict; a user of None is nobody."""
+"""Parts of a scope of which None means that they do not restrict; a user of None means unscoped items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boundary:
+class ScopeGuard:
     """The part of a memory that a handle reaches and never leaves; by default all of it."""
 
     user: User = ANY
@@ -39,24 +39,24 @@ class Boundary:
     """Whose items are meant by a call that names no user."""
     parts: Scope = field(default_factory=Scope)
     """Agent, session and conversation that an item within reach has, where they are set."""
-    is_sealed: bool = False
-    """Whether it bounds a scoped handle, which no filter may widen."""
+    is_bound: bool = False
+    """Whether it guards a scoped handle, which no filter may widen."""
 
-    def settled(self, parts: ScopeParts) -> Boundary:
-        """Return the boundary of a scoped handle: its user is settled, be it as nobody or as everybody.
+    def bound(self, parts: ScopeParts) -> ScopeGuard:
+        """Return the guard of a scoped handle, whose user is fixed: a user, everybody, or unscoped items.
 
         Raises:
-            ScopeError: it would reach beyond this boundary.
+            ScopeError: it would reach beyond this guard.
             ValueError: a part is not a name.
         """
-        inner = self.narrowed(parts)
-        return replace(inner, default_user=inner.user, is_sealed=True)
+        inner = self.restricted(parts)
+        return replace(inner, default_user=inner.user, is_bound=True)
 
-    def narrowed(self, parts: ScopeParts) -> Boundary:
-        """Return the boundary of one call.
+    def restricted(self, parts: ScopeParts) -> ScopeGuard:
+        """Return the guard of one call.
 
         Raises:
-            ScopeError: it would reach beyond this boundary.
+            ScopeError: it would reach beyond this guard.
             ValueError: a part is not a name.
         """
         if unknown := parts.keys() - {"user", *PARTS}:
@@ -82,21 +82,21 @@ class Boundary:
         """Return the filter of one call, whose user may also be named in the filter `where`.
 
         Raises:
-            ScopeError: it would reach beyond this boundary.
+            ScopeError: it would reach beyond this guard.
             ValueError: a part is not a name.
         """
         if where is not None and where.scope.user is not None and parts.get("user") is None:
             parts = {**parts, "user": where.scope.user}
-        return self.narrowed(parts).filter(where)
+        return self.restricted(parts).filter(where)
 
     def filter(self, where: Filter | None = None) -> Filter:
         """Return the filter that lets through what is within reach and matches `where`.
 
         Raises:
-            ScopeError: `where` reaches beyond this boundary.
+            ScopeError: `where` reaches beyond this guard.
         """
         where = where or Filter()
-        if where.or_unbound and self.is_sealed:
+        if where.or_unbound and self.is_bound:
             raise ScopeError(f"this handle reaches {self.describe()}; `or_unbound` would widen it")
         asked = {part.name: value for part in fields(Scope) if (value := getattr(where.scope, part.name)) is not None}
         own = {name: value for name in PARTS if (value := getattr(self.parts, name)) is not None}
@@ -114,7 +114,7 @@ class Boundary:
 
     def describe(self) -> str:
         """Word what is within reach: `user 'ann', agent 'writer'`."""
-        user = {None: "nobody's items", ANY: "any user"}.get(self.user, f"user {self.user!r}")  # type: ignore[arg-type]
+        user = {None: "unscoped items", ANY: "any user"}.get(self.user, f"user {self.user!r}")  # type: ignore[arg-type]
         parts = (f"{name} {value!r}" for name in PARTS if (value := getattr(self.parts, name)) is not None)
         return ", ".join([user, *parts])
 
@@ -133,7 +133,7 @@ def checked_name(part: str, value: object) -> str:
         TypeError: it is not text.
     """
     if not isinstance(value, str):
-        raise TypeError(f"`{part}` is text, not {type(value).__name__}")
+        raise TypeError(f"`{part}` is text, not {value!r:.60}")
     if not value.strip():
         raise ValueError(f"`{part}` is empty; leave it out, or pass None, where there is none")
     if any("\ud800" <= char <= "\udfff" for char in value):
@@ -153,15 +153,45 @@ def make_filter(
     after: When | None = None,
     before: When | None = None,
 ) -> Filter:
-    """Return `where`, narrowed by what a call says beside it.
+    """Return `where`, restricted further by the other arguments of a call.
 
     Raises:
-        ValueError: a time is none.
+        TypeError: an argument is of another type.
+        ValueError: `after` or `before` is not a time.
     """
+    if where is not None and not isinstance(where, Filter):
+        raise TypeError(f"`where` is a devmem.Filter, not {type(where).__name__}")
     where = where or Filter()
     return replace(
         where,
-        metadata={**where.metadata, **(metadata or {})},
+        metadata={**where.metadata, **checked_mapping("metadata", metadata)},
         after=where.after if after is None else seconds_of(after),
         before=where.before if before is None else seconds_of(before),
     )
+
+
+def checked_mapping(name: str, value: object) -> Mapping[str, Any]:
+    """Return a mapping with text keys, empty for None; raise `TypeError` for anything else."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise TypeError(f"`{name}` is a mapping such as {{'topic': 'launch'}}, not {value!r:.60}")
+    return value
+
+
+_LARGEST: Final = 2**63 - 1
+"""Largest number that databases count to."""
+
+
+def checked_number(name: str, value: object) -> int:
+    """Return a number of records, at most the largest that databases know.
+
+    Raises:
+        TypeError: it is not a whole number.
+        ValueError: it is negative.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"`{name}` is a whole number, not {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"`{name}` is 0 or more, not {value}")
+    return min(value, _LARGEST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from html import escape
 
 from pydantic import JsonValue
 
@@ -317,3 +318,13 @@ def damage(message: str) -> Finding:
 def unfinished(message: str) -> Finding:
     """Return the finding of work that waits."""
     return Finding(message=message, level=Level.WARNING)
+
+
+def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return an HTML table; every cell is escaped."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(str(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

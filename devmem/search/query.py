@@ -23,6 +23,8 @@ VALUE_KEYS: Final = (*SCOPE_PARTS, "source_kind", "source_name")
 SEQUENCE_KEY: Final = "sequence"
 """Metadata key of an item's position, a number, among those of the same event time."""
 _METADATA: Final = "metadata."
+MAX_DEPTH: Final = 50
+"""Number of levels that filters may be nested; databases limit the depth of a condition."""
 
 
 class Order(StrEnum):
@@ -96,6 +98,12 @@ class Filter:
         for part in self.any_of:
             if not isinstance(part, Filter):
                 raise FilterError("any_of", f"its parts are filters, not {type(part).__name__}")
+        if self.any_of and self._depth() > MAX_DEPTH:
+            raise FilterError("any_of", f"filters are nested more than {MAX_DEPTH} deep")
+
+    def _depth(self) -> int:
+        # Its parts were checked when they were made, so this ends soon.
+        return 1 + max((part._depth() for part in self.any_of), default=0)  # noqa: SLF001 - of this class
 
     def _named_values(self) -> Iterator[tuple[str, object]]:
         """Return what is compared with an item's fields, by the name of the place in the filter."""

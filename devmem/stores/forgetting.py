@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from devmem.model.items import MemoryItem
+from devmem.model.results import html_table
 from devmem.storage.erasure import EraseRequest, Residue, words_of
 from devmem.storage.searching import ExportRecord
 from devmem.stores.abilities import exports_of
@@ -45,6 +47,19 @@ class ForgetReceipt:
     """Places that still hold something, or that could not be searched, with the reason."""
     exports: tuple[ExportRecord, ...] = ()
     """Exports and backups that were made before and may hold some of the items; they are not reached."""
+
+    def cells(self) -> tuple[object, ...]:
+        """Return a row of a table, under `RECEIPT_COLUMNS`."""
+        left = ", ".join(f"{one.place} ({one.reason})" for one in self.unreached)
+        exports = ", ".join(export.place or "printed" for export in self.exports)
+        return self.store, self.items, len(self.derived), ", ".join(self.reached), left, exports
+
+    def _repr_html_(self) -> str:
+        return html_table(RECEIPT_COLUMNS, [self.cells()])
+
+
+RECEIPT_COLUMNS: Final = ("store", "items", "derived", "searched", "not reached", "exports")
+"""Columns of a receipt in a notebook."""
 
 
 def plan_forgetting(

@@ -15,13 +15,14 @@ from typing import Final
 from devmem.errors import DevmemError
 from devmem.model.interactions import Interaction
 from devmem.model.items import MemoryItem, Scope
+from devmem.model.results import html_table
 from devmem.recording.forwarder import REFUSED, refused_lock, waiting_records
 from devmem.recording.journal import abandoned_journals
 from devmem.recording.log import InteractionStore
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.outbox import Outbox
 from devmem.storage.searching import ExportRecord
-from devmem.stores.forgetting import ForgetReceipt
+from devmem.stores.forgetting import RECEIPT_COLUMNS, ForgetReceipt
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.text.files import replace_file
 from devmem.workflow.rescue import file_stem, load_payload
@@ -344,3 +345,7 @@ class WorkflowReceipt:
     def left(self) -> tuple[Residue, ...]:
         """Every place that was not reached, without exports."""
         return (*(left for receipt in self.stores for left in receipt.unreached), *self.unreached)
+
+    def _repr_html_(self) -> str:
+        own = ForgetReceipt(store="(waiting writes)", items=self.writes, reached=self.reached, unreached=self.unreached)
+        return html_table(RECEIPT_COLUMNS, [*(receipt.cells() for receipt in self.stores), own.cells()])

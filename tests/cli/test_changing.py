@@ -151,7 +151,7 @@ def test_a_person_is_asked(
         (["forget", "--where", "user=", "--yes"], "--where user is empty"),
         (["forget", "--user", "a", "--all-users", "--yes"], "either --user or --all-users"),
         (["forget", "--id", "d9", "--yes"], "has no item 'd9'"),
-        (["edit", "d9", "text"], "no item within reach has the id 'd9'"),
+        (["edit", "d9", "text"], "no item with the id 'd9' is visible here"),
         (["edit", "d1"], "nothing to change"),
         (["edit", "d1", " "], "is blank"),
         (["edit", "d1", "--metadata", "room"], "--metadata 'room': expected KEY=VALUE"),

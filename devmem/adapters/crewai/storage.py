@@ -169,7 +169,7 @@ class DevmemStorage:
         """
         if not isinstance(memory.store, CollectionMemory):
             raise TypeError(f"CrewAI's storage needs a collection, which {memory.store.setup.store_type!r} has not")
-        self._memory, self._store = memory.settled(), memory.store
+        self._memory, self._store = memory.unscoped(), memory.store
         self._track_access = track_access
         self.embedder = EmbeddedTexts(memory.store.embedder or TextNames())
         """Embeds texts for CrewAI's `Memory(embedder=...)`."""
@@ -194,7 +194,7 @@ class DevmemStorage:
             track_access: see the constructor.
         """
         with devmem.open(place, embedding=embedding) as memory:
-            part = memory.settled() if user is None else memory.scoped(user=user)
+            part = memory.unscoped() if user is None else memory.scoped(user=user)
             yield cls(part, track_access=track_access)
 
     def save(self, records: list[MemoryRecord]) -> None:

@@ -198,7 +198,7 @@ class MemoryFiles:
         """
         if not isinstance(memory.store, CollectionMemory):
             raise TypeError(f"files need a collection, which a store of type {memory.store.setup.store_type!r} has not")
-        self.memory = memory.settled()
+        self.memory = memory.unscoped()
         self.limits = limits or FileLimits()
         self._store: CollectionMemory = memory.store
         self.scope = self.memory.new_scope()

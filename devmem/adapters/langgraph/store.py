@@ -192,7 +192,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         """
         if not isinstance(memory.store, CollectionMemory):
             raise TypeError(f"a LangGraph store needs a collection, which {memory.store.setup.store_type!r} has not")
-        self._memory = memory.settled()
+        self._memory = memory.unscoped()
         self._store = memory.store
         self.index_config = index
         self.ttl_config = ttl
@@ -220,7 +220,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         """
         model: Any = embedder_of(index) if index and index.get("embed") else "auto"
         with devmem.open(place, embedding=model) as memory:
-            part = memory.settled() if user is None else memory.scoped(user=user)
+            part = memory.unscoped() if user is None else memory.scoped(user=user)
             yield cls(part, index=index, ttl=ttl, scores=scores)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:

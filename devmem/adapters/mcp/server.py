@@ -183,7 +183,7 @@ def make_server(memory: Memory, options: ServerOptions | None = None) -> Server[
 
     The caller closes the memory after the server.
     """
-    return _Handlers(memory.settled(), options or ServerOptions()).server()
+    return _Handlers(memory.unscoped(), options or ServerOptions()).server()
 
 
 class _Handlers:

@@ -36,7 +36,7 @@ MemoryOf: TypeAlias = Memory | Callable[[RunContext[Any]], Memory]
 
 def memory_of(given: MemoryOf, run: RunContext[Any]) -> Memory:
     """Return the memory of a run, whose scope nothing that a model writes leaves."""
-    return (given if isinstance(given, Memory) else given(run)).settled()
+    return (given if isinstance(given, Memory) else given(run)).unscoped()
 
 
 T = TypeVar("T")

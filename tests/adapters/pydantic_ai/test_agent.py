@@ -94,7 +94,7 @@ class TestToolset:
         }
         for tool, arguments in wrong.items():
             (told,) = self.run(memory, {"tool": tool, **arguments}).told()
-            assert re.search("question or words|nothing to remember|no item within reach", str(told))
+            assert re.search("question or words|nothing to remember|no item with the id", str(told))
         assert memory.count(user="ben") == 1
 
     def test_a_memory_that_fails_ends_no_run(self, memory: devmem.Memory, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,91 @@
+"""Arguments that mean nothing get an error that says what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import devmem
+from devmem.errors import FilterError
+
+
+def test_a_dict_with_a_text_is_a_text(memory: devmem.Memory) -> None:
+    (first,) = memory.add({"text": "hello"})
+    second, third = memory.add(
+        [{"text": "Ann moved.", "metadata": {"topic": "home"}, "time": "2026-05-08"}, "plain"], metadata={"by": "ann"}
+    )
+    assert [record.text for record in memory] == ["hello", "Ann moved.", "plain"]
+    assert memory.get(first).metadata == {}  # type: ignore[union-attr]
+    assert memory.get(second).metadata == {"topic": "home", "by": "ann"}  # type: ignore[union-attr]
+    assert f"{memory.get(second).time:%Y-%m-%d}" == "2026-05-08"  # type: ignore[union-attr]
+    assert memory.get(third).role is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"a": 1}, [{"a": 1}], {}, 5, None, b"bytes", ["fine", 5], {"text": 5}, {"text": "x", "b": 1},
+     {"role": "user", "text": "lost"}, [["nested"]]],
+)  # fmt: skip
+def test_what_has_none_of_the_forms_is_refused_and_the_forms_are_named(memory: devmem.Memory, content: Any) -> None:
+    with pytest.raises(TypeError, match="a dict with `role` and `content`"):
+        memory.add(content)
+    assert len(memory) == 0
+
+
+def nested(depth: int) -> devmem.Filter:
+    found = devmem.Filter(min_trust=0.5)
+    for _ in range(depth):
+        found = devmem.Filter(any_of=(found,))
+    return found
+
+
+WRONG: list[tuple[Callable[[Any], object], type[Exception], str]] = [
+    (lambda memory: memory.search(None), TypeError, "`query` is text"),
+    (lambda memory: memory.context(5), TypeError, "`query` is text"),
+    (lambda memory: memory.search("x", limit="5"), TypeError, "`limit` is a whole number"),
+    (lambda memory: memory.search("x", where={"a": 1}), TypeError, "`where` is a devmem.Filter"),
+    (lambda memory: memory.search("x", metadata="foo"), TypeError, "`metadata` is a mapping"),
+    (lambda memory: memory.add("x", metadata="foo"), TypeError, "`metadata` is a mapping"),
+    (lambda memory: memory.add("x", metadata={1: 2}), TypeError, "`metadata` is a mapping"),
+    (lambda memory: memory.add("x", metadata={"a": float("nan")}), ValueError, "'a' holds nan"),
+    (lambda memory: memory.add("x", metadata={"a": [{"b": float("inf")}]}), ValueError, "'a' holds inf"),
+    (lambda memory: memory.update("one", metadata={"a": float("nan")}), ValueError, "'a' holds nan"),
+    (lambda memory: memory.update("one", 5), TypeError, "`text` is text"),
+    (lambda memory: memory.add("x", trust="high"), ValueError, "`trust` is from 0 to 1"),
+    (lambda memory: memory.add("x", time=10**4299), ValueError, "not a time"),
+    (lambda memory: memory.search("x", after=10**4299), ValueError, "not a time"),
+    (lambda memory: memory.as_of(10**400), ValueError, "not a time"),
+    (lambda memory: memory.get(["x"]), TypeError, "an id is text"),
+    (lambda memory: memory.history(5), TypeError, "`id` is text"),
+    (lambda memory: memory.run(5), TypeError, "`id` is text"),
+    (lambda memory: memory.commit(None), TypeError, "`run` is text"),
+    (lambda memory: memory.recent(-1), ValueError, "`limit` is 0 or more"),
+    (lambda memory: memory.recent(1, offset=1.5), TypeError, "`offset` is a whole number"),
+    (lambda memory: memory.recent(where=5), TypeError, "`where` is a devmem.Filter"),
+    (lambda memory: memory.forget(usr="ann"), TypeError, "'usr' selects nothing"),
+    (lambda memory: memory.search("x", where=nested(10_000)), FilterError, "any_of"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "says"), WRONG)
+def test_a_wrong_argument_is_named(
+    memory: devmem.Memory, call: Callable[[Any], object], kind: type[Exception], says: str
+) -> None:
+    memory.add("one thing", id="one")
+    with pytest.raises(kind, match=says):
+        call(memory)
+    assert [record.text for record in memory] == ["one thing"]
+
+
+def test_a_limit_beyond_what_a_database_counts_means_all(memory: devmem.Memory) -> None:
+    memory.add(["one", "two"])
+    assert len(memory.recent(limit=2**63)) == len(memory.recent(10**30)) == 2
+    assert memory.recent(offset=10**30) == []
+    assert memory.runs(2**70) == []
+
+
+def test_a_filter_may_be_nested(memory: devmem.Memory) -> None:
+    memory.add("one")
+    assert memory.count(where=nested(20)) == 1

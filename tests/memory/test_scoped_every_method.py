@@ -1,0 +1,157 @@
+"""Every public method of a scoped handle, found by reflection, is tried on another user's memories and runs."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+import devmem
+from devmem.errors import DevmemError
+
+CANARY: Final = "cinnamon"
+"""In every text, id, run and actor of Ann's."""
+
+
+@dataclass(frozen=True)
+class Ann:
+    """What a user has who is none of Bob's business."""
+
+    memory: devmem.Memory
+    """Her own handle."""
+    before: float
+    """A time at which she had stored something already."""
+
+
+
+ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
+    "add": lambda bob, _: bob.add("Bob was here.", id="cinnamon-1"),
+    "update": lambda bob, _: bob.update("cinnamon-1", "Bob was here."),
+    "forget": lambda bob, _: [bob.forget("cinnamon-1"), bob.forget(run="cinnamon-done"), bob.forget(matching=CANARY)],
+    "erase": lambda bob, _: [bob.erase("cinnamon-1").items, bob.erase(matching=CANARY).items],
+    "get": lambda bob, _: bob.get("cinnamon-1"),
+    "recent": lambda bob, _: bob.recent(100),
+    "search": lambda bob, _: [bob.search(CANARY, limit=100), bob.search(CANARY).left_out],
+    "context": lambda bob, _: bob.context("the secret spice", limit=100),
+    "count": lambda bob, _: bob.count(),
+    "matching": lambda bob, _: bob.matching(devmem.Filter(scope=devmem.Scope(user="ann"))),
+    "history": lambda bob, _: bob.history("cinnamon-1"),
+    "as_of": lambda bob, ann: read_all(bob.as_of(ann.before)),
+    "diff": lambda bob, ann: [bob.diff(0.0), bob.diff(run="cinnamon-done")],
+    "run": lambda bob, _: end(bob.run("cinnamon-pending")),
+    "runs": lambda bob, _: bob.runs(),
+    "commit": lambda bob, _: bob.commit("cinnamon-pending"),
+    "discard": lambda bob, _: bob.discard("cinnamon-pending"),
+    "revert": lambda bob, _: bob.revert("cinnamon-done"),
+    "scoped": lambda bob, _: bob.scoped(user="ann").recent(100),
+    "unscoped": lambda bob, _: bob.unscoped().recent(100),
+    "new_scope": lambda bob, _: bob.new_scope(),
+    "close": lambda bob, _: bob.close(),
+}
+"""What Bob tries with each method; it raises an error, or returns nothing of Ann's."""
+SAME: Final = {"settled": "unscoped"}
+"""Former names."""
+
+
+def read_all(snapshot: devmem.MemorySnapshot) -> object:
+    with snapshot:
+        return [snapshot.search(CANARY), snapshot.recent(100), snapshot.get("cinnamon-1"), len(snapshot)]
+
+
+def end(run: devmem.MemoryRun[devmem.Memory]) -> None:
+    run.discard()
+
+
+def public_methods(of: type) -> set[str]:
+    return {name for name, _ in inspect.getmembers(of, inspect.isroutine) if not name.startswith("_")}
+
+
+def test_no_public_method_is_forgotten() -> None:
+    methods = public_methods(devmem.Memory)
+    tried = {*ATTEMPTS, *SAME}
+    twins = {name for name in methods if name.startswith("a") and name[1:] in tried}
+    assert methods - twins == tried
+    assert public_methods(devmem.MemoryRun) == {"commit", "discard", "close"}, "each is tried below"
+    assert public_methods(devmem.MemorySnapshot) - {"close"} <= tried | twins
+
+
+@pytest.fixture
+def ann(memory: devmem.Memory) -> Iterator[Ann]:
+    handle = memory.scoped(user="ann")
+    handle.add("Ann's secret spice is cinnamon.", id="cinnamon-1")
+    with handle.run("cinnamon-done", actor="cinnamon-actor") as done:
+        done.add("Ann's other spice is cinnamon bark.", id="cinnamon-2")
+    pending = handle.run("cinnamon-pending", actor="cinnamon-actor")
+    pending.memory.add("Ann may take cinnamon oil.", id="cinnamon-3")
+    pending.close()
+    yield Ann(handle, memory.store.setup.clock())
+
+
+def state_of(ann: Ann) -> object:
+    runs = [(run.run, run.state, run.changes) for run in ann.memory.runs()]
+    items = [(record.id, record.text, record.version) for record in ann.memory]
+    return runs, items, [(one.operation, one.run) for one in ann.memory.history("cinnamon-1")]
+
+
+def everything_of(found: object) -> str:
+    """Return all that a caller can read of a result."""
+    if isinstance(found, list | tuple):
+        return "\n".join(map(everything_of, found))
+    parts = [str(found), repr(found)]
+    if isinstance(found, devmem.MemoryRecord):
+        parts.append(repr(found.item))
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+@pytest.mark.parametrize("as_twin", [False, True], ids=["sync", "async"])
+def test_a_method_neither_shows_nor_changes_what_is_anothers(
+    memory: devmem.Memory, ann: Ann, name: str, as_twin: bool
+) -> None:
+    before = state_of(ann)
+    bob = memory.scoped(user="bob")
+    bob.add("Bob likes pepper.")
+    if as_twin and hasattr(bob, f"a{name}"):
+        twin = getattr(bob, f"a{name}")
+        setattr(bob, name, lambda *args, **options: asyncio.run(twin(*args, **options)))
+    try:
+        found: object = ATTEMPTS[name](bob, ann)
+    except (DevmemError, ValueError) as error:
+        assert "Ann" not in str(error)
+    else:
+        assert CANARY not in everything_of(found)
+    assert state_of(ann) == before
+
+
+def test_two_runs_of_one_id_that_began_together_end_neither(memory: devmem.Memory) -> None:
+    ann, bob = memory.scoped(user="ann"), memory.scoped(user="bob")
+    hers, his = ann.run("plan"), bob.run("plan")
+    hers.memory.add("Ann's plan.")
+    his.memory.add("Bob's plan.")
+    for run in (hers, his):
+        for end_it in (run.commit, run.discard):
+            with pytest.raises(devmem.errors.ScopeError, match="another scope"):
+                end_it()
+    assert ann.runs() == bob.runs() == []
+    assert memory.commit("plan").changes == 2
+
+
+def test_a_scoped_handle_ends_its_own_runs(memory: devmem.Memory) -> None:
+    ann = memory.scoped(user="ann")
+    with ann.run("one") as run:
+        run.add("tea", id="1")
+    pending = ann.run("two")
+    pending.memory.update("1", "rain")
+    pending.close()
+    assert [(run.run, run.state.value) for run in ann.runs()] == [("two", "pending"), ("one", "committed")]
+    assert [change.after.text for change in ann.diff(run="two") if change.after] == ["rain"]
+    assert ann.commit("two").state is devmem.RunState.COMMITTED
+    assert ann.revert("two").run == "revert of two"
+    assert [record.text for record in ann] == ["tea"]
+    with ann.run("nothing left") as run:
+        run.forget(run.add("brief"))
+    assert len(ann.runs(1)) == 1
