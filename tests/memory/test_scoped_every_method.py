@@ -20,7 +20,7 @@ CANARY: Final = "cinnamon"
 
 @dataclass(frozen=True)
 class Ann:
-    """What a user has who is none of Bob's business."""
+    """Ann's handle, and a time."""
 
     memory: devmem.Memory
     """Her own handle."""
@@ -52,7 +52,7 @@ ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
     "new_scope": lambda bob, _: bob.new_scope(),
     "close": lambda bob, _: bob.close(),
 }
-"""What Bob tries with each method; it raises an error, or returns nothing of Ann's."""
+"""One attempt of Bob's with each method, which raises an error or returns nothing of Ann's."""
 SAME: Final = {"settled": "unscoped"}
 """Former names."""
 
