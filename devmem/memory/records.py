@@ -15,7 +15,7 @@ from devmem.model.message_json import CAUSE_KEY, MESSAGE_KEY, holds_message, ite
 from devmem.model.results import Hit, html_table
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation
 from devmem.text.analysis import shorten
-from devmem.text.moments import parse_moment
+from devmem.text.moments import local, parse_moment
 from devmem.transfer.importing.records import SUMMARY_LENGTH
 
 When: TypeAlias = datetime | float | str
@@ -197,8 +197,8 @@ class RecordVersion:
         return self.version.ended
 
     def __repr__(self) -> str:
-        until = "now" if self.until is None else f"{self.until:%Y-%m-%d %H:%M:%S}"
-        return f"<RecordVersion {self.operation} {self.since:%Y-%m-%d %H:%M:%S} to {until}: {self.record!r}>"
+        until = "now" if self.until is None else _shown(self.until)
+        return f"<RecordVersion {self.operation} {_shown(self.since)} to {until}: {self.record!r}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class Records(_Table[MemoryRecord]):
 
     def cells(self, row: MemoryRecord) -> tuple[object, ...]:
         """Return what a table shows of a record."""
-        return shorten(row.text, 300), row.user or "", f"{row.time:%Y-%m-%d %H:%M}", dict(row.metadata) or "", row.id
+        return shorten(row.text, 300), row.user or "", _shown(row.time), dict(row.metadata) or "", row.id
 
 
 class Hits(_Table[SearchHit]):
@@ -279,7 +279,7 @@ class Hits(_Table[SearchHit]):
 
     def cells(self, row: SearchHit) -> tuple[object, ...]:
         """Return what a table shows of a hit."""
-        return f"{row.score:.3f}", shorten(row.snippet, 300), row.user or "", f"{row.time:%Y-%m-%d %H:%M}", row.id
+        return f"{row.score:.3f}", shorten(row.snippet, 300), row.user or "", _shown(row.time), row.id
 
 
 class History(_Table[RecordVersion]):
@@ -289,8 +289,13 @@ class History(_Table[RecordVersion]):
 
     def cells(self, row: RecordVersion) -> tuple[object, ...]:
         """Return what a table shows of a version."""
-        since, until = f"{row.since:%Y-%m-%d %H:%M:%S}", f"{row.until:%Y-%m-%d %H:%M:%S}" if row.until else ""
+        since, until = _shown(row.since), _shown(row.until) if row.until else ""
         return since, until, row.operation.value, shorten(row.record.text, 300), row.actor or "", row.run or ""
+
+
+def _shown(time: datetime) -> str:
+    """Return a time for people, in the local zone."""
+    return f"{local(time.timestamp()):%Y-%m-%d %H:%M:%S}"
 
 
 def record_of(item: MemoryItem) -> MemoryRecord:

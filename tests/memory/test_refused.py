@@ -14,7 +14,8 @@ from devmem.errors import FilterError
 def test_a_dict_with_a_text_is_a_text(memory: devmem.Memory) -> None:
     (first,) = memory.add({"text": "hello"})
     second, third = memory.add(
-        [{"text": "Ann moved.", "metadata": {"topic": "home"}, "time": "2026-05-08"}, "plain"], metadata={"by": "ann"}
+        [{"text": "Ann moved.", "metadata": {"topic": "home"}, "time": "2026-05-08T12:00:00Z"}, "plain"],
+        metadata={"by": "ann"},
     )
     assert [record.text for record in memory] == ["hello", "Ann moved.", "plain"]
     assert memory.get(first).metadata == {}  # type: ignore[union-attr]
