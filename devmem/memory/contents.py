@@ -15,7 +15,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from devmem.memory.records import When, expiry_of, seconds_of
-from devmem.memory.scope import checked_mapping
+from devmem.memory.scope import checked_mapping, checked_name
 from devmem.model.fields import is_path
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
 from devmem.model.message import Message
@@ -215,9 +215,10 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
     """Return the item with another text; its attachments stay.
 
     Raises:
-        ValueError: the text is blank.
+        TypeError: it is not text.
+        ValueError: it is blank.
     """
-    listed(text)
+    checked_name("text", text)
     summary, whole = _summary_of(text)
     said, answered = item.input_snapshot, item.output_snapshot
     if holds_message(item):

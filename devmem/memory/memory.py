@@ -196,9 +196,6 @@ class Memory(MemoryReader):
             VersionConflictError: the record is another version than the expected one.
             NotStoredError: the store keeps the item as it was.
         """
-        if text is not None and not isinstance(text, str):
-            raise TypeError(f"`text` is text, not {text!r:.60}")
-
         def read() -> MemoryItem:
             if (item := self._item(id)) is None:
                 raise ItemNotFoundError(id)

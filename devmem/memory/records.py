@@ -295,7 +295,11 @@ class History(_Table[RecordVersion]):
 
 def _shown(time: datetime) -> str:
     """Return a time for people, in the local zone."""
-    return f"{local(time.timestamp()):%Y-%m-%d %H:%M:%S}"
+    try:
+        return f"{local(time.timestamp()):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        # The first and the last moment of the calendar have no local time everywhere.
+        return f"{time:%Y-%m-%d %H:%M:%S}"
 
 
 def record_of(item: MemoryItem) -> MemoryRecord:
