@@ -15,7 +15,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from devmem.memory.records import When, expiry_of, seconds_of
-from devmem.memory.scope import checked_mapping, checked_name
+from devmem.memory.scope import checked_mapping
 from devmem.model.fields import is_path
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
 from devmem.model.message import Message
@@ -211,6 +211,12 @@ def _with_own(raw: Mapping[str, Any], envelope: Envelope) -> Envelope:
     return replace(envelope, metadata={**envelope.metadata, **own}, event_time=time)
 
 
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"`text` is text, not {text!r:.60}")
+    listed(text)
+
+
 def with_text(item: MemoryItem, text: str) -> MemoryItem:
     """Return the item with another text; its attachments stay.
 
@@ -218,7 +224,7 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
         TypeError: it is not text.
         ValueError: it is blank.
     """
-    checked_name("text", text)
+    _check_text(text)
     summary, whole = _summary_of(text)
     said, answered = item.input_snapshot, item.output_snapshot
     if holds_message(item):

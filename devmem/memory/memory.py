@@ -196,6 +196,7 @@ class Memory(MemoryReader):
             VersionConflictError: the record is another version than the expected one.
             NotStoredError: the store keeps the item as it was.
         """
+
         def read() -> MemoryItem:
             if (item := self._item(id)) is None:
                 raise ItemNotFoundError(id)
