@@ -68,11 +68,9 @@ class MemoryReader:
             ScopeError: the scope is out of reach.
             CollectionError: the memory cannot be read.
         """
-        if not isinstance(query, str):
-            raise TypeError(f"`query` is text, not {query!r:.60}")
         matching = self._guard.matching(scope, make_filter(where, metadata=metadata, after=after, before=before))
         asked = MemoryQuery(
-            text=query,
+            text=_checked_text(query),
             top_k=checked_number("limit", limit),
             similarity_threshold=min_similarity,
             min_relevance=min_relevance,
@@ -80,7 +78,10 @@ class MemoryReader:
             caller=Caller.of(matching.scope),
             asked_at=None if asked_at is None else seconds_of(asked_at),
         )
-        found = with_related(self.store.search(asked))
+        return self._hits(asked)
+
+    def _hits(self, asked: MemoryQuery) -> Hits:
+        matching, found = asked.where, with_related(self.store.search(asked))
         hits = [SearchHit(hit.item, hit) for hit in found if in_scope(hit.item, matching)]
         if self._guard.is_bound or "user" not in matching.unbound:
             return Hits(hits)
@@ -200,6 +201,12 @@ class MemoryReader:
     aget = async_twin(get)
     arecent = async_twin(recent)
     acount = async_twin(count)
+
+
+def _checked_text(query: object) -> str:
+    if not isinstance(query, str):
+        raise TypeError(f"`query` is text, not {query!r:.60}")
+    return query
 
 
 class MemorySnapshot(MemoryReader):
