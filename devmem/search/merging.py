@@ -11,6 +11,7 @@ from typing import Final
 
 from devmem.model.caller import Caller
 from devmem.model.interactions import NAMES, SIDES, Language, labelled_text
+from devmem.model.items import MemoryItem
 from devmem.model.results import CutHit, CutReason, Hit, HitGroup, MemoryRetrievalResult, StoreFailure
 from devmem.search.query import event_key
 from devmem.search.rendering import Shown, entry_lines, frame_lines, origin_mark, render, section_line
@@ -91,12 +92,20 @@ def with_related(hits: Sequence[Hit]) -> tuple[Hit, ...]:
         if not _share_enough(words[one.item.id], words[other.item.id]):
             continue
         older, newer = sorted((one.item, other.item), key=event_key)
-        if event_key(older) < event_key(newer) and is_update(older.content_summary, newer.content_summary):
+        if event_key(older) < event_key(newer) and is_update(
+            older.content_summary, newer.content_summary, same_speaker=_may_be_of_one_person(older, newer)
+        ):
             related.setdefault(older.id, []).append(newer.id)
             related.setdefault(newer.id, []).append(older.id)
     if not related:
         return tuple(hits)
     return tuple(replace(hit, related=tuple(related.get(hit.item.id, ()))) for hit in hits)
+
+
+def _may_be_of_one_person(one: MemoryItem, other: MemoryItem) -> bool:
+    """Whether nothing says that two items are of two users, or were said by two people."""
+    of_whom = ((one.scope.user, other.scope.user), tuple(item.metadata.get("speaker") for item in (one, other)))
+    return all(not a or not b or a == b for a, b in of_whom)
 
 
 def _share_enough(one: frozenset[str], other: frozenset[str]) -> bool:

@@ -1,20 +1,86 @@
 """Whether two texts state the same of one subject with another value: a number, a date, a name, a negation.
 
-No model is asked. A text is cut into clauses, and of each clause the values are told from the frame, which are the
-words around them. Two clauses are related when their frames are the same and exactly one value differs; where the newer
-text says that something changed ("now", "moved to", "改到"), one frame may say more than the other.
+No model is asked. A text is cut into clauses, and of each clause the values are separated from the frame, the words
+around them. Two clauses are related when their frames are the same and exactly one value differs; where the newer text
+says that something changed ("now", "moved to", "改到"), one frame may say more than the other.
+
+A wrong mark does more harm than a missing one, so only a clause that states what holds of a certain subject counts.
+Requests, questions and single events state nothing that could change, and the number of an issue, a chapter or a
+version tells things apart: it is an identifier, not a value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from itertools import pairwise, product
+from typing import Final, Literal, TypeAlias
 
 from devmem.text.analysis import STOP_WORDS, mostly_unspaced, terms
 from devmem.text.patterns import lazy_pattern
+from devmem.text.statements_zh import ChineseClause, Request, chinese_clauses, is_chinese_update
+
+_LONGEST: Final = 1000
+"""Number of characters of a text that are compared."""
+
+
+def is_update(older: str, newer: str, *, same_speaker: bool = True) -> bool:
+    """Whether a text states again what an older one does, but for one value.
+
+    Args:
+        older: the older text.
+        newer: the newer text.
+        same_speaker: whether the same person says both; what two people say in the first person is not of one subject.
+    """
+    one, other = _analysed(older[:_LONGEST]), _analysed(newer[:_LONGEST])
+    if older == newer or one.unspaced != other.unspaced or _answer_different_requests(one, other):
+        return False
+    told_by_one = same_speaker and (one.label == other.label or not one.label or not other.label)
+    chinese = any(
+        _is_comparable(a, b, told_by_one) and is_chinese_update(a, b) for a, b in product(one.chinese, other.chinese)
+    )
+    return chinese or any(
+        _is_comparable(a, b, told_by_one) and _is_english_update(a, b) for a, b in product(one.english, other.english)
+    )
+
+
+def _is_comparable(
+    one: ChineseClause | _EnglishClause, other: ChineseClause | _EnglishClause, told_by_one: bool
+) -> bool:
+    return told_by_one or not (one.first_person or other.first_person)
+
+
+@dataclass(frozen=True, slots=True)
+class _Analysed:
+    """A text's statements, of one of the languages, and its requests."""
+
+    unspaced: bool
+    label: str = ""
+    """The speaker whom the text begins with; empty for none."""
+    chinese: tuple[ChineseClause, ...] = ()
+    english: tuple[_EnglishClause, ...] = ()
+    requests: tuple[Request, ...] = ()
+
+
+_SPEAKER: Final = lazy_pattern(r"^(?:\[[^\]\n]*\]\s*)?([A-Z][\w.-]*(?:\s[A-Z][\w.-]*)?|[\u4e00-\u9fff]{1,4})[:：]")
+
+
+@lru_cache(maxsize=4096)
+def _analysed(text: str) -> _Analysed:
+    label = found[1] if (found := _SPEAKER.match(text)) else ""
+    if mostly_unspaced(text):
+        chinese, requests = chinese_clauses(text)
+        return _Analysed(unspaced=True, label=label, chinese=chinese, requests=requests)
+    english, requests = _english_clauses(text)
+    return _Analysed(unspaced=False, label=label, english=english, requests=requests)
+
+
+def _answer_different_requests(one: _Analysed, other: _Analysed) -> bool:
+    """Whether two texts answer requests that differ only in an identifier: chapter 1 and chapter 2 tell two things."""
+    return any(a.frame == b.frame and a.values != b.values for a, b in product(one.requests, other.requests))
+
 
 _MONTH: Final = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
@@ -28,116 +94,394 @@ _VALUE: Final = lazy_pattern(
     rf"""(?P<date>\b\d{{4}}-\d\d-\d\d\b
     |\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?{_MONTH}(?:,?\s\d{{4}})?(?!\w)
     |\b{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s\d{{4}})?\b
-    |\b(?:in|until|by|since|for|to|from)\s{_MONTH}(?!\w)(?:\s\d{{4}})?
+    |\b(?:in|until|by|since|for|to|from)\s{_MONTH}(?!\w)(?!\s\d{{1,2}}(?!\d))(?:\s\d{{4}})?
     |\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:today|tonight|tomorrow)\b
     |\b(?:this|next|last)\s(?:week|month|year|spring|summer|autumn|fall|winter)\b)
+    |(?P<address>\b\d+[a-z]?\s(?:[A-Z]\w+\s){{1,3}}(?:Street|St|Road|Rd|Avenue|Ave|Lane|Drive|Square|Way|Boulevard)\b)
     |(?P<number>[$€£]?\b\d[\d,.:\-/]*\d\s?(?:am|pm|%)?|[$€£]?\b\d\s?(?:am|pm|%)?(?:st|nd|rd|th)?
     |\b(?:noon|midnight)\b|\b(?:{_NUMBER_WORDS})(?:-\w+)?\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _NAME: Final = lazy_pattern(r"\b[A-Z][\w'’&.-]*(?:\s(?:(?:of|the|de|van|von|&|and)\s)?[A-Z][\w'’&.-]*)*")
-_SENTENCE: Final = lazy_pattern(r"(?<=[.!?;])\s+|\n+")
+_SENTENCE: Final = lazy_pattern(r"(?<=[.!?;])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bNo\.)\s+|\n+")
 _CLAUSE: Final = lazy_pattern(r"(?<!\d),\s+(?!\d)|:\s+|\s[-–—]\s|,\s+(?=[a-z])")
-_WORD: Final = lazy_pattern(r"[\w'’-]+|\x00\d+")
-_USUAL_VERB: Final = 2
-"""Place of a verb that is not known."""
-_MARKERS: Final = frozenset(
-    """now instead anymore longer actually correction new changed change moved moves move shifted rescheduled
-    postponed pushed switched updated replaced became becomes brought raised increased reduced lowered cut
-    extended delayed relocated already currently meanwhile again later earlier finally""".split()
+_WORD: Final = lazy_pattern(r"[\w'’-]+(?:[./@_][\w-]+)*|\x00\d+")
+_CLOCK: Final = lazy_pattern(r"\d?\d:\d\d|\d+(?::\d\d)?\s?[ap]m|noon|midnight", re.IGNORECASE)
+
+
+def _split(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_CHANGE_VERBS: Final = _split(
+    """changed change moved moves move shifted rescheduled postponed pushed switched updated replaced became becomes
+    brought raised increased reduced lowered cut extended delayed relocated"""
 )
-"""Words that say that something changed; they are no part of a frame."""
-_NEGATIONS: Final = frozenset("not no never cannot without neither none nobody nothing stopped".split())
-_BE: Final = frozenset("is are was were be been being am will 's 're isn aren".split())
-_STATE: Final = frozenset(
+_CHANGES: Final = _CHANGE_VERBS | _split("now instead anymore longer actually correction")
+"""Words that say that something changed."""
+_MARKERS: Final = _CHANGES | _split("new already currently meanwhile again later earlier finally")
+"""Words that are no part of a frame."""
+_NEGATIONS: Final = _split("not no never cannot without neither none nobody nothing stopped")
+_BE: Final = _split("is are was were be been being am will 's 're isn aren it's that's there's isn't aren't i'm we're")
+_HOLDS: Final = _split("is are am 's 're be isn aren it's that's there's isn't aren't i'm we're")
+"""Forms of "be" that tell what holds; "was" tells what happened."""
+_MODALS: Final = _split("can cannot can't could may might must should would shall")
+_STATE: Final = _split(
     """live lives lived work works located place held meet meets sit sits stay stays called named based hosted host
     hosts hold holds fit fits report reports belong belongs lead leads manage manages study studies teach teaches
     parked stored kept sleep sleeps play plays cost costs start starts begin begins open opens close closes leave
     leaves arrive arrives take takes need needs weigh weighs run runs last lasts end ends due has have use uses
     speak speaks drive drives drink drinks eat eats own owns pay pays earn earns charge charges require requires
     allow allows include includes contain contains seat seats measure measures depart departs prefer prefers give
-    gives answer answers go goes sponsor sponsors chair chairs handle handles""".split()
+    gives answer answers go goes sponsor sponsors chair chairs handle handles serve serves sell sells employ employs"""
 )
 """Verbs of what holds until it changes, unlike what happens once and again."""
-_SINGLE: Final = frozenset(
+_SINGLE: Final = _split(
     """live lives work works located place held meet meets sit sits stay stays called named based hosted host hosts
-    report reports belong belongs study studies teach teaches parked stored kept sleep sleeps park parks""".split()
+    report reports belong belongs study studies teach teaches parked stored kept sleep sleeps park parks"""
 )
 """Verbs of which one place or person is the object at a time."""
-_PAST: Final = frozenset(
+_ARRANGED: Final = _SINGLE | _split("assigned scheduled set planned booked due married led managed owned hosted run")
+"""Participles after "be" whose object is one at a time."""
+_SCHEDULED: Final = _split(
+    """start starts begin begins end ends open opens close closes leave leaves arrive arrives depart departs meet meets
+    last lasts run runs go goes due held"""
+)
+"""Verbs of what has one time; people eat, work and have meetings at many."""
+_HELD_BY_ONE: Final = _split(
+    """give gives lead leads host hosts chair chairs manage manages sponsor sponsors handle handles run runs teach
+    teaches own owns present presents moderate moderates head heads"""
+)
+"""Verbs of which one person is the subject at a time."""
+_PAST: Final = _split(
     """ran bought ate paid met saw went spent drank read sold sent wrote made got gave took drove flew swam won lost
-    had came found heard told said did built caught cost grew held""".split()
+    had came found heard told said did built caught cost grew held slept kept left felt thought taught sang rode rose
+    threw chose broke spoke woke wore hid hit put let fell fed led lent drew began knew shot shut sat stood stole"""
 )
-_PRONOUNS: Final = frozenset("it its they their them he his she her hers this that".split())
-_SMALL: Final = STOP_WORDS | frozenset(
-    "at on in by until till from to for of per each around about roughly approximately".split()
+_PAST_TIMES: Final = _split("yesterday ago")
+_PRONOUNS: Final = _split("it its they their them he his she her hers this that")
+_FIRST_PERSON: Final = _split("i i'm i've i'd my mine me we we're our ours us")
+_BASE_FORM_AFTER: Final = _split("i we you they will can could must should to not don't people who now still")
+_SMALL: Final = STOP_WORDS | _split("at on in by until till from to for of per each around about roughly approximately")
+_INDEFINITE: Final = _split("a an another one some someone somebody many several any every")
+_SUBORDINATE: Final = _split("which who whom whose that where when if because although while since unless whether as")
+_NAMES_A_PLACE: Final = _split("room gate platform hall floor terminal track seat office building desk port level")
+"""Nouns whose number is where something is, and may change; that of any other noun tells things apart."""
+_AMOUNT: Final = _split("only exactly nearly almost over under just least most than up another hold holds due")
+_LEADS: Final = _split(
+    """then next now first firstly second secondly third finally also so and but or just kindly ok okay well lastly
+    afterwards once again note remember reminder correction update hi hello hey"""
 )
+"""Words that a clause may begin with before its subject."""
+_IMPERATIVES: Final = _split(
+    """
+    add adjust analyse analyze announce answer append apply approve archive arrange ask assess assign attach backup
+    bake bring build bump buy calculate call cancel categorize change check choose cite clarify classify clean click
+    close code collect combine comment commit compare compile complete compose compute configure confirm connect
+    consider contact continue convert cook copy correct count create cut debug decide define delete deliver deploy
+    describe design determine develop disable discard discuss do document download draft draw edit elaborate
+    eliminate email enable ensure enter estimate evaluate examine execute expand explain explore export extend
+    extract fetch file fill find finish fix focus follow format generate get give go grade group handle help
+    highlight identify ignore implement import improve include inspect insert install invite join judge keep label
+    launch learn leave list listen load log look mail make mark match measure meet mention merge migrate modify
+    monitor move name negotiate notify open optimize order organize outline paint paraphrase parse pay perform pick
+    plan play plot post practice prepare present print process produce proofread propose prove provide publish pull
+    push put query quote rank rate read rebase rebuild recall recommend reconsider record reduce refactor refute
+    refine reject release remind remove rename render repair repeat rephrase replace reply report reproduce request
+    rerun research resolve respond restart restate restore return review revert revise rewrite run save scan
+    schedule score search see select send set share ship show simplify sketch skip solve sort speak split start
+    state stop store submit suggest summarise summarize sum support switch take talk teach tell test text think
+    trace track train transcribe translate transform try turn type update upgrade upload use validate verify view
+    visit wait wake walk watch write"""
+)
+_AUXILIARY: Final = _split("can could would will shall may do does did don't won't")
+_ASKED: Final = _split("you we i someone somebody anyone")
+_OBLIGED: Final = _split("should must need have has want plan intend ought would will can could shall may are ought")
+_YOUR_TASK: Final = _split("task job goal role assignment mission turn work homework")
+_USUAL_VERB: Final = 2
+"""Place of a verb that is not known."""
+
+_Kind: TypeAlias = Literal["date", "number", "name"]
 
 
 @dataclass(frozen=True, slots=True)
-class EnglishClause:
+class _Value:
+    """A date, a number or a name in a clause."""
+
+    kind: _Kind
+    text: str
+    at: int = 0
+    """Place among the words of the clause."""
+    is_identifier: bool = False
+    """Whether it is the number of a thing, as in "issue 12"."""
+    is_time: bool = False
+    """Whether it is a date or a time of day."""
+
+
+@dataclass(frozen=True, slots=True)
+class _EnglishClause:
     """One clause, taken apart."""
 
+    words: tuple[str, ...]
+    """The lowercase words; a value is the sign \x00 and its number."""
+    verb: int
+    """Place of the verb among the words."""
     frame: frozenset[str]
     """Stems of the words that are no values."""
     context: frozenset[str]
     """Stems and names of the clause before it, where a pronoun refers to that."""
-    values: Mapping[str, tuple[str, ...]]
-    """Dates, numbers and names."""
+    values: tuple[_Value, ...]
     first: str
     """The first word, where it may be a name; empty otherwise."""
-    subject: frozenset[str]
-    """Values that stand before the verb."""
     changes: bool
     """Whether it says that something changed."""
     negated: bool
+    has_verb: bool
+    """Whether its subject and its verb are known."""
     state: bool
     """Whether it tells what holds, not what happened once."""
-    single: bool
-    """Whether its verb has one place or person as its object at a time."""
-    definite: bool
-    """Whether its object is a certain one, `the opening talk`."""
-    names: frozenset[str] = field(default=frozenset())
+    event: bool
+    """Whether it tells what somebody did once."""
+    prefix: tuple[str, ...] = ()
+    """Values of what stands before it in its sentence: "In chapter 1, ..."."""
+
+    def of_kind(self, kind: _Kind) -> tuple[_Value, ...]:
+        """Return the values of one kind, in order."""
+        return tuple(value for value in self.values if value.kind == kind)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names among the values."""
+        return frozenset(value.text for value in self.of_kind("name"))
+
+    @property
+    def first_person(self) -> bool:
+        """Whether it speaks of who says it."""
+        return not _FIRST_PERSON.isdisjoint(self.words)
+
+    @property
+    def verb_word(self) -> str:
+        """The verb; empty where it is not known."""
+        return self.words[self.verb] if self.has_verb else ""
+
+    @property
+    def indefinite(self) -> bool:
+        """Whether its subject is any one of its kind: "a meeting", "there is a bus"."""
+        after = self.words[self.verb + 1 : self.verb + 2] if self.words[0].startswith("there") else ()
+        return not _INDEFINITE.isdisjoint((*self.words[:1], *after)) or self.words[1:2] == ("of",)
+
+    @property
+    def has_one_holder(self) -> bool:
+        """Whether one person is its subject at a time: "gives the opening talk"."""
+        rest = self.words[self.verb + 1 :]
+        is_role = self.verb_word in _HOLDS and rest[:1] in (("the",), ("our",), ("my",))
+        return is_role or (self.verb_word in _HELD_BY_ONE and "the" in rest)
 
 
-def english_clauses(text: str) -> tuple[EnglishClause, ...]:
-    """Return the clauses of a text that state something."""
-    found: list[EnglishClause] = []
-    before: EnglishClause | None = None
+def _english_clauses(text: str) -> tuple[tuple[_EnglishClause, ...], tuple[Request, ...]]:
+    """Return the clauses of a text that state something, and its requests and questions."""
+    stated: list[_EnglishClause] = []
+    requests: list[Request] = []
+    before: _EnglishClause | None = None
     for sentence in _SENTENCE.split(text):
-        changes = False
-        asks = sentence.rstrip(" \"')").endswith("?")
+        requested = sentence.rstrip(" \"')").endswith("?")
+        changes, prefix = False, tuple[str, ...]()
         for part in _CLAUSE.split(sentence):
-            clause = _clause(part, before, changes=changes)
+            clause = _clause(part, before, changes=changes, prefix=prefix)
             if clause is None:
                 continue
             before, changes = clause, clause.changes
-            if not asks:
-                found.append(clause)
-    return tuple(found)
+            requested = requested or _is_request(clause.words)
+            if requested:
+                requests.append(Request(clause.frame, (clause.first, *(value.text for value in clause.values))))
+            elif clause.has_verb:
+                stated.append(clause)
+            else:
+                prefix += tuple(value.text for value in clause.values)
+    return tuple(stated), tuple(request for request in requests if request.frame)
 
 
-def is_english_update(older: EnglishClause, newer: EnglishClause) -> bool:
-    """Whether a clause states again what an older one does, but for one value."""
-    if not _same_frame(older, newer):
+def _clause(
+    text: str, before: _EnglishClause | None, *, changes: bool, prefix: tuple[str, ...]
+) -> _EnglishClause | None:
+    found: list[_Value] = []
+
+    def kept(match: re.Match[str]) -> str:
+        kind: _Kind = "date" if match["date"] else "name" if match["address"] else "number"
+        found.append(_Value(kind, _plain(match[0]), is_time=kind == "date" or bool(_CLOCK.fullmatch(match[0].strip()))))
+        return f" \x00{len(found) - 1} "
+
+    rest = _NAME.sub(lambda match: _named(match, found), _VALUE.sub(kept, text.strip()))
+    words = _WORD.findall(rest)
+    if not words:
+        return None
+    lowered = tuple(word.casefold().replace("’", "'") for word in words)
+    plain = {word.removesuffix("'s") for word in lowered} | {part for word in lowered for part in word.split("'")}
+    verb = _place_of_verb(lowered)
+    first = words[0] if words[0][0].isupper() and lowered[0] not in _SMALL and words[0] != "I" else ""
+    frame = _frame(lowered[1:] if first else lowered)
+    pronoun = bool(plain & _PRONOUNS)
+    if pronoun and before is not None and not frame:
+        frame = before.frame
+    return _EnglishClause(
+        words=lowered,
+        verb=verb if verb > 0 else _USUAL_VERB,
+        frame=frame,
+        context=before.frame | before.names | _frame([before.first]) if pronoun and before else frozenset(),
+        values=_placed(found, lowered),
+        first=_plain(first).removesuffix("'s"),
+        changes=changes or _says_that_it_changed(lowered, found),
+        negated=bool(plain & _NEGATIONS) or any(word.endswith("n't") for word in lowered),
+        has_verb=verb > 0 and _SUBORDINATE.isdisjoint(lowered[:verb]),
+        state=_is_state(lowered, verb),
+        event=_is_event(lowered, plain),
+        prefix=prefix,
+    )
+
+
+def _named(match: re.Match[str], values: list[_Value]) -> str:
+    name = match[0]
+    at_start = not match.string[: match.start()].strip()
+    if at_start and " " in name and name.split()[0].casefold() in _SMALL:
+        # "The Rivers Fund": the article is no part of the name.
+        article, _, name = name.partition(" ")
+        return f"{article} {_kept_name(name, values)}"
+    if (at_start and " " not in name) or name == "I" or name.startswith("I'"):
+        return name
+    return _kept_name(name, values)
+
+
+def _kept_name(name: str, values: list[_Value]) -> str:
+    values.append(_Value("name", _plain(name).removesuffix("'s")))
+    return f" \x00{len(values) - 1} "
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().replace("’", "'").strip(" .,").split())
+
+
+def _placed(values: Sequence[_Value], words: Sequence[str]) -> tuple[_Value, ...]:
+    """Return the values with their places, dates first where the text is read; those that are identifiers say so."""
+    places = {word: at for at, word in enumerate(words)}
+    placed = []
+    for number, value in enumerate(values):
+        at = places.get(f"\x00{number}", 0)
+        before = words[at - 1] if at else ""
+        placed.append(
+            _Value(
+                value.kind,
+                value.text,
+                at,
+                is_identifier=value.kind == "number" and not value.is_time and _is_numbered(before),
+                is_time=value.is_time or (value.kind == "number" and before in ("at", "until", "till")),
+            )
+        )
+    return tuple(placed)
+
+
+def _is_numbered(word: str) -> bool:
+    """Whether a number after a word is the number of what the word names."""
+    is_small = word in _SMALL or word in _AMOUNT or word in _MARKERS or word in _NAMES_A_PLACE
+    return bool(word) and not is_small and not _is_verb(word) and not word.endswith("ly")
+
+
+def _place_of_verb(words: Sequence[str]) -> int:
+    """Return the place of the first verb after the first word; -1 for none.
+
+    "Report", "lead" and their like are nouns but after a plural, a pronoun or an auxiliary: "the report is due".
+    """
+    for at, (before, word) in enumerate(pairwise(words), start=1):
+        is_base = word in _STATE and f"{word}s" in _STATE
+        if _is_verb(word) and (not is_base or before.endswith("s") or before in _BASE_FORM_AFTER):
+            return at
+    return -1
+
+
+def _is_verb(word: str) -> bool:
+    return word in _BE or word in _STATE or word in _CHANGE_VERBS or word in _PAST or word in _MODALS
+
+
+def _frame(words: Iterable[str]) -> frozenset[str]:
+    kept = (
+        word.removesuffix("'s")
+        for word in words
+        if not word.startswith("\x00") and word not in _MARKERS and word not in _NEGATIONS and word not in _BE
+    )
+    said = (term for word in kept if not word.endswith("n't") for term in terms(word))
+    return frozenset(term for term in said if term not in _SMALL)
+
+
+def _says_that_it_changed(words: Sequence[str], values: Sequence[_Value]) -> bool:
+    numbers = {f"\x00{at}" for at, value in enumerate(values) if value.kind == "number"}
+    # "We updated 3 pages" tells what was done, not that something changed to 3.
+    changed = (
+        word in _CHANGES and not (word in _CHANGE_VERBS and following in numbers)
+        for word, following in pairwise((*words, ""))
+    )
+    return any(changed)
+
+
+def _is_state(words: Sequence[str], verb: int) -> bool:
+    """Whether a clause tells what holds: "is", "costs", "will be", but not "is buying" or "was"."""
+    if verb <= 0:
         return False
-    differing = [kind for kind in ("date", "number", "name") if _differs(older, newer, kind)]
+    following = next((word for word in words[verb + 1 :] if word not in _MARKERS | _NEGATIONS), "")
+    word = words[verb]
+    if word == "will":
+        return following == "be" or following in _STATE
+    if word in _HOLDS:
+        return not following.endswith("ing") or following.removesuffix("ing") in _STATE
+    return word in _STATE and not (word in ("has", "have") and (following == "been" or following in _PAST))
+
+
+def _is_event(words: Sequence[str], plain: set[str]) -> bool:
+    if not _PAST_TIMES.isdisjoint(words):
+        return True
+    is_past = any(word in _PAST or (word.endswith("ed") and word not in _MARKERS) for word in words)
+    return is_past and not plain & _BE
+
+
+def _is_request(words: Sequence[str]) -> bool:
+    """Whether a clause asks for something to be done, or says that somebody is to do it."""
+    start = next((at for at, word in enumerate(words) if word not in _LEADS), len(words))
+    one, two, three = (*words[start : start + 3], "", "", "")[:3]
+    if "please" in words or one in ("let's", "let", "don't", "never"):
+        return True
+    if (one in _AUXILIARY and two in _ASKED) or (one == "do" and two == "not"):
+        return True
+    if one in ("you", "i", "we", "you'll", "i'll", "we'll", "i'd", "we'd", "you're"):
+        return "'" in one or (two in _OBLIGED and (three == "to" or two in _MODALS))
+    if one == "your" and two in _YOUR_TASK:
+        return True
+    # "Order 17 is due" and "Work starts at 9" begin with a noun.
+    is_noun = _is_verb(two) or (two.startswith("\x00") and _is_verb(three))
+    return one in _IMPERATIVES and not is_noun
+
+
+_KINDS: Final[tuple[_Kind, ...]] = ("date", "number", "name")
+
+
+def _is_english_update(older: _EnglishClause, newer: _EnglishClause) -> bool:
+    """Whether a clause states again what an older one does, but for one value."""
+    if not _same_frame(older, newer) or (older.prefix != newer.prefix and not newer.changes):
+        return False
     swapped = older.first != newer.first and bool(older.first or newer.first)
+    differing = [kind for kind in _KINDS if _differs(older, newer, kind)]
     if older.negated != newer.negated:
         return not differing and not swapped
-    if len(differing) + swapped != 1 or older.negated:
+    if len(differing) + swapped != 1 or older.negated or older.indefinite or newer.indefinite:
         return False
     if swapped:
-        return newer.changes and newer.definite
-    (kind,) = differing
-    if _in_subject(older, newer, kind):
-        return kind == "name" and newer.changes and newer.definite
-    if kind == "name" and not (newer.changes or newer.single):
-        return False
-    return newer.changes or (older.state and newer.state)
+        return newer.changes and newer.has_one_holder
+    gone, come = _changed(older, newer, differing[0])
+    if any(value.at < older.verb for value in gone) or any(value.at < newer.verb for value in come):
+        return differing[0] == "name" and newer.changes and newer.has_one_holder
+    if newer.changes:
+        return _is_announced(older, newer, (*gone, *come))
+    return len(gone) == len(come) == 1 and _may_change(older, *gone) and _may_change(newer, *come)
 
 
-def _same_frame(older: EnglishClause, newer: EnglishClause) -> bool:
+def _same_frame(older: _EnglishClause, newer: _EnglishClause) -> bool:
     if older.frame == newer.frame and older.frame:
         # A pronoun has to mean the same.
         return not (older.context and newer.context) or not older.context.isdisjoint(newer.context)
@@ -152,227 +496,40 @@ def _same_frame(older: EnglishClause, newer: EnglishClause) -> bool:
     )
 
 
-def _differs(older: EnglishClause, newer: EnglishClause, kind: str) -> bool:
-    one, other = older.values.get(kind, ()), newer.values.get(kind, ())
-    if not one or not other:
-        return False if not one and not other else kind != "name" and not newer.changes
-    if newer.changes and set(one) < set(other):
-        # "moved from 5 May to 2 June"
-        return True
-    if len(one) != len(other):
-        return True
-    return sum(a != b for a, b in zip(one, other, strict=True)) == 1 or one != other
+def _differs(older: _EnglishClause, newer: _EnglishClause, kind: _Kind) -> bool:
+    one, other = ([value.text for value in clause.of_kind(kind)] for clause in (older, newer))
+    # Who says that something changed may leave out the rest.
+    return one != other if one and other else one != other and not newer.changes
 
 
-def _in_subject(older: EnglishClause, newer: EnglishClause, kind: str) -> bool:
-    # Only one of the two may have a value of this kind.
-    one, other = set(older.values.get(kind, ())), set(newer.values.get(kind, ()))
-    gone, come = one - other, other - one
-    return bool(gone & older.subject) or bool(come & newer.subject)
-
-
-def _clause(text: str, before: EnglishClause | None, *, changes: bool) -> EnglishClause | None:
-    values: dict[str, list[str]] = {}
-    order: list[tuple[str, str]] = []
-
-    def kept(match: re.Match[str]) -> str:
-        kind = "date" if match["date"] else "number"
-        value = _plain(match[0])
-        values.setdefault(kind, []).append(value)
-        order.append((kind, value))
-        return f" \x00{len(order) - 1} "
-
-    rest = _NAME.sub(lambda match: _named(match, values, order), _VALUE.sub(kept, text.strip()))
-    words = [word for word in _WORD.findall(rest) if word]
-    if not words:
-        return None
-    lowered = [word.casefold().replace("’", "'") for word in words]
-    plain = {word.removesuffix("'s") for word in lowered} | {part for word in lowered for part in word.split("'")}
-    verb = next((at for at, word in enumerate(lowered) if _is_verb(word)), _USUAL_VERB)
-    first = words[0] if words[0][0].isupper() and lowered[0] not in _SMALL and words[0] != "I" else ""
-    frame = _frame(lowered[1:] if first else lowered)
-    pronoun = bool(plain & _PRONOUNS)
-    if pronoun and before is not None and not frame:
-        frame = before.frame
-    names = frozenset(values.get("name", ()))
-    is_past = any(word in _PAST or (word.endswith("ed") and word not in _MARKERS) for word in lowered)
-    is_passive = bool(plain & _BE)
-    return EnglishClause(
-        frame=frame,
-        context=(before.frame | before.names | frozenset(_frame([before.first])))
-        if pronoun and before
-        else frozenset(),
-        values={kind: tuple(found) for kind, found in values.items()},
-        first=_plain(first).removesuffix("'s"),
-        subject=frozenset(order[int(word[1:])][1] for word in words[:verb] if word.startswith("\x00")),
-        changes=changes or bool(plain & _MARKERS),
-        negated=bool(plain & _NEGATIONS) or any(word.endswith("n't") for word in lowered),
-        state=not is_past or is_passive,
-        single=is_passive or bool(plain & _SINGLE),
-        definite=" the " in f" {' '.join(lowered[1:])} ",
-        names=names,
-    )
-
-
-def _named(match: re.Match[str], values: dict[str, list[str]], order: list[tuple[str, str]]) -> str:
-    name = match[0]
-    at_start = not match.string[: match.start()].strip()
-    if at_start and " " in name and name.split()[0].casefold() in _SMALL:
-        # "The Rivers Fund": the article is no part of the name.
-        article, _, name = name.partition(" ")
-        return f"{article} {_kept_name(name, values, order)}"
-    if (at_start and " " not in name) or name == "I" or name.startswith("I'"):
-        return name
-    return _kept_name(name, values, order)
-
-
-def _kept_name(name: str, values: dict[str, list[str]], order: list[tuple[str, str]]) -> str:
-    value = _plain(name).removesuffix("'s")
-    values.setdefault("name", []).append(value)
-    order.append(("name", value))
-    return f" \x00{len(order) - 1} "
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().replace("’", "'").strip(" .,").split())
-
-
-def _is_verb(word: str) -> bool:
-    return word in _BE or word in _STATE or word in _MARKERS or word in _PAST or "'" in word
-
-
-def _frame(words: list[str]) -> frozenset[str]:
-    kept = (
-        word.removesuffix("'s")
-        for word in words
-        if not word.startswith("\x00") and word not in _MARKERS and word not in _NEGATIONS and word not in _BE
-    )
-    said = (term for word in kept if not word.endswith("n't") for term in terms(word))
-    return frozenset(term for term in said if term not in _SMALL and len(term) > 1)
-
-
-_STATEMENTS_ZH_SENTENCE: Final = lazy_pattern("(?<=[。!?;！？；])|\\n+")
-_STATEMENTS_ZH_CLAUSE: Final = lazy_pattern("[,，:：、]")
-_CHANGE: Final = lazy_pattern(
-    "(?:现在|目前|已经|已)?(?:改到|改在|改为|改成|改用|改由|推迟到|提前到|延到|延期到|调到|调整为|调整到|换成|换到|搬到|移到|变成|变为|"
-    "更新为|涨到|涨到了|降到|降到了|增加到|减少到|升到)了?"
-)
-"""Verbs that say that something changed to what follows."""
-_MARKER: Final = lazy_pattern("现在|目前|如今|新的|已经|改|不再")
-_IS: Final = lazy_pattern("(?:定在|定于|订在|安排在|位于|设在|约在|放在|是在|就是|将在|会在|是|为|在|于|到|用|由)")
-_NEGATION: Final = lazy_pattern("不再|不是|没有|不|没|无法|别")
-_STATEMENTS_ZH_SMALL: Final = lazy_pattern("现在|目前|如今|我们|咱们|大家|这个|那个|[了的地得呢吧啊呀哦也都就还才又很]")
-_STATEMENTS_ZH_STATE: Final = lazy_pattern(
-    "(?:\\x01|住|叫|姓|有|需要|需|共|要|收|卖|花|达|至|多|号|约|只|能坐|可坐|容纳|持续|每[天周月年次人]|价|重|长|高)$"
-)
-"""The end of a text before a value that holds until it changes."""
-_VALUE_START: Final = lazy_pattern("[\\d〇零一二三四五六七八九十百千万两半几上下周星礼早晚中明后今¥￥$€]")
-_SHARED: Final = lazy_pattern(
-    "(?:(?:[\\d〇零一二三四五六七八九十百千万两半.:-]+[年月日号点分]?)+|周|星期|礼拜|[上下]午|[早晚]上)$"
-)
-"""The beginning that two values may share."""
-_SHORTEST: Final = 2
-"""Characters of a subject."""
-_LONGEST_VALUE: Final = 12
-
-
-@dataclass(frozen=True, slots=True)
-class ChineseClause:
-    """One clause, with the verbs of being and changing as one sign."""
-
-    text: str
-    changes: bool
-    negated: bool
-
-
-def chinese_clauses(text: str) -> tuple[ChineseClause, ...]:
-    """Return the clauses of a text that state something."""
-    found: list[ChineseClause] = []
-    for sentence in _STATEMENTS_ZH_SENTENCE.split(text):
-        stripped = sentence.strip()
-        if stripped.endswith(("?", "？", "吗。", "吗")):
-            continue
-        parts = (part.strip() for part in _STATEMENTS_ZH_CLAUSE.split(stripped.rstrip("。.!！;；")))
-        found += [_statements_zh_clause(part) for part in parts if part]
-    return tuple(found)
-
-
-def is_chinese_update(older: ChineseClause, newer: ChineseClause) -> bool:
-    """Whether a clause states again what an older one does, but for one value."""
-    one, other = older.text, newer.text
-    if newer.changes:
-        # What it changed from may have been said without a verb: 报告六月一日截止.
-        one, other = one.replace("\x01", ""), other.replace("\x01", "")
-    if older.negated != newer.negated:
-        return one == other and len(one) > _SHORTEST
-    if one == other or older.negated:
-        return False
-    head = _common(one, other)
-    tail = _common(one[head:][::-1], other[head:][::-1])
-    gone, come = one[head : len(one) - tail], other[head : len(other) - tail]
-    if not gone or not come or max(len(gone), len(come)) > _LONGEST_VALUE or "\x01" in gone + come:
-        return False
-    return _is_value(one[:head], gone, come, changes=newer.changes)
-
-
-def _is_value(head: str, gone: str, come: str, *, changes: bool) -> bool:
-    """Whether what differs is a value of what stands before it."""
-    # Values may share their first signs, as 五月一日 and 五月八日 do.
-    before = _SHARED.sub("", head)
-    subject = before.replace("\x01", "")
-    if len(subject) < _SHORTEST:
-        return False
-    if _STATEMENTS_ZH_STATE.search(before):
-        return True
-    is_number = all(_VALUE_START.match(value) or before != head for value in (gone, come))
-    return is_number and changes
-
-
-def _statements_zh_clause(text: str) -> ChineseClause:
-    changed = _CHANGE.search(text)
-    plain = _CHANGE.sub("\x01", text)
-    negated = bool(_NEGATION.search(plain))
-    plain = _STATEMENTS_ZH_SMALL.sub("", _NEGATION.sub("", plain).replace(" ", ""))
-    return ChineseClause(
-        text=re.sub("\x01+", "\x01", _IS.sub("\x01", plain)),
-        changes=bool(changed) or bool(_MARKER.search(text)),
-        negated=negated,
-    )
-
-
-def _common(one: str, other: str) -> int:
-    """Return the number of characters that two texts begin with alike."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
-_LONGEST: Final = 1000
-"""Characters of a text that are looked at."""
-
-
-def is_update(older: str, newer: str) -> bool:
-    """Whether a text states again what an older one does, but for one value."""
-    one, other = _analysed(older[:_LONGEST]), _analysed(newer[:_LONGEST])
+def _changed(
+    older: _EnglishClause, newer: _EnglishClause, kind: _Kind
+) -> tuple[tuple[_Value, ...], tuple[_Value, ...]]:
+    """Return the values of a kind that only the older and only the newer clause has."""
+    one, other = ({value.text for value in clause.of_kind(kind)} for clause in (older, newer))
     return (
-        older != newer
-        and one.unspaced == other.unspaced
-        and (
-            any(is_chinese_update(a, b) for a in one.chinese for b in other.chinese)
-            or any(is_english_update(a, b) for a in one.english for b in other.english)
-        )
+        tuple(value for value in older.of_kind(kind) if value.text not in other),
+        tuple(value for value in newer.of_kind(kind) if value.text not in one),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Analysed:
-    """A text's clauses, of one of the languages."""
-
-    unspaced: bool
-    chinese: tuple[ChineseClause, ...] = ()
-    english: tuple[EnglishClause, ...] = ()
+def _is_announced(older: _EnglishClause, newer: _EnglishClause, changed: Iterable[_Value]) -> bool:
+    """Whether a change that the newer clause announces is one of what the older clause states."""
+    if older.event or newer.event:
+        return False
+    return (older.state and newer.state) or not any(value.is_identifier for value in changed)
 
 
-@lru_cache(maxsize=4096)
-def _analysed(text: str) -> _Analysed:
-    if mostly_unspaced(text):
-        return _Analysed(unspaced=True, chinese=chinese_clauses(text))
-    return _Analysed(unspaced=False, english=english_clauses(text))
+def _may_change(clause: _EnglishClause, value: _Value) -> bool:
+    """Whether a clause states a value that holds until it changes, of which there is one at a time."""
+    if not clause.state or clause.event or value.is_identifier:
+        return False
+    is_being = clause.verb_word in _HOLDS
+    between = frozenset(clause.words[clause.verb + 1 : value.at])
+    if value.is_time:
+        return (is_being or clause.verb_word in _SCHEDULED or "place" in clause.words) and _INDEFINITE.isdisjoint(
+            between
+        )
+    if value.kind == "name":
+        return not _SINGLE.isdisjoint(clause.words) or (is_being and between <= _SMALL | _ARRANGED | _MARKERS)
+    return True

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import devmem
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit
 from devmem.search import MergePolicy, merge, with_related
 
@@ -55,6 +55,22 @@ def test_what_has_no_date_of_its_own_is_marked_with_the_day_of_storing() -> None
     stored = [replace(one.item, event_time=None, created_at=one.item.event_time or 0.0) for one in HITS]
     found = [replace(one, item=item) for one, item in zip(HITS, stored, strict=True)]
     assert "1. (earlier, 2026-05-01) The launch is on May 5th." in merge([found], MergePolicy()).formatted_text
+
+
+def test_requests_that_differ_in_a_number_keep_their_order_and_have_no_mark() -> None:
+    """Chapter 1 is no earlier state of chapter 2."""
+    asked = [hit(f"{n}", f"Write chapter {n}.", n, 1.0 - n / 10) for n in (2, 1)]
+    result = merge([asked], MergePolicy(origins=False))
+    assert "earlier" not in result.formatted_text
+    assert [one.item.id for one in result.hits] == ["2", "1"]
+
+
+def test_what_two_users_say_of_themselves_is_not_related() -> None:
+    """Neither has moved."""
+    said = [hit("a", "I live in Berlin.", 1, 0.9), hit("b", "I live in Hamburg.", 2, 0.8)]
+    assert with_related(said)[0].related
+    users = [replace(one, item=replace(one.item, scope=Scope(user=one.item.id))) for one in said]
+    assert not with_related(users)[0].related
 
 
 def test_a_search_reports_what_is_related() -> None:

@@ -14,6 +14,8 @@ from devmem.text.statements import is_update
 
 DATA = Path(__file__).parents[1] / "data" / "updates.jsonl"
 """60 changed facts, and 60 that are similar but not changed; 72 in English and 48 in Chinese."""
+PAIRS = DATA.with_name("statement_pairs.jsonl")
+"""More pairs, written without a look at the rules: requests, tickets, chapters, versions, addresses, two people."""
 CONVERSATION = Path(__file__).parents[2] / "configs" / "demo" / "conversation.jsonl"
 
 
@@ -28,6 +30,21 @@ def test_precision_and_recall_on_the_set() -> None:
     for language in ("en", "zh"):
         changed = [row for row in rows if row["update"] and row["language"] == language]
         assert sum(row in found for row in changed) / len(changed) >= 0.8
+
+
+def test_nothing_else_is_taken_for_a_change() -> None:
+    """Requests, identifiers, events and two people's facts supersede nothing; 294 pairs, and 62 that do."""
+    rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    assert [sum(row["update"] is kind for row in rows) for kind in (False, True)] == [294, 62]
+    found = [row for row in rows if is_update(row["older"], row["newer"])]
+    assert [row for row in found if not row["update"]] == []
+    assert len(found) >= 56
+
+
+def test_what_two_people_say_of_themselves_is_not_of_one_subject() -> None:
+    assert is_update("I live in Berlin.", "I live in Hamburg.")
+    assert not is_update("I live in Berlin.", "I live in Hamburg.", same_speaker=False)
+    assert is_update("The launch is on May 5th.", "The launch moved to June 2nd.", same_speaker=False)
 
 
 def test_the_changed_facts_of_the_demo_are_found_and_no_others() -> None:
