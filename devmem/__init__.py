@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from devmem.recording.calls import trace
     from devmem.recording.decorators import record_agent, record_knowledge, record_llm, record_tool
     from devmem.search.query import Filter
-    from devmem.stores.forgetting import ForgetReceipt
+    from devmem.stores.erasing import ForgetReceipt
     from devmem.stores.memory import MemoryBase
-    from devmem.workflow.erase_plan import WorkflowReceipt
+    from devmem.workflow.erasing import WorkflowReceipt
     from devmem.workflow.graph import RunResult
     from devmem.workflow.manager import MemoryManager
     from devmem.workflow.runner import WorkflowRunner

@@ -14,7 +14,7 @@ from devmem.memory.scope import PARTS, ScopeGuard, ScopeParts, Values, make_filt
 from devmem.search.query import Filter
 from devmem.storage.erasure import EraseRequest
 from devmem.stores.memory import MemoryBase
-from devmem.workflow.erase_plan import WorkflowReceipt
+from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.forgetting import WorkflowForgetting
 from devmem.workflow.stores import load_workflow
 
@@ -122,4 +122,4 @@ def forget(
     erasing = erase_request(ScopeGuard(), ids, selected)
     with WorkflowForgetting(declared, session=in_session, stores=stores) as forgetting:
         plan = forgetting.plan(erasing, settle=not dry_run)
-        return forgetting.preview(plan) if dry_run else forgetting.carry_out(plan, vacuum=vacuum)
+        return forgetting.preview(plan) if dry_run else forgetting.execute(plan, vacuum=vacuum)

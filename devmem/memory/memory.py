@@ -44,10 +44,10 @@ from devmem.model.items import MemoryItem, Scope, version_hash, with_key
 from devmem.model.message import Message
 from devmem.model.results import WriteStatus
 from devmem.model.versions import RunInfo
-from devmem.stores import forgetting
+from devmem.stores import erasing
 from devmem.stores.abilities import as_of, versions_of
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.forgetting import ForgetReceipt
+from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.items import store_items
 from devmem.stores.memory import MemoryBase, async_twin
 
@@ -257,14 +257,14 @@ class Memory(MemoryReader):
     def _forget(
         self, ids: Iterable[object], *, dry_run: bool, search: bool, vacuum: bool, selected: Selected
     ) -> ForgetReceipt:
-        plan = forgetting.plan_forgetting(
+        plan = erasing.plan_erasure(
             self.store,
             erase_request(self._guard, ids, selected),
             lambda item: not self._guard.is_bound or in_scope(item, self._guard.filter()),
         )
         if dry_run:
-            return forgetting.preview(self.store, plan)
-        return forgetting.forget(self.store, plan, search=search, vacuum=vacuum)
+            return erasing.preview(self.store, plan)
+        return erasing.execute(self.store, plan, search=search, vacuum=vacuum)
 
     def history(self, id: str) -> History:  # noqa: A002 - what databases call it
         """Return the versions of a record that are within reach, oldest first; the current one has no `until`.

@@ -22,9 +22,9 @@ from devmem.storage.erasure import ErasableCollection, EraseRequest, EraseResult
 from devmem.storage.location_report import examine_location
 from devmem.storage.opening import file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, PreparedItem, Unique, VersionedCollection
+from devmem.stores.commit_log import erase_records, erasures_folder
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
 from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck
-from devmem.stores.erasure_decisions import parts_of_store
 from devmem.stores.items import Expiry, ItemFields, skipped
 from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, StoreSetup, best_conversations, deepened
 from devmem.stores.reranking import open_rerank_stage, ranking_of
@@ -517,9 +517,9 @@ class CollectionMemory(MemoryBase):
                 self.erase(ids=planned)
                 self.scrub()
                 self.collection.finish_erasure(vacuum=True)
-        for part in parts_of_store(self.setup):
-            self.purge(EraseRequest(ids=part.names), vacuum=True)
-            part.done()
+        for record in erase_records(erasures_folder(self.setup.base_dir), self.setup):
+            self.purge(EraseRequest(ids=record.names), vacuum=True)
+            record.done()
 
     def _searched(self, items: int, words: Sequence[str]) -> EraseResult:
         """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""

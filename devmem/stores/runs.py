@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from devmem.errors import DevmemError, NoVersionsError, RunConflictError, RunStateError
 from devmem.model.items import Scope
@@ -18,46 +15,19 @@ from devmem.search.query import Filter
 from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import versions_of, viewed
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.commit_log import CommitRecord, commit_records
 from devmem.stores.memory import MemoryBase
-from devmem.text.files import replace_file
 
 _LOG: Final = logging.getLogger(__name__)
-_SUFFIX: Final = ".commit.json"
 _MEMORY: Final = ":memory:"
-Ending: TypeAlias = Literal["commit", "revert"]
-"""The end of a run in every store."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDecision:
-    """The durable decision that a run is committed, or reverted, in several stores."""
-
-    run: str
-    stores: tuple[str, ...]
-    operation: Ending = "commit"
-
-    def write(self, folder: Path) -> Path:
-        """Write the decision to a file of its own in a folder, and return its path."""
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{hashlib.sha256(self.run.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}{_SUFFIX}"
-        content = {"run": self.run, "stores": self.stores, "operation": self.operation}
-        replace_file(file, [json.dumps(content).encode()])
-        return file
-
-    @staticmethod
-    def read(file: Path) -> RunDecision:
-        """Return the decision of a file; raise `ValueError` when it holds none."""
-        raw = json.loads(file.read_text(encoding="utf-8"))
-        operation: Ending = "revert" if raw.get("operation") == "revert" else "commit"
-        return RunDecision(run=str(raw["run"]), stores=tuple(map(str, raw["stores"])), operation=operation)
-
-
-def end_everywhere(decision: RunDecision, collections: Mapping[str, VersionedCollection], folder: Path | None) -> None:
+def end_everywhere(decision: CommitRecord, collections: Mapping[str, VersionedCollection], folder: Path | None) -> None:
     """Commit or revert a run in several collections, in all or in none.
 
     Each collection makes its changes within the transactions of those before it, so that nobody changes anything
     between the check and the commits; when all changes are made, the decision is written, and they commit one after
-    another. What a crash then leaves undone is done by `finish_decided`.
+    another. What a crash then leaves undone is done by `recover_runs`.
 
     Args:
         decision: the run, and the names of the collections.
@@ -80,7 +50,7 @@ def end_everywhere(decision: RunDecision, collections: Mapping[str, VersionedCol
         file.unlink(missing_ok=True)
 
 
-def _end(decision: RunDecision, collection: VersionedCollection, then: Callable[[], object]) -> None:
+def _end(decision: CommitRecord, collection: VersionedCollection, then: Callable[[], object]) -> None:
     if decision.operation == "commit":
         collection.commit(decision.run, then=then)
     else:
@@ -94,7 +64,7 @@ def _nested(steps: Sequence[Callable[[Callable[[], object]], object]], last: Cal
         last()
 
 
-def _one_each(decision: RunDecision, collections: Mapping[str, VersionedCollection]) -> list[VersionedCollection]:
+def _one_each(decision: CommitRecord, collections: Mapping[str, VersionedCollection]) -> list[VersionedCollection]:
     """Return the collections in the order in which everybody locks them, each place once.
 
     Two stores on one file share its runs.
@@ -112,18 +82,13 @@ def _place(location: str, name: str) -> str:
     return location if "://" in location else str(Path(location).resolve())
 
 
-def finish_decided(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
+def recover_runs(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
     """Carry out what an earlier process had decided when it died, as far as the stores are there; return the runs.
 
     Where others changed the same items since, the run is undone in the stores in which it ended already.
     """
     finished: list[str] = []
-    for file in sorted(folder.glob(f"*{_SUFFIX}")):
-        try:
-            decision = RunDecision.read(file)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            _LOG.error("%s: holds no decision (%s); see `devmem runs` for runs that are pending.", file, error)
-            continue
+    for file, decision in commit_records(folder):
         if missing := [name for name in decision.stores if name not in stores]:
             _LOG.warning(
                 "%s: run %r was decided to end in stores that are not declared any more, or not open (%s); its %s "
@@ -137,8 +102,8 @@ def finish_decided(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
     return finished
 
 
-def _finish(decision: RunDecision, collections: Mapping[str, VersionedCollection]) -> None:
-    rest = RunDecision(run=decision.run, stores=_open(decision, collections), operation=decision.operation)
+def _finish(decision: CommitRecord, collections: Mapping[str, VersionedCollection]) -> None:
+    rest = CommitRecord(run=decision.run, stores=_open(decision, collections), operation=decision.operation)
     try:
         end_everywhere(rest, collections, None)
     except (RunConflictError, RunStateError) as error:
@@ -148,19 +113,19 @@ def _finish(decision: RunDecision, collections: Mapping[str, VersionedCollection
         # Else the process that decided it is alive, and has just ended it itself.
 
 
-def _open(decision: RunDecision, collections: Mapping[str, VersionedCollection]) -> tuple[str, ...]:
+def _open(decision: CommitRecord, collections: Mapping[str, VersionedCollection]) -> tuple[str, ...]:
     """Return the names of the collections in which a run has not ended as decided."""
     before = RunState.PENDING if decision.operation == "commit" else RunState.COMMITTED
     infos = {name: collection.find_run(decision.run) for name, collection in collections.items()}
     return tuple(name for name, info in infos.items() if info is not None and info.state is before)
 
 
-def _undo(decision: RunDecision, open_ones: Sequence[str], collections: Mapping[str, VersionedCollection]) -> None:
+def _undo(decision: CommitRecord, open_ones: Sequence[str], collections: Mapping[str, VersionedCollection]) -> None:
     """Take a run back in the collections in which it ended, so that it is as if nothing had been decided."""
     ended = [name for name in decision.stores if name not in open_ones]
     done = decision.run if decision.operation == "commit" else f"revert of {decision.run}"
     try:
-        end_everywhere(RunDecision(run=done, stores=tuple(ended), operation="revert"), collections, None)
+        end_everywhere(CommitRecord(run=done, stores=tuple(ended), operation="revert"), collections, None)
         if decision.operation == "commit":
             for name in open_ones:
                 collections[name].discard(decision.run)
@@ -230,7 +195,7 @@ class StoreRun:
         """
         self.close()
         self.check()
-        decision = RunDecision(run=self.run, stores=tuple(self._pending()))
+        decision = CommitRecord(run=self.run, stores=tuple(self._pending()))
         end_everywhere(decision, self._collections, self._decisions)
 
     def discard(self) -> None:
@@ -269,7 +234,7 @@ def revert_everywhere(run: str, stores: Mapping[str, MemoryBase], *, decisions: 
     for name, collection in versions.items():
         if found := collection.conflicts(run):
             raise RunConflictError(name, run, found)
-    end_everywhere(RunDecision(run=run, stores=tuple(versions), operation="revert"), versions, decisions)
+    end_everywhere(CommitRecord(run=run, stores=tuple(versions), operation="revert"), versions, decisions)
     undone = {name: collection.find_run(f"revert of {run}") for name, collection in versions.items()}
     return {name: info for name, info in undone.items() if info is not None}
 

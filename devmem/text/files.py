@@ -45,7 +45,7 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
         # BaseException: also an interrupt leaves no partial file behind.
         unfinished.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def remove_leftovers(path: Path) -> int:
@@ -124,7 +124,7 @@ def _copy_mode(path: Path, file: BinaryIO) -> None:
         os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new name itself survive a power loss; Windows neither needs nor allows it."""
     if sys.platform == "win32":
         return

@@ -16,8 +16,8 @@ from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport,
 from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
 from devmem.storage.erasure import Residue
 from devmem.storage.searching import ExportRecord
-from devmem.stores.forgetting import ForgetReceipt
-from devmem.workflow.erase_plan import WorkflowReceipt
+from devmem.stores.erasing import ForgetReceipt
+from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.graph import NodeResult, RunResult
 from devmem.workflow.stores import WorkflowCheck
 

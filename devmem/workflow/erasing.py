@@ -1,25 +1,316 @@
-"""Carrying out what was planned: decided durably, erased in every place, looked for in the files; or finished later."""
+"""Erasing from every store of a workflow: planned over all of them, decided durably, executed, or recovered later.
+
+A plan holds the selection, its copies in other stores, items that were derived from any of it, and writes that wait for
+a store.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from devmem.errors import DevmemError
-from devmem.model.items import Scope
+from devmem.model.items import MemoryItem, Scope
+from devmem.model.results import html_table
 from devmem.search.query import Filter
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_files, words_in, words_of
 from devmem.storage.searching import ExportRecord
 from devmem.storage.sidecar_db import is_in_rows, tables_of
+from devmem.stores import erasing
 from devmem.stores.abilities import exports_of
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.erasure_decisions import DecidedPart, decided, decided_parts, remove_undecided
-from devmem.stores.forgetting import ForgetReceipt
-from devmem.stores.memory import MemoryBase
-from devmem.workflow.erase_plan import ForgettingPlan, Target, TargetPlan, WorkflowReceipt, remove_waiting
+from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records, remove_undecided
+from devmem.stores.erasing import RECEIPT_COLUMNS, ErasePlan, ForgetReceipt, receipt_of
+from devmem.stores.memory import MemoryBase, StoreSetup
+from devmem.workflow.waiting import (
+    WaitingWrites,
+    find_refused,
+    find_rescued,
+    remove_waiting,
+    rescued_files,
+    temporary_rescues,
+)
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A store of a workflow, in one session."""
+
+    setup: StoreSetup
+    session: str = ""
+    """Session whose files it has, for messages; empty for the usual one."""
+    open: Callable[[], AbstractContextManager[MemoryBase]]
+    """Opens the store for a `with` block; one that is open already stays open."""
+    files: tuple[Path, ...] = ()
+    """Files and folders that the store keeps."""
+    is_elsewhere: bool = False
+    """Whether its items are in a server or behind a service, which other machines may use too."""
+    journals: Path | None = None
+    """Folder of the journals in which its records wait."""
+
+    @property
+    def label(self) -> str:
+        """Name for messages."""
+        return f"{self.setup.name} (session {self.session})" if self.session else self.setup.name
+
+
+@dataclass(slots=True, kw_only=True)
+class TargetPlan(ErasePlan):
+    """Items of one store of the workflow that are to be erased."""
+
+    target: Target
+    is_usable: bool = False
+    """Whether the store could be looked into."""
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkflowPlan:
+    """Everything that is to be erased."""
+
+    targets: list[TargetPlan]
+    waiting: list[WaitingWrites] = field(default_factory=list)
+    unreached: list[Residue] = field(default_factory=list)
+    """Places that could not be looked into."""
+
+    @property
+    def items(self) -> list[MemoryItem]:
+        """Every item of every store."""
+        return [item for plan in self.targets for item in plan.items]
+
+    @property
+    def writes(self) -> int:
+        """Number of writes that no store has yet."""
+        return sum(len(each.checksums) for each in self.waiting)
+
+
+def plan_erasure(targets: Sequence[Target], request: EraseRequest, folders: Sequence[Path]) -> WorkflowPlan:
+    """Return the plan of a selection; a store that cannot be opened is named, and the others are planned.
+
+    Args:
+        targets: the stores.
+        request: the selection.
+        folders: folders of sessions, in which rescued writes are.
+    """
+    plan = WorkflowPlan(targets=[TargetPlan(request=request, target=target) for target in targets])
+    reached = [item for each in plan.targets for item in _select(plan, each, request)]
+    while reached:
+        reached = [item for each in plan.targets for item in _follow(plan, each, reached)]
+    _find_waiting(plan, request, folders)
+    return plan
+
+
+def _select(plan: WorkflowPlan, each: TargetPlan, request: EraseRequest) -> list[MemoryItem]:
+    try:
+        with each.target.open() as store:
+            found = each.take(store.select_erasable(request), derived=False)
+    except DevmemError as error:
+        plan.unreached.append(Residue(place=each.target.label, reason=f"it cannot be used: {error}", failed=True))
+        return []
+    each.is_usable = True
+    return found
+
+
+def _follow(plan: WorkflowPlan, each: TargetPlan, reached: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Add what a store has of copies of some items, and of what was derived from them."""
+    if not each.is_usable:
+        return []
+    try:
+        with each.target.open() as store:
+            found = [*_copies(store, reached), *store.derived_from([item.id for item in reached])]
+            return each.take(found, derived=True)
+    except DevmemError as error:
+        plan.unreached.append(
+            Residue(place=each.target.label, reason=f"copies cannot be looked for: {error}", failed=True)
+        )
+        return []
+
+
+def _copies(store: MemoryBase, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return a store's items that are copies of others: of the same id, and of the same user."""
+    owners: dict[str, set[str | None]] = {}
+    for item in items:
+        owners.setdefault(item.id, set()).add(item.scope.user)
+    found = store.select_erasable(EraseRequest(ids=tuple(owners)))
+    return [item for item in found if item.scope.user in owners[item.id]]
+
+
+def _find_waiting(plan: WorkflowPlan, request: EraseRequest, folders: Sequence[Path]) -> None:
+    journals = dict.fromkeys(each.target.journals for each in plan.targets if each.target.journals is not None)
+    looks = [(file, find_rescued) for folder in folders for file in rescued_files(folder)]
+    for place, find in [*looks, *((folder, find_refused) for folder in journals)]:
+        try:
+            found = find(place, request)
+        except (DevmemError, OSError) as error:
+            plan.unreached.append(Residue(place=str(place), reason=f"it cannot be read: {error}", failed=True))
+        else:
+            plan.waiting += [found] if found.checksums else []
+    _find_temporary(plan, request)
+
+
+def _find_temporary(plan: WorkflowPlan, request: EraseRequest) -> None:
+    """Name the files of selected writes in the machine's folder for temporary files, where any workflow's are."""
+    for file in temporary_rescues(each.target.setup.name for each in plan.targets):
+        try:
+            count = len(find_rescued(file, request).checksums)
+        except (DevmemError, OSError) as error:
+            plan.unreached.append(Residue(place=str(file), reason=f"it cannot be read: {error}", failed=True))
+            continue
+        if count:
+            reason = f"{count:,} selected writes, maybe of another workflow; `devmem import` reads it, then delete it"
+            plan.unreached.append(Residue(place=str(file), reason=reason))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowReceipt:
+    """Receipt of a forgetting in every store of a workflow, or of a dry run."""
+
+    stores: tuple[ForgetReceipt, ...] = ()
+    """Of each store that had something to forget."""
+    writes: int = 0
+    """Number of writes that no store had yet."""
+    reached: tuple[str, ...] = ()
+    """Files, beside those of the stores' own receipts, that were searched and hold nothing of the items."""
+    unreached: tuple[Residue, ...] = ()
+    """Places, beside those of the stores' own receipts, that still hold something or could not be searched."""
+
+    @property
+    def items(self) -> int:
+        """Number of items, derived ones and copies included."""
+        return sum(receipt.items for receipt in self.stores)
+
+    @property
+    def exports(self) -> tuple[ExportRecord, ...]:
+        """Exports and backups that were made before and may hold some of the items; they are not reached."""
+        return tuple(dict.fromkeys(export for receipt in self.stores for export in receipt.exports))
+
+    @property
+    def left(self) -> tuple[Residue, ...]:
+        """Every place that was not reached, without exports."""
+        return (*(left for receipt in self.stores for left in receipt.unreached), *self.unreached)
+
+    def _repr_html_(self) -> str:
+        own = ForgetReceipt(store="(waiting writes)", items=self.writes, reached=self.reached, unreached=self.unreached)
+        return html_table(RECEIPT_COLUMNS, [*(receipt.cells() for receipt in self.stores), own.cells()])
+
+
+def preview(plan: WorkflowPlan) -> WorkflowReceipt:
+    """Return the receipt of a dry run; nothing is changed."""
+    receipts: list[ForgetReceipt] = []
+    for each in plan.targets:
+        if each.found:
+            with each.target.open() as store:
+                receipts.append(erasing.preview(store, each, label=each.target.label))
+    return WorkflowReceipt(stores=tuple(receipts), writes=plan.writes, unreached=tuple(plan.unreached))
+
+
+def execute(
+    plan: WorkflowPlan, decisions: Path, files: Iterable[Path], *, search: bool = True, vacuum: bool = False
+) -> WorkflowReceipt:
+    """Erase the planned items and writes in every place, or, if that cannot be decided, nothing; return the receipt.
+
+    Args:
+        plan: the plan.
+        decisions: folder in which the decision is kept until everything is done.
+        files: files and folders that are searched afterwards, beside those of the stores.
+        search: look for what was erased in the files.
+        vacuum: rewrite databases even if nothing is found in them.
+
+    Raises:
+        OSError: the decision cannot be written; nothing is erased.
+    """
+    planned = [each for each in plan.targets if each.found]
+    words = words_of(plan.items) if search else []
+    waiting = [EraseRecord(kind="lines", place=str(each.file), names=each.checksums) for each in plan.waiting]
+    remove_undecided(decisions)
+    with decide_erasure(decisions, [*map(_record_of, planned), *waiting]) as records:
+        # Every database knows what is decided before the first one changes.
+        decided = [(each, record, _announce(each, record)) for each, record in zip(planned, records, strict=False)]
+        receipts = [_erase(each, record, words, count, vacuum=vacuum) for each, record, count in decided]
+        left = [residue for record in records[len(planned) :] for residue in _erase_lines(record)]
+    reached, found = _search(plan, files, receipts, words) if words else ([], [])
+    return WorkflowReceipt(
+        stores=tuple(receipts),
+        writes=plan.writes,
+        reached=tuple(reached),
+        unreached=(*plan.unreached, *left, *found),
+    )
+
+
+def _record_of(each: TargetPlan) -> EraseRecord:
+    users = {item.scope.user for item in each.items}
+    user = users.pop() if len(users) == 1 else None
+    return EraseRecord.of_store(each.target.setup, list(each.found), user=user)
+
+
+def _announce(each: TargetPlan, record: EraseRecord) -> int:
+    """Record the erasure in the database of a store that other machines open too; return the number of its items."""
+    if not each.target.is_elsewhere:
+        return 0
+    try:
+        with each.target.open() as store:
+            return store.begin_purge(_request(store, record))
+    except (DevmemError, OSError) as error:
+        # It is decided all the same; where the database cannot be used, the receipt names it.
+        _LOG.warning("%s: only this machine knows what is to be forgotten: %s", each.target.label, error)
+        return 0
+
+
+def _erase(each: TargetPlan, record: EraseRecord, words: Sequence[str], count: int, *, vacuum: bool) -> ForgetReceipt:
+    """Erase the items of one store; return its receipt.
+
+    Another machine that opened the store meanwhile may have erased some of the `count` items that were there.
+    """
+    label = each.target.label
+    try:
+        with each.target.open() as store:
+            exports = exports_of(store, each.items)
+            done = store.purge(_request(store, record), words=words, vacuum=vacuum)
+        record.done()
+    except (DevmemError, OSError) as error:
+        reason = f"it is decided, and is done when the store is next opened or forgotten from: {error}"
+        failed = EraseResult(unreached=(Residue(place=label, reason=reason, failed=True),))
+        return receipt_of(each, failed, (), label=label)
+    return receipt_of(each, replace(done, items=max(done.items, count)), exports, label=label)
+
+
+def _request(store: MemoryBase, record: EraseRecord) -> EraseRequest:
+    # A store in front of a service lists by user; where items are found by id, their users make no difference.
+    where = Filter() if isinstance(store, CollectionMemory) else Filter(scope=Scope(user=record.user))
+    return EraseRequest(ids=record.names, where=where)
+
+
+def _erase_lines(record: EraseRecord) -> list[Residue]:
+    """Remove writes that no store has from their file."""
+    try:
+        left = remove_waiting(Path(record.place), set(record.names))
+        record.done()
+    except (DevmemError, OSError) as error:
+        reason = f"it is decided, and is done with the next forgetting: {error}"
+        return [Residue(place=record.place, reason=reason, failed=True)]
+    return left
+
+
+_SHARED: Final = "-shm"
+"""End of the name of a file that SQLite's connections share, which holds no content."""
+
+
+def _search(
+    plan: WorkflowPlan, files: Iterable[Path], receipts: Sequence[ForgetReceipt], words: Sequence[str]
+) -> tuple[list[str], list[Residue]]:
+    """Look for words in the files that the stores' own receipts do not name; those of unusable stores say nothing."""
+    searched = {place for one in receipts for place in (*one.reached, *(left.place for left in one.unreached))}
+    own = [file for each in plan.targets if each.is_usable for file in each.target.files]
+    unusable = files_below(file for each in plan.targets if not each.is_usable for file in each.target.files)
+    searched.update(map(str, unusable))
+    rest = [file for file in files_below([*own, *files]) if str(file) not in searched]
+    return search_rest([file for file in rest if not file.name.endswith(_SHARED)], words)
 
 
 def files_below(places: Iterable[Path]) -> list[Path]:
@@ -54,183 +345,48 @@ def search_rest(files: Sequence[Path], words: Sequence[str]) -> tuple[list[str],
     return search_files(files, words, remains)
 
 
-_LOG: Final = logging.getLogger(__name__)
-_SHARED: Final = "-shm"
-"""End of the name of a file that SQLite's connections share, which holds no content."""
-
-
-def preview(plan: ForgettingPlan) -> WorkflowReceipt:
-    """Return the receipt of a dry run; nothing is changed."""
-    receipts: list[ForgetReceipt] = []
-    for each in plan.targets:
-        if each.items:
-            with each.target.open() as store:
-                there, exports = store.get(list(each.items)), exports_of(store, each.items.values())
-            receipts.append(_receipt(each, EraseResult(items=len(there)), exports))
-    return WorkflowReceipt(stores=tuple(receipts), writes=plan.writes, unreached=tuple(plan.unreached))
-
-
-def carry_out(
-    plan: ForgettingPlan, decisions: Path, files: Iterable[Path], *, search: bool = True, vacuum: bool = False
-) -> WorkflowReceipt:
-    """Forget what is planned, in every place, or, if it cannot be decided, nothing; return the receipt.
-
-    Args:
-        plan: what is forgotten.
-        decisions: folder in which the decision is kept until everything is done.
-        files: files and folders that are searched afterwards, beside those of the stores.
-        search: look for what was forgotten in the files.
-        vacuum: rewrite databases even if nothing is found in them.
-
-    Raises:
-        OSError: the decision cannot be written; nothing is forgotten.
-    """
-    planned = [each for each in plan.targets if each.items]
-    words = words_of(plan.items) if search else []
-    remove_undecided(decisions)
-    with decided(decisions, [*map(_part_of, planned), *_parts_of_waiting(plan)]) as parts:
-        # Every database knows what is decided before the first one changes.
-        counts = [_announce(each, part) for each, part in zip(planned, parts, strict=False)]
-        receipts = [
-            _erase(each, part, words, count, vacuum=vacuum)
-            for each, part, count in zip(planned, parts, counts, strict=False)
-        ]
-        left = [*plan.unreached, *(left for part in parts[len(planned) :] for left in _finish_lines(part))]
-    reached, found = _search(plan, files, receipts, words) if words else ([], [])
-    return WorkflowReceipt(
-        stores=tuple(receipts), writes=plan.writes, reached=tuple(reached), unreached=(*left, *found)
-    )
-
-
-def _search(
-    plan: ForgettingPlan, files: Iterable[Path], receipts: Sequence[ForgetReceipt], words: Sequence[str]
-) -> tuple[list[str], list[Residue]]:
-    """Look for words in the files that the stores' own receipts do not name; those of unusable stores say nothing."""
-    searched = {place for receipt in receipts for place in _places(receipt)}
-    own = [file for each in plan.targets if each.is_usable for file in each.target.files]
-    unusable = files_below(file for each in plan.targets if not each.is_usable for file in each.target.files)
-    searched.update(map(str, unusable))
-    rest = [file for file in files_below([*own, *files]) if str(file) not in searched]
-    return search_rest([file for file in rest if not file.name.endswith(_SHARED)], words)
-
-
-def _places(receipt: ForgetReceipt) -> Iterator[str]:
-    yield from receipt.reached
-    yield from (left.place for left in receipt.unreached)
-
-
-def _part_of(each: TargetPlan) -> DecidedPart:
-    users = {item.scope.user for item in each.items.values()}
-    user = users.pop() if len(users) == 1 else None
-    return DecidedPart.of_store(each.target.setup, list(each.items), user=user)
-
-
-def _parts_of_waiting(plan: ForgettingPlan) -> list[DecidedPart]:
-    return [DecidedPart(kind="lines", place=str(each.file), names=each.checksums) for each in plan.waiting]
-
-
-def _announce(each: TargetPlan, part: DecidedPart) -> int:
-    """Record the part of a store that other machines open too in its database; return the number of its items."""
-    if not each.target.is_elsewhere:
-        return 0
-    try:
-        with each.target.open() as store:
-            return store.begin_purge(_erasing(store, part))
-    except (DevmemError, OSError) as error:
-        # It is decided all the same; where the database cannot be used, the receipt names it.
-        _LOG.warning("%s: only this machine knows what is to be forgotten: %s", each.target.label, error)
-        return 0
-
-
-def _erase(each: TargetPlan, part: DecidedPart, words: Sequence[str], count: int, *, vacuum: bool) -> ForgetReceipt:
-    """Erase the part of one store; return its receipt.
-
-    Another machine that opened the store meanwhile may have erased some of the `count` items that were there.
-    """
-    try:
-        with each.target.open() as store:
-            exports = exports_of(store, each.items.values())
-            done = store.purge(_erasing(store, part), words=words, vacuum=vacuum)
-        part.done()
-    except (DevmemError, OSError) as error:
-        reason = f"it is decided, and is done when the store is next opened or forgotten from: {error}"
-        return _receipt(
-            each, EraseResult(unreached=(Residue(place=each.target.label, reason=reason, failed=True),)), ()
-        )
-    return _receipt(each, replace(done, items=max(done.items, count)), exports)
-
-
-def _erasing(store: MemoryBase, part: DecidedPart) -> EraseRequest:
-    # A store in front of a service lists by user; where items are found by id, their users make no difference.
-    where = Filter() if isinstance(store, CollectionMemory) else Filter(scope=Scope(user=part.user))
-    return EraseRequest(ids=part.names, where=where)
-
-
-def _receipt(each: TargetPlan, done: EraseResult, exports: Sequence[ExportRecord]) -> ForgetReceipt:
-    return ForgetReceipt(
-        store=each.target.label,
-        items=done.items,
-        derived=tuple(each.derived),
-        reached=done.reached,
-        unreached=done.unreached,
-        exports=tuple(exports),
-    )
-
-
-def _finish_lines(part: DecidedPart) -> list[Residue]:
-    """Remove writes that no store has from their file."""
-    try:
-        left = remove_waiting(Path(part.place), set(part.names))
-        part.done()
-    except (DevmemError, OSError) as error:
-        return [
-            Residue(
-                place=part.place, reason=f"it is decided, and is done with the next forgetting: {error}", failed=True
-            )
-        ]
-    return left
-
-
-def finish_decided(decisions: Path, targets: Sequence[Target]) -> list[Residue]:
-    """Finish what earlier processes had decided to forget; return what still cannot be done."""
+def recover(decisions: Path, targets: Sequence[Target]) -> list[Residue]:
+    """Finish the erasures for which earlier processes had decided; return the places where that is impossible still."""
     left: list[Residue] = []
-    for part in decided_parts(decisions):
-        if part.kind == "lines":
-            left += _finish_lines(part)
-            continue
-        target = next((each for each in targets if part.belongs_to(each.setup)), None)
-        if target is None:
-            left.append(
-                Residue(place=part.place, reason="it was decided, and the store is declared no more", failed=True)
-            )
-            continue
-        try:
-            with target.open() as store:
-                _finish(store, part)
-        except (DevmemError, OSError) as error:
-            left.append(
-                Residue(place=target.label, reason=f"it was decided earlier, and cannot be done: {error}", failed=True)
-            )
+    for record in erase_records(decisions):
+        target = next((each for each in targets if record.belongs_to(each.setup)), None)
+        if record.kind == "lines":
+            left += _erase_lines(record)
+        elif target is None:
+            reason = "it was decided, and the store is declared no more"
+            left.append(Residue(place=record.place, reason=reason, failed=True))
+        else:
+            left += _recover_store(target, record)
     return left
 
 
-def _finish(store: MemoryBase, part: DecidedPart) -> None:
-    store.purge(_erasing(store, part), vacuum=True)
-    part.done()
+def _recover_store(target: Target, record: EraseRecord) -> list[Residue]:
+    try:
+        with target.open() as store:
+            store.purge(_request(store, record), vacuum=True)
+            record.done()
+    except (DevmemError, OSError) as error:
+        reason = f"it was decided earlier, and cannot be done: {error}"
+        return [Residue(place=target.label, reason=reason, failed=True)]
+    return []
 
 
-def finish_in_stores(decisions: Path, stores: Mapping[str, MemoryBase]) -> None:
-    """Finish what was decided earlier for stores that are open; what cannot be done is logged and stays decided.
+def _kept_open(store: MemoryBase) -> AbstractContextManager[MemoryBase]:
+    return nullcontext(store)
 
-    Stores on collections do their part when they are loaded.
+
+def recover_open(decisions: Path, stores: Mapping[str, MemoryBase]) -> None:
+    """Finish earlier erasures in stores that are open, by name; what is impossible is logged and stays decided.
+
+    Stores on collections do theirs when they are loaded.
     """
-    for part in decided_parts(decisions):
-        store = stores.get(part.place)
-        if part.kind == "lines":
-            for left in _finish_lines(part):
-                _LOG.error("%s: %s", left.place, left.reason)
-        elif store is not None and part.belongs_to(store.setup):
-            try:
-                _finish(store, part)
-            except (DevmemError, OSError) as error:
-                _LOG.error("memory store %r: what was decided to be forgotten is still there: %s", part.place, error)
+    for record in erase_records(decisions):
+        store = stores.get(record.place)
+        if record.kind == "lines":
+            left = _erase_lines(record)
+        elif store is not None and record.belongs_to(store.setup):
+            left = _recover_store(Target(setup=store.setup, open=partial(_kept_open, store)), record)
+        else:
+            continue
+        for residue in left:
+            _LOG.error("%s: %s", residue.place, residue.reason)

@@ -16,13 +16,13 @@ from devmem.recording.log import InteractionStore
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import file_of
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.commit_log import erasures_folder
 from devmem.stores.config import PlaceConfig
-from devmem.stores.erasure_decisions import decisions_folder
 from devmem.stores.memory import MemoryBase
-from devmem.workflow.erase_plan import ForgettingPlan, Target, WorkflowReceipt, plan_forgetting, settle_journals
-from devmem.workflow.erasing import carry_out, finish_decided, preview
+from devmem.workflow.erasing import Target, WorkflowPlan, WorkflowReceipt, execute, plan_erasure, preview, recover
 from devmem.workflow.recording import journals_of
 from devmem.workflow.stores import DEFAULT_SESSION, make_store, session_folder, session_names
+from devmem.workflow.waiting import settle_journals
 
 _NONE: Final[Mapping[str, MemoryBase]] = {}
 
@@ -64,7 +64,7 @@ class WorkflowForgetting:
         if self._usual not in there and not stores:
             session_folder(workflow, self._usual)
             raise UnknownSessionError(self._usual, there)
-        self._decisions = decisions_folder(workflow.base_dir)
+        self._decisions = erasures_folder(workflow.base_dir)
         self._opened = ExitStack()
         self._kept: dict[str, MemoryBase] = {}
         self._targets = list(self._find_targets())
@@ -75,27 +75,27 @@ class WorkflowForgetting:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def plan(self, erasing: EraseRequest, *, settle: bool = True) -> ForgettingPlan:
+    def plan(self, erasing: EraseRequest, *, settle: bool = True) -> WorkflowPlan:
         """Return what is forgotten with a selection.
 
         With `settle`, what earlier processes had decided to forget is finished first, and what waits in their journals
         is stored, so that it is found. Without, as for a dry run, nothing is changed.
         """
-        unreached = [*finish_decided(self._decisions, self._targets), *self._settle()] if settle else self._unsettled()
+        unreached = [*recover(self._decisions, self._targets), *self._settle()] if settle else self._unsettled()
         folders = [session_folder(self._workflow, session) for session in self._sessions]
-        plan = plan_forgetting(self._targets, erasing, folders)
+        plan = plan_erasure(self._targets, erasing, folders)
         plan.unreached += unreached
         return plan
 
-    def preview(self, plan: ForgettingPlan) -> WorkflowReceipt:
+    def preview(self, plan: WorkflowPlan) -> WorkflowReceipt:
         """Return the receipt of a dry run."""
         return preview(plan)
 
-    def carry_out(self, plan: ForgettingPlan, *, search: bool = True, vacuum: bool = False) -> WorkflowReceipt:
+    def execute(self, plan: WorkflowPlan, *, search: bool = True, vacuum: bool = False) -> WorkflowReceipt:
         """Forget what is planned, and return the receipt; see `devmem.forget`."""
         files = [session_folder(self._workflow, session) for session in self._sessions]
         journals = [target.journals for target in self._targets if target.journals is not None]
-        return carry_out(plan, self._decisions, [*files, *journals], search=search, vacuum=vacuum)
+        return execute(plan, self._decisions, [*files, *journals], search=search, vacuum=vacuum)
 
     def _settle(self) -> Iterator[Residue]:
         for target in self._targets:

@@ -28,7 +28,7 @@ from devmem.workflow.attachments import OperationHook, User, log_operation
 from devmem.workflow.graph import Graph, NodeResult, RunResult
 from devmem.workflow.manager import MemoryManager
 from devmem.workflow.recording import RunRecording
-from devmem.workflow.transaction import finish_earlier, in_transaction
+from devmem.workflow.transaction import in_transaction, recover
 
 _LOG: Final = logging.getLogger(__name__)
 _UNBOUND: Final = Filter(unbound=("user",))
@@ -160,7 +160,7 @@ class WorkflowRunner:
         self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
         self._chats: dict[str, ChatModel] = {}
         self._on_text = on_text
-        finish_earlier(stores, rescue_dir)
+        recover(stores, rescue_dir)
 
     def __enter__(self) -> Self:
         return self

@@ -24,9 +24,9 @@ from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.plugins import StoreRegistry, registry
-from devmem.stores.erasure_decisions import DECISIONS, decisions_folder
+from devmem.stores.commit_log import ERASURES, erasures_folder
 from devmem.stores.memory import MemoryBase, StoreSetup
-from devmem.workflow.erasing import finish_in_stores
+from devmem.workflow.erasing import recover_open
 
 __all__ = ["WorkflowCheck", "check_workflow"]
 
@@ -42,7 +42,7 @@ def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
     Raises:
         SessionNameError: the session's name could leave that folder.
     """
-    if not session or session in (".", "..", DECISIONS) or any(char in session for char in "/\\\0:"):
+    if not session or session in (".", "..", ERASURES) or any(char in session for char in "/\\\0:"):
         raise SessionNameError(session)
     return workflow.base_dir / ".devmem" / session
 
@@ -50,7 +50,7 @@ def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
 def session_names(folder: Path) -> list[str]:
     """Return the names of the sessions that have files, given the folder of all of them."""
     found = folder.iterdir() if folder.is_dir() else []
-    return sorted(each.name for each in found if each.is_dir() and each.name != DECISIONS)
+    return sorted(each.name for each in found if each.is_dir() and each.name != ERASURES)
 
 
 def make_store(
@@ -119,7 +119,7 @@ def open_stores(
             (load or _load)(store)
             opened.push(partial(_save, store))
             stores[name] = store
-        finish_in_stores(decisions_folder(workflow.base_dir), stores)
+        recover_open(erasures_folder(workflow.base_dir), stores)
         yield stores
 
 

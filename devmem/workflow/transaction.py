@@ -12,7 +12,7 @@ from devmem.errors import RunConflictError, RunFailedError
 from devmem.model.versions import RunInfo
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.memory import MemoryBase
-from devmem.stores.runs import StoreRun, finish_decided, revert_everywhere
+from devmem.stores.runs import StoreRun, recover_runs, revert_everywhere
 from devmem.workflow.graph import RunResult
 
 _LOG: Final = logging.getLogger(__name__)
@@ -20,10 +20,10 @@ _FOLDER: Final = "runs"
 """Folder of decisions, within that of rescued writes."""
 
 
-def finish_earlier(stores: Mapping[str, MemoryBase], rescue_dir: Path | None) -> None:
-    """Carry out what an earlier process had decided to commit, or to revert, when it died."""
+def recover(stores: Mapping[str, MemoryBase], rescue_dir: Path | None) -> None:
+    """Commit, or revert, the runs for which an earlier process had decided that when it died."""
     if rescue_dir is not None:
-        finish_decided(rescue_dir / _FOLDER, stores)
+        recover_runs(rescue_dir / _FOLDER, stores)
 
 
 def stores_of_runs(workflow: Workflow) -> list[str]:
@@ -49,7 +49,7 @@ def discard_run(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, 
 
 def _taken_up(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, rescue_dir: Path | None) -> StoreRun:
     """Return a run whose process died."""
-    finish_earlier(stores, rescue_dir)
+    recover(stores, rescue_dir)
     written = {name: stores[name] for name in stores_of_runs(workflow) if name in stores}
     written = {name: store for name, store in written.items() if keeps_versions(store)}
     return StoreRun(run, written, decisions=None if rescue_dir is None else rescue_dir / _FOLDER, exists=True)
@@ -72,7 +72,7 @@ def revert_run(
         RunConflictError: later versions in one of the stores build on what it wrote; nothing was changed.
         RunStateError: it wrote to none of the stores, or is not committed in one; nothing was changed.
     """
-    finish_earlier(stores, rescue_dir)
+    recover(stores, rescue_dir)
     written = {name: stores[name] for name in stores_of_runs(workflow) if name in stores}
     return revert_everywhere(run, written, decisions=None if rescue_dir is None else rescue_dir / _FOLDER)
 

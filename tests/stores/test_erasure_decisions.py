@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from devmem.stores import StoreSetup
-from devmem.stores.erasure_decisions import DecidedPart, decided
+from devmem.stores.commit_log import EraseRecord, decide_erasure
 from devmem_stores.simple import SimpleConfig
 
 
@@ -18,7 +18,7 @@ from devmem_stores.simple import SimpleConfig
 )
 def test_a_decision_keeps_no_password(tmp_path: Path, location: str) -> None:
     setup = StoreSetup(name="notes", store_type="simple", config=SimpleConfig(memory_path=location), base_dir=tmp_path)
-    with decided(tmp_path / "decisions", [DecidedPart.of_store(setup, ["1"], user=None)]) as parts:
+    with decide_erasure(tmp_path / "decisions", [EraseRecord.of_store(setup, ["1"], user=None)]) as parts:
         assert parts[0].belongs_to(setup)
         file = parts[0].file
         assert file is not None

@@ -14,7 +14,8 @@ from devmem.model.caller import acting_as
 from devmem.model.items import Scope
 from devmem.stores import runs as decisions
 from devmem.stores.abilities import versions_of
-from devmem.stores.runs import Ending, RunDecision, StoreRun
+from devmem.stores.commit_log import CommitRecord, RunOperation
+from devmem.stores.runs import StoreRun
 from devmem.workflow import revert_run
 
 from .runner_doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, write_workflow
@@ -68,7 +69,7 @@ def test_what_was_decided_is_finished_by_the_next_start(tmp_path: Path) -> None:
         for store in run.stores.values():
             store.add([MemoryItem(id="1", content_summary="tea")])
         run.close()
-        RunDecision(run="r", stores=("notes", "board")).write(folder / "runs")
+        CommitRecord(run="r", stores=("notes", "board")).write(folder / "runs")
         versions_of(stores["notes"]).commit("r")
         assert counts(stores) == [1, 0]
         WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
@@ -78,8 +79,8 @@ def test_what_was_decided_is_finished_by_the_next_start(tmp_path: Path) -> None:
 
 def test_a_decision_on_a_store_that_is_not_there_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It waits for the store, as when the workflow was changed after a crash."""
-    file = RunDecision(run="half-done", stores=("notes", "attic")).write(tmp_path / "runs")
-    assert decisions.finish_decided(tmp_path / "runs", {}) == []
+    file = CommitRecord(run="half-done", stores=("notes", "attic")).write(tmp_path / "runs")
+    assert decisions.recover_runs(tmp_path / "runs", {}) == []
     assert "run 'half-done' was decided to end in stores" in caplog.text
     assert "(notes, attic)" in caplog.text
     assert file.exists()
@@ -149,7 +150,7 @@ def test_a_conflict_that_comes_between_the_check_and_the_commits_commits_in_none
 
 
 @pytest.mark.parametrize("operation", ["commit", "revert"])
-def test_what_cannot_be_finished_is_undone_by_the_next_start(tmp_path: Path, operation: Ending) -> None:
+def test_what_cannot_be_finished_is_undone_by_the_next_start(tmp_path: Path, operation: RunOperation) -> None:
     """The process died between the commits of the two stores, and then others changed the same item in the second."""
     read, folder = workflow(tmp_path), tmp_path / "session"
     with open_stores(read) as stores:
@@ -161,7 +162,7 @@ def test_what_cannot_be_finished_is_undone_by_the_next_start(tmp_path: Path, ope
         run.close()
         if operation == "revert":
             run.commit()
-        RunDecision(run="r", stores=("notes", "board"), operation=operation).write(folder / "runs")
+        CommitRecord(run="r", stores=("notes", "board"), operation=operation).write(folder / "runs")
         getattr(versions_of(stores["notes"]), operation)("r")
         put(stores["board"], "rain")
         WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
@@ -174,7 +175,7 @@ def test_a_decision_to_revert_is_finished_by_the_next_start(tmp_path: Path) -> N
     with open_stores(read) as stores:
         for name in stores:
             put(stores[name], "tea", run="r")
-        RunDecision(run="r", stores=("notes", "board"), operation="revert").write(folder / "runs")
+        CommitRecord(run="r", stores=("notes", "board"), operation="revert").write(folder / "runs")
         versions_of(stores["notes"]).revert("r")
         WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
         assert texts(stores) == [[], []]
@@ -187,7 +188,7 @@ def test_a_decision_that_its_own_process_is_carrying_out_is_left_to_it(
     read, folder = workflow(tmp_path), tmp_path / "session"
     end_everywhere = decisions.end_everywhere
 
-    def end_late(decision: RunDecision, *arguments: Any) -> None:
+    def end_late(decision: CommitRecord, *arguments: Any) -> None:
         for name in decision.stores:
             versions_of(stores[name]).revert("r")
         end_everywhere(decision, *arguments)
@@ -196,7 +197,7 @@ def test_a_decision_that_its_own_process_is_carrying_out_is_left_to_it(
     with open_stores(read) as stores:
         for name in stores:
             put(stores[name], "tea", run="r")
-        RunDecision(run="r", stores=("notes", "board"), operation="revert").write(folder / "runs")
+        CommitRecord(run="r", stores=("notes", "board"), operation="revert").write(folder / "runs")
         WorkflowRunner(read, stores, chat_models=ChatsByNode(), rescue_dir=folder)
         assert texts(stores) == [[], []]
 

@@ -11,8 +11,8 @@ from devmem.recording import Interaction, InteractionRecorder, record_tool
 from devmem.recording.forwarder import REFUSED
 from devmem.text.files import replace_file
 from devmem.text.retry import Backoff
-from devmem.workflow import erase_plan as waiting
-from devmem.workflow.erase_plan import checksum_of, remove_waiting
+from devmem.workflow import waiting
+from devmem.workflow.waiting import checksum_of, remove_waiting
 
 
 class Choosy:

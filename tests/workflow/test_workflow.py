@@ -19,7 +19,7 @@ from devmem.model.interactions import Interaction, InteractionKind, Participant,
 from devmem.recording.forwarder import REFUSED
 from devmem.recording.journal import Journal
 from devmem.storage import SqliteCollection
-from devmem.stores.erasure_decisions import DecidedPart, decided, decided_parts, decisions_folder, remove_undecided
+from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records, erasures_folder, remove_undecided
 from devmem.workflow import make_store, session_folder
 from tools.forgetting_team import fill_team, left_in_files, make_team, words_of_user
 
@@ -63,7 +63,7 @@ def test_nothing_is_left_of_a_user_in_any_file(team: Workflow) -> None:
         "talk": 4,  # two more records were in a journal
         "docs": 0,
     }
-    assert not decided_parts(decisions_folder(team.base_dir))
+    assert not erase_records(erasures_folder(team.base_dir))
 
 
 def test_a_user_leaves_no_key_among_the_states_of_conversations(team: Workflow) -> None:
@@ -188,10 +188,10 @@ def test_a_store_that_cannot_be_used_is_named_and_the_others_are_done(team: Work
 _KILLED = """
 import os, sys
 import devmem
-from devmem.stores.erasure_decisions import DecidedPart
+from devmem.stores.commit_log import EraseRecord
 
 left = [int(sys.argv[2])]
-done = DecidedPart.done
+done = EraseRecord.done
 
 def dies(part):
     left[0] -= 1
@@ -199,7 +199,7 @@ def dies(part):
         os._exit(9)
     done(part)
 
-DecidedPart.done = dies
+EraseRecord.done = dies
 devmem.forget(sys.argv[1], user="ann")
 """
 
@@ -208,11 +208,11 @@ devmem.forget(sys.argv[1], user="ann")
 def test_what_was_decided_is_finished_when_the_workflow_is_opened(team: Workflow, done: int) -> None:
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(team.file), str(done)], check=False, timeout=120)
     assert killed.returncode == 9
-    assert len(decided_parts(decisions_folder(team.base_dir))) == len(STORES) + 1 - done
+    assert len(erase_records(erasures_folder(team.base_dir))) == len(STORES) + 1 - done
     with open_stores(team) as stores:
         assert not any(item.scope.user == "ann" for store in stores.values() for item in store.recent(1000))
     assert words_left(team, "ann") == {}
-    assert not decided_parts(decisions_folder(team.base_dir))
+    assert not erase_records(erasures_folder(team.base_dir))
 
 
 def test_what_cannot_be_done_stays_decided(team: Workflow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,11 +247,11 @@ def test_a_store_of_this_process_only_is_no_place(tmp_path: Path) -> None:
 
 
 def test_others_leave_a_decision_to_the_process_that_carries_it_out(tmp_path: Path) -> None:
-    part = DecidedPart(kind="lines", place="unsaved.jsonl", names=("x",))
-    with decided(tmp_path / "decisions", [part]) as parts:
+    part = EraseRecord(kind="lines", place="unsaved.jsonl", names=("x",))
+    with decide_erasure(tmp_path / "decisions", [part]) as parts:
         assert [one.names for one in parts] == [("x",)]
-        assert decided_parts(tmp_path / "decisions") == []
-    assert decided_parts(tmp_path / "decisions") == parts
+        assert erase_records(tmp_path / "decisions") == []
+    assert erase_records(tmp_path / "decisions") == parts
     remove_undecided(tmp_path / "decisions")
     parts[0].done()
     assert list((tmp_path / "decisions").iterdir()) == []

@@ -35,13 +35,12 @@ from devmem.model.items import MemoryItem
 from devmem.recording.log import TokenTrimming
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import drop_location, file_of
-from devmem.stores.forgetting import ForgetPlan, plan_forgetting, preview
-from devmem.stores.forgetting import forget as forget_planned
+from devmem.stores.erasing import ErasePlan, execute, plan_erasure, preview
 from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.display import one_line
 from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
-from devmem.workflow.erase_plan import ForgettingPlan
+from devmem.workflow.erasing import WorkflowPlan
 from devmem.workflow.forgetting import WorkflowForgetting
 from devmem.workflow.stores import DEFAULT_SESSION
 
@@ -73,7 +72,7 @@ def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: EraseReq
         items, derived = plan.items, {name for each in plan.targets for name in each.derived}
         if (items or plan.writes) and not options.dry_run and not options.yes:
             confirm_forgetting(terminal, items, derived, of=str(workflow.file or "the workflow"))
-        receipt = forgetting.preview(plan) if options.dry_run else forgetting.carry_out(plan, vacuum=options.vacuum)
+        receipt = forgetting.preview(plan) if options.dry_run else forgetting.execute(plan, vacuum=options.vacuum)
     if options.as_json:
         terminal.json(workflow_receipt_json(receipt, dry_run=options.dry_run))
     else:
@@ -90,9 +89,9 @@ def end_partly(unreached: Iterable[Residue]) -> None:
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _check_all_there(plan: ForgettingPlan, erasing: EraseRequest) -> None:
+def _check_all_there(plan: WorkflowPlan, erasing: EraseRequest) -> None:
     """Raise `CommandError` when a named item is in no store."""
-    there = {name for each in plan.targets for name in each.items}
+    there = {name for each in plan.targets for name in each.found}
     if missing := [name for name in erasing.ids or () if name not in there]:
         raise CommandError(f"no store has an item {', '.join(map(repr, missing))}.")
 
@@ -185,13 +184,13 @@ def forget(
 def _forget_in_store(terminal: Terminal, place: Place, erasing: EraseRequest, options: ForgetOptions) -> None:
     """Forget items of one store, after asking, and print the receipt."""
     with opened_to_change(terminal, place.workflow, place.store, options.session or DEFAULT_SESSION) as opened:
-        plan = plan_forgetting(opened, erasing)
+        plan = plan_erasure(opened, erasing)
         check_all_there(opened.name, erasing.ids or (), plan.selected)
         if erasing.text is None and erasing.run is None:
             report_hidden(terminal, opened, erasing.where)
         if plan.items and not options.dry_run and not options.yes:
-            confirm_forgetting(terminal, plan.items, {item.id for item in plan.derived}, of=place.store)
-        receipt = preview(opened, plan) if options.dry_run else forget_planned(opened, plan, vacuum=options.vacuum)
+            confirm_forgetting(terminal, plan.items, plan.derived, of=place.store)
+        receipt = preview(opened, plan) if options.dry_run else execute(opened, plan, vacuum=options.vacuum)
         total = opened.count_memories()
     if options.as_json:
         terminal.json(receipt_json(receipt, total, dry_run=options.dry_run))
@@ -201,9 +200,9 @@ def _forget_in_store(terminal: Terminal, place: Place, erasing: EraseRequest, op
     end_partly(receipt.unreached)
 
 
-def _print(terminal: Terminal, listed: ForgetPlan | None, lines: Iterable[str]) -> None:
+def _print(terminal: Terminal, listed: ErasePlan | None, lines: Iterable[str]) -> None:
     if listed is not None:
-        list_forgotten(terminal, listed.items, {item.id for item in listed.derived})
+        list_forgotten(terminal, listed.items, listed.derived)
     for line in lines:
         terminal.print(line)
 

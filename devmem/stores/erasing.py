@@ -1,0 +1,118 @@
+"""Erasing from one store: a plan of the selected items and of those derived from them, its execution, a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from devmem.model.items import MemoryItem
+from devmem.model.results import html_table
+from devmem.storage.erasure import EraseRequest, EraseResult, Residue, words_of
+from devmem.storage.searching import ExportRecord
+from devmem.stores.abilities import exports_of
+from devmem.stores.memory import MemoryBase
+
+
+@dataclass(slots=True, kw_only=True)
+class ErasePlan:
+    """Items of one store that are to be erased."""
+
+    request: EraseRequest
+    """The selection."""
+    found: dict[str, MemoryItem] = field(default_factory=dict)
+    """The items by id; those of which only earlier versions are left are among them."""
+    derived: list[str] = field(default_factory=list)
+    """Ids of those that were not selected themselves: copies, and items that were derived."""
+    kept: tuple[str, ...] = ()
+    """Ids of derived items that stay, since they are out of reach."""
+
+    @property
+    def items(self) -> list[MemoryItem]:
+        """Every item that is to be erased."""
+        return list(self.found.values())
+
+    @property
+    def selected(self) -> list[MemoryItem]:
+        """Items that were asked for."""
+        derived = set(self.derived)
+        return [item for item in self.items if item.id not in derived]
+
+    def take(self, items: Iterable[MemoryItem], *, derived: bool) -> list[MemoryItem]:
+        """Add items; return those that are new."""
+        fresh = [item for item in items if item.id not in self.found]
+        self.found.update((item.id, item) for item in fresh)
+        self.derived += [item.id for item in fresh] if derived else []
+        return fresh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetReceipt:
+    """Receipt of a forgetting in one store, or of a dry run: how much it is, and how far it reached."""
+
+    store: str
+    items: int
+    """Number of items, derived ones included; of those whose versions only were left none is counted."""
+    derived: tuple[str, ...] = ()
+    """Ids of the items that were forgotten because they were derived from others that were."""
+    reached: tuple[str, ...] = ()
+    """Files that were searched afterwards and hold nothing of the items."""
+    unreached: tuple[Residue, ...] = ()
+    """Places that still hold something, or that could not be searched, with the reason."""
+    exports: tuple[ExportRecord, ...] = ()
+    """Exports and backups that were made before and may hold some of the items; they are not reached."""
+
+    def cells(self) -> tuple[object, ...]:
+        """Return a row of a table, under `RECEIPT_COLUMNS`."""
+        left = ", ".join(f"{one.place} ({one.reason})" for one in self.unreached)
+        exports = ", ".join(export.place or "printed" for export in self.exports)
+        return self.store, self.items, len(self.derived), ", ".join(self.reached), left, exports
+
+    def _repr_html_(self) -> str:
+        return html_table(RECEIPT_COLUMNS, [self.cells()])
+
+
+RECEIPT_COLUMNS: Final = ("store", "items", "derived", "searched", "not reached", "exports")
+"""Columns of a receipt in a notebook."""
+
+
+def plan_erasure(
+    store: MemoryBase, request: EraseRequest, is_reached: Callable[[MemoryItem], bool] = lambda _: True
+) -> ErasePlan:
+    """Return the plan of a selection; derived items that are not reached stay."""
+    plan = ErasePlan(request=request)
+    selected = plan.take(store.select_erasable(request), derived=False)
+    derived = store.derived_from([item.id for item in selected]) if selected else []
+    plan.take([item for item in derived if is_reached(item)], derived=True)
+    plan.kept = tuple(item.id for item in derived if not is_reached(item))
+    return plan
+
+
+def preview(store: MemoryBase, plan: ErasePlan, *, label: str = "") -> ForgetReceipt:
+    """Return the receipt of a dry run; `label` replaces the store's name."""
+    there = EraseResult(items=len(store.get(list(plan.found))))
+    return receipt_of(plan, there, exports_of(store, plan.items), label=label or store.name)
+
+
+def execute(store: MemoryBase, plan: ErasePlan, *, search: bool = True, vacuum: bool = False) -> ForgetReceipt:
+    """Erase the planned items; with `search`, look for them in the store's files afterwards."""
+    if not plan.found and not vacuum:
+        return ForgetReceipt(store=store.name, items=0)
+    words = words_of(plan.items) if search else []
+    exports = exports_of(store, plan.items)
+    done = store.purge(plan.request, plan.derived, words=words, vacuum=vacuum)
+    return receipt_of(plan, done, exports, label=store.name)
+
+
+def receipt_of(plan: ErasePlan, done: EraseResult, exports: Iterable[ExportRecord], *, label: str) -> ForgetReceipt:
+    """Return the receipt of a plan that was carried out, or previewed."""
+    reason = "it was derived from forgotten items and belongs to another scope"
+    kept = tuple(Residue(place=f"item {item_id}", reason=reason) for item_id in plan.kept)
+    return ForgetReceipt(
+        store=label,
+        items=done.items,
+        derived=tuple(plan.derived),
+        reached=done.reached,
+        unreached=(*kept, *done.unreached),
+        exports=tuple(exports),
+    )
