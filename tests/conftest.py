@@ -52,6 +52,14 @@ def start_script() -> Iterator[StartScript]:
                 pipe.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what is cached for a user apart from that of the one who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 def pytest_configure() -> None:
     """Let the processes that tests start be interrupted also where this run was started in the background.
 

@@ -19,9 +19,9 @@ from devmem.config.workflow import Workflow
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem
 from devmem.search.query import Filter, Order
+from devmem.stores.abilities import every_item
 from devmem.stores.memory import MemoryBase
 from devmem.text.files import replace_file
-from devmem.transfer.filling import every_item
 from devmem.transfer.importing.files import is_sqlite, read_lines
 
 _KEYS: Final = ("text", "question", "input", "content")

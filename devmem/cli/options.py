@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -27,7 +27,9 @@ from devmem.search.query import SCOPE_PARTS, Filter
 from devmem.stores.memory import MemoryBase
 from devmem.text.durations import parse_duration
 from devmem.text.moments import parse_moment
-from devmem.workflow.runner import ChatModels, configured_chat_models
+
+if TYPE_CHECKING:
+    from devmem.workflow.runner import ChatModels
 
 _CONDITION: Final = re.compile(r"(?P<key>[^=<>!^]+)(?P<operator>>=|<=|!=|\^=|=|>|<)(?P<value>.*)", re.DOTALL)
 _METADATA: Final = "metadata."
@@ -353,6 +355,9 @@ def _with(store: StoreDeclaration, choice: EmbeddingChoice) -> StoreDeclaration:
 
 def chat_models(workflow: Workflow, provider: str | None) -> ChatModels:
     """Return the choice of each node's chat model; `provider` takes the place of the configured one."""
+    # Only commands that run a workflow need its runner.
+    from devmem.workflow.runner import configured_chat_models
+
     configured = configured_chat_models(workflow)
     if provider is None:
         return configured

@@ -20,8 +20,7 @@ from devmem.model.fields import is_path
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
 from devmem.model.message import Message
 from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
-from devmem.text.analysis import shorten
-from devmem.transfer.importing.records import SUMMARY_LENGTH
+from devmem.text.analysis import SUMMARY_LENGTH, shorten
 
 Content: TypeAlias = str | Message | Mapping[str, Any]
 """A text, or a message: devmem's, or a dict with `role` and `content` as chat APIs have it; a dict with `text` is a

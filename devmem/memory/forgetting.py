@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Unpack, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from devmem.config.workflow import Workflow
 from devmem.memory.records import When
@@ -14,9 +14,9 @@ from devmem.memory.scope import PARTS, ScopeGuard, ScopeParts, Values, make_filt
 from devmem.search.query import Filter
 from devmem.storage.erasure import EraseRequest
 from devmem.stores.memory import MemoryBase
-from devmem.workflow.erasing import WorkflowReceipt
-from devmem.workflow.forgetting import WorkflowForgetting
-from devmem.workflow.stores import load_workflow
+
+if TYPE_CHECKING:
+    from devmem.workflow.erasing import WorkflowReceipt
 
 
 class Selected(ScopeParts, total=False):
@@ -118,6 +118,10 @@ def forget(
         UnknownSessionError: there are no files of the session `in_session`.
         OSError: the decision cannot be written; nothing is forgotten.
     """
+    # What forgets in a whole workflow takes as long to import as a search; a memory does not need it.
+    from devmem.workflow.forgetting import WorkflowForgetting
+    from devmem.workflow.stores import load_workflow
+
     declared = workflow if isinstance(workflow, Workflow) else load_workflow(Path(os.fsdecode(workflow)))
     erasing = erase_request(ScopeGuard(), ids, selected)
     with WorkflowForgetting(declared, session=in_session, stores=stores) as forgetting:

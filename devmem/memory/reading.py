@@ -17,8 +17,8 @@ from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem
 from devmem.search.merging import MergePolicy, merge, with_related
 from devmem.search.query import Filter, Order
+from devmem.stores.abilities import every_item
 from devmem.stores.memory import MemoryBase, MemoryQuery, async_twin
-from devmem.transfer.filling import every_item
 
 _LOG: Final = logging.getLogger(__name__)
 BATCH_SIZE: Final = 100

@@ -14,9 +14,8 @@ from devmem.model.message import Message
 from devmem.model.message_json import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit, html_table
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation
-from devmem.text.analysis import shorten
+from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.moments import local, parse_moment
-from devmem.transfer.importing.records import SUMMARY_LENGTH
 
 When: TypeAlias = datetime | float | str
 """A point in time: a `datetime` (a naive one is local time, as Python has it), seconds since the epoch, or text such as

@@ -36,7 +36,7 @@ _OTHER_ROLES: Final[Mapping[str, Role]] = {"human": Role.USER, "ai": Role.ASSIST
 _Blocks = tuple[Annotated[MessageBlock, KeepBlock], ...]
 
 
-class _Form(BaseModel):
+class _Form(BaseModel, defer_build=True):
     type: str = Message.__name__
     id: str = Field(default="", coerce_numbers_to_str=True)
     role: str | None = None

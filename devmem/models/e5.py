@@ -18,7 +18,7 @@ from devmem.errors import EmbeddingError, ModelNotFoundError, install_command
 from devmem.model.items import Vector
 from devmem.models.bert import WIDTH, BertEmbedder, BertModel, LazyModel, open_backend
 from devmem.models.embedder import CommonDirections, ModelIdentity, WordFinder
-from devmem.models.model_files import check_digest, mapped, package_folder
+from devmem.models.model_files import official_content, package_folder
 
 __all__ = ["Provider"]
 
@@ -333,8 +333,7 @@ def _find(model_path: Path | None) -> Path:
 
 def _read(path: Path) -> Q4Model:
     try:
-        content = mapped(path)
+        content = official_content(path, WEIGHTS_SHA256, advice=_HELP)
     except OSError as error:
         raise ModelNotFoundError(f"{path}: the model's file cannot be read: {error}") from error
-    check_digest(path, content, WEIGHTS_SHA256, advice=_HELP)
     return read_q4(content)

@@ -12,7 +12,7 @@ from devmem.config.store import EmbeddingConfig, EmbeddingParams, names_only_mod
 from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
 from devmem.models.bert import WIDTH, BertEmbedder, BertModel, LazyModel, open_backend
 from devmem.models.embedder import ModelIdentity, is_spelled_out
-from devmem.models.model_files import check_digest, mapped, package_folder, read_tensors
+from devmem.models.model_files import check_digest, official_content, package_folder, read_tensors
 
 __all__ = ["Provider"]
 
@@ -248,11 +248,9 @@ def _load(params: EmbeddingParams) -> BertModel:
     folder = find_model(params.model_path)
     try:
         tokenizer = WordPiece(read_vocabulary(folder), max_tokens=_MAX_TOKENS)
-        content = mapped(weights_path(folder))
+        content = official_content(weights_path(folder), WEIGHTS_SHA256, advice=HELP)
     except OSError as error:
         raise ModelNotFoundError(f"{folder}: the model's files cannot be read: {error}") from error
-    # The digest is of the mapped bytes themselves, so the checked content is the content that is used.
-    check_digest(weights_path(folder), content, WEIGHTS_SHA256, advice=HELP)
     weights = read_tensors(content)
     words = weights["embeddings.word_embeddings.weight"]
     return BertModel(tokenizer=tokenizer, backend=open_backend(params, weights, words))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final, Protocol, runtime_checkable
 
 from devmem.errors import CollectionError, NoVersionsError
 from devmem.model.items import MemoryItem
-from devmem.search.query import Filter
+from devmem.search.query import Filter, Order
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.searching import ExportLog, ExportRecord
 from devmem.stores.collection_memory import CollectionMemory
@@ -120,3 +120,15 @@ class TakesStates(Protocol):
             DevmemError: they cannot be read or written.
         """
         ...
+
+
+_SPARE: Final = 64
+
+
+def every_item(store: MemoryBase, where: Filter | None = None, order: Order = Order.STORED) -> Iterator[MemoryItem]:
+    """Return a store's items that match, oldest first in their order."""
+    if isinstance(store, CollectionMemory):
+        yield from store.scan(where, order=order)
+        return
+    # One that is added meanwhile may push an old one out of the newest `count`.
+    yield from reversed(store.recent(store.count_memories(where) + _SPARE, where, order=order))

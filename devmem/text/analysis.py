@@ -144,6 +144,10 @@ def split_sentences(text: str) -> list[str]:
     return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True) if start < end]
 
 
+SUMMARY_LENGTH: Final = 1000
+"""Maximum number of characters of an item's summary; a longer text is kept whole in a snapshot, and searched."""
+
+
 def shorten(text: str, limit: int, *, mark: str = "…") -> str:
     """Keep whole sentences from the start, at most `limit` characters in all; `mark` shows that something was cut.
 

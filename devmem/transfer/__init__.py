@@ -1,5 +1,12 @@
 """Import, export and copy of items."""
 
-from devmem.transfer.filling import every_item
+from typing import TYPE_CHECKING
+
+from devmem.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from devmem.stores.abilities import every_item
+else:
+    __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = ["every_item"]

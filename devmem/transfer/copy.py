@@ -12,10 +12,10 @@ from typing import Final
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import TokenEmbedder
-from devmem.stores.abilities import TakesStates
+from devmem.stores.abilities import TakesStates, every_item
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
-from devmem.transfer.filling import every_item, fields_of, take_fields
+from devmem.transfer.filling import fields_of, take_fields
 
 _BATCH: Final = 64
 _SAME_SECOND: Final = 1.0

@@ -10,7 +10,7 @@ from typing import Final
 
 from devmem.model.items import MemoryItem
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
-from devmem.search.query import Filter, Order
+from devmem.search.query import Filter
 from devmem.storage.protocol import FieldedCollection
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import CollectionConfig
@@ -180,15 +180,3 @@ def _kept_parts(item: MemoryItem, stored: MemoryItem) -> Iterator[str]:
         yield "event_time"
     if item.expires_at != stored.expires_at:
         yield "expires_at"
-
-
-_SPARE: Final = 64
-
-
-def every_item(store: MemoryBase, where: Filter | None = None, order: Order = Order.STORED) -> Iterator[MemoryItem]:
-    """Return a store's items that match, oldest first in their order."""
-    if isinstance(store, CollectionMemory):
-        yield from store.scan(where, order=order)
-        return
-    # One that is added meanwhile may push an old one out of the newest `count`.
-    yield from reversed(store.recent(store.count_memories(where) + _SPARE, where, order=order))

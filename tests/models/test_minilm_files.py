@@ -79,9 +79,10 @@ def test_files_that_cannot_be_read_are_named(
     def refused(*_: object) -> str:
         raise PermissionError(13, "Permission denied", "vocab.txt")
 
+    embedder = open_minilm(model_path=folder)
     monkeypatch.setattr(Path, "read_text", refused)
     with pytest.raises(ModelNotFoundError, match=r"cannot be read: .*Permission denied"):
-        open_minilm(model_path=folder).embed(["tea"])
+        embedder.embed(["tea"])
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\x08" + bytes(7) + b'{"a": 1}'])

@@ -241,7 +241,8 @@ def test_a_reranker_that_cannot_be_opened_is_named_with_its_store(make: Make) ->
     with pytest.raises(RerankerError, match=r"^memory store 'notes': retrieval\.reranker: unknown reranker 'nothing'"):
         make(type="nothing")
     with pytest.raises(
-        RerankerError, match=r"^memory store 'notes': retrieval\.reranker: 'test_unmakeable' .*: KeyError: 'endpoint'$"
+        RerankerError,
+        match=r"^memory store 'notes': retrieval\.reranker: reranker 'test_unmakeable' .*: KeyError: 'endpoint'$",
     ):
         make(type="test_unmakeable")
     with pytest.raises(MissingExtraError, match=r"^memory store 'notes': retrieval\.reranker: this needs the package"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import re
 import shutil
@@ -66,3 +67,28 @@ def test_the_command_refuses_where_the_other_package_was_installed_over_this_one
     assert done.returncode == 1
     assert done.stderr.startswith("error: the package in ")
     assert "Traceback" not in done.stderr
+
+
+def test_an_installation_without_sources_works(tmp_path: Path) -> None:
+    """Some images keep the compiled files alone."""
+    for source in (ROOT / "devmem", ROOT / "stores" / "devmem_stores"):
+        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    assert compileall.compile_dir(tmp_path, legacy=True, quiet=1)
+    for source in tmp_path.rglob("*.py"):
+        source.unlink()
+    code = (
+        "import devmem\n"
+        "assert all(getattr(devmem, name) for name in devmem.__all__)\n"
+        "assert all(getattr(devmem.stores, name) for name in devmem.stores.__all__)\n"
+        "with devmem.open('notes.db', embedding=None) as memory:\n"
+        "    memory.add('The launch is on June 2nd.')\n"
+        "    print(devmem.__file__.endswith('.pyc'), memory.search('launch')[0].text)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.stdout.split(maxsplit=1) == ["True", "The launch is on June 2nd.\n"], done.stderr

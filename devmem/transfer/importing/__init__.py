@@ -1,7 +1,14 @@
 """Data files to items: conversations and exports that a memory can be filled with."""
 
-from devmem.transfer.importing.files import FileFormat
-from devmem.transfer.importing.formats import DataFile, detect_format, open_data, read_records
-from devmem.transfer.importing.records import Record, parse_time
+from typing import TYPE_CHECKING
+
+from devmem.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from devmem.transfer.importing.files import FileFormat
+    from devmem.transfer.importing.formats import DataFile, detect_format, open_data, read_records
+    from devmem.transfer.importing.records import Record, parse_time
+else:
+    __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = ["DataFile", "FileFormat", "Record", "detect_format", "open_data", "parse_time", "read_records"]

@@ -18,8 +18,8 @@ from devmem.errors import MessageError
 from devmem.model.fields import is_path
 from devmem.model.items import TRUST, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.message_json import load_message, message_to_item, readable_text
-from devmem.text.analysis import shorten
-from devmem.transfer.importing.records import SUMMARY_LENGTH, Origin, text_item, text_of
+from devmem.text.analysis import SUMMARY_LENGTH, shorten
+from devmem.transfer.importing.records import Origin, text_item, text_of
 
 FORMAT: Final = "devmem-export"
 VERSION: Final = 1

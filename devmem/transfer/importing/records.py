@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from devmem.errors import DataFileError
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.results import MemoryWritePayload
-from devmem.text.analysis import shorten
+from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.durations import parse_duration
 from devmem.text.moments import from_number
 from devmem.workflow.rescue import load_payload
@@ -151,8 +151,6 @@ def _named(kind: str, part: Mapping[str, Any]) -> str:
 Record: TypeAlias = MemoryItem | MemoryWritePayload
 """An item to add as it is, or the payload of a write, which the store makes an item of."""
 
-SUMMARY_LENGTH: Final = 1000
-"""Maximum number of characters of a summary; a longer text is kept whole in a snapshot, and searched."""
 _TEXT_KEYS: Final = ("text", "content", "content_summary")
 _SPEAKER_KEYS: Final = ("speaker", "role")
 _TIME_KEYS: Final = ("event_time", "timestamp", "time", "date")
