@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
+from uuid import uuid4
 
 from devmem.model.items import MemoryItem
 from devmem.search.query import Filter
@@ -76,11 +77,29 @@ class EraseResult:
     unreached: tuple[Residue, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasePlan:
+    """One erasure that has begun: what is still to be erased."""
+
+    id: str = field(default_factory=lambda: uuid4().hex)
+    ids: tuple[str, ...] = ()
+    """Items that go with every version."""
+    rows: tuple[int, ...] = ()
+    """Versions of items that stay."""
+    attachments: tuple[str, ...] = ()
+    items: int = 0
+    """Number of items that were there when it began and that no other erasure had planned."""
+
+    def covers(self, other: ErasePlan) -> bool:
+        """Whether this erasure removes every item and version that another one names."""
+        return set(self.ids) >= set(other.ids) and set(self.rows) >= set(other.rows)
+
+
 @runtime_checkable
 class ErasableCollection(Collection, Protocol):
     """A collection that erases items down to the bytes of its files."""
 
-    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the selected items; for those of which only older versions match, one such version."""
         ...
 
@@ -88,26 +107,34 @@ class ErasableCollection(Collection, Protocol):
         """Return the items that were derived from some items, or from such items, as their provenance says."""
         ...
 
-    def begin_erasure(self, erasing: EraseRequest, derived: Sequence[str] = ()) -> list[str]:
-        """Record durably what is erased from now on, and return its ids; `planned_erasure` returns them until the end.
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
+        """Record durably what is erased from now on; `planned_erasures` returns it until the end.
 
         Args:
-            erasing: the items.
+            request: the items.
             derived: ids of more items.
         """
         ...
 
-    def planned_erasure(self) -> list[str] | None:
-        """Return the ids of an erasure that has begun and not ended, as when a process was killed; None without one."""
+    def planned_erasures(self) -> list[ErasePlan]:
+        """Return the erasures that have begun and not ended, as when a process was killed."""
         ...
 
-    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
+    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot.
 
+        Another process may have done so already: the number of items is that of the plan all the same.
+
         Args:
+            plan: the erasure, which ends unless something could not be reached; no other one does, except those that it
+                covers.
             words: are looked for in the files; none are where they are not to be searched.
             vacuum: rewrite the database even if nothing is found.
         """
+        ...
+
+    def withdraw_erasure(self, plan: ErasePlan) -> None:
+        """Forget a plan of which nothing was done."""
         ...
 
 

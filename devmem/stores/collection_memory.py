@@ -11,14 +11,22 @@ from threading import Lock
 from typing import ClassVar, Final
 
 from devmem.config.base import ConfigModel
-from devmem.errors import CollectionClosedError, CollectionError
+from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionError, CollectionUnwritableError
 from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.model.results import FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
 from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings
 from devmem.search.conditions import Scalar
 from devmem.search.query import Filter, Order, Ranking, SearchQuery, Weights
-from devmem.storage.erasure import ErasableCollection, EraseRequest, EraseResult, Residue, descendants, search_files
+from devmem.storage.erasure import (
+    ErasableCollection,
+    ErasePlan,
+    EraseRequest,
+    EraseResult,
+    Residue,
+    descendants,
+    search_files,
+)
 from devmem.storage.location_report import examine_location
 from devmem.storage.opening import file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, PreparedItem, Unique, VersionedCollection
@@ -484,7 +492,7 @@ class CollectionMemory(MemoryBase):
         collection = self.collection
         if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
             return 0
-        return len(collection.get(collection.begin_erasure(self._widened(erasing))))
+        return collection.begin_erasure(self._widened(erasing)).items
 
     def purge(
         self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
@@ -492,15 +500,32 @@ class CollectionMemory(MemoryBase):
         """Erase items down to the bytes, where the collection does; see `MemoryBase.purge`."""
         collection = self.collection
         if isinstance(collection, ErasableCollection):
-            ids = collection.begin_erasure(self._widened(erasing), derived)
-            items = self.clear() if erasing.is_everything else self.erase(ids=ids)
+            plan = collection.begin_erasure(self._widened(erasing), derived)
+            items = self._erase_planned(collection, erasing, plan)
             left = self.scrub()
-            done = collection.finish_erasure(words, vacuum=vacuum)
-            return replace(done, items=items + done.items, unreached=(*left, *done.unreached))
+            done = collection.finish_erasure(plan, words, vacuum=vacuum)
+            return replace(done, items=max(items, done.items), unreached=(*left, *done.unreached))
         ids = [*(item.id for item in self.select_erasable(erasing)), *derived]
         items = self.clear() if erasing.is_everything else self.erase(ids=ids)
         left, done = self.scrub(), self._searched(items, words)
         return replace(done, unreached=(*left, *done.unreached))
+
+    def _erase_planned(self, collection: ErasableCollection, erasing: EraseRequest, plan: ErasePlan) -> int:
+        """Delete what is planned; where that fails, the plan goes too: whoever is told of the error sees the items."""
+        try:
+            return self.clear() if erasing.is_everything else self.erase(ids=plan.ids)
+        except (CollectionError, OSError):
+            if len(collection.get(plan.ids)) >= plan.items:
+                self._withdraw(collection, plan)
+            raise
+
+    def _withdraw(self, collection: ErasableCollection, plan: ErasePlan) -> None:
+        try:
+            collection.withdraw_erasure(plan)
+        except (CollectionUnwritableError, CollectionBusyError) as error:
+            # On a disk without one free page not even that can be written.
+            reason = "nothing was deleted yet; it stays decided, and is done when the store is next opened and can be"
+            raise CollectionUnwritableError(self.info().location, f"{reason} written ({error})") from error
 
     def scrub(self) -> Sequence[Residue]:
         """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
@@ -510,13 +535,19 @@ class CollectionMemory(MemoryBase):
         return ()
 
     def finish_erasure(self) -> None:
-        """Finish erasures that were interrupted, as by the death of a process."""
+        """Finish erasures that were interrupted, as by the death of a process, or leave them to the next opening."""
+        try:
+            self._finish_erasures()
+        except (CollectionUnwritableError, CollectionBusyError, OSError) as error:
+            # Reading needs none of it.
+            _LOG.warning("%s: an erasure that was interrupted waits for the next opening: %s", self.name, error)
+
+    def _finish_erasures(self) -> None:
         if isinstance(self.collection, ErasableCollection):
-            planned = self.collection.planned_erasure()
-            if planned is not None:
-                self.erase(ids=planned)
+            for plan in self.collection.planned_erasures():
+                self.erase(ids=plan.ids)
                 self.scrub()
-                self.collection.finish_erasure(vacuum=True)
+                self.collection.finish_erasure(plan, vacuum=True)
         for record in erase_records(erasures_folder(self.setup.base_dir), self.setup):
             self.purge(EraseRequest(ids=record.names), vacuum=True)
             record.done()

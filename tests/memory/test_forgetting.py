@@ -91,8 +91,8 @@ def test_expired_items_are_forgotten_too(tmp_path: Path) -> None:
     collection = SqliteCollection(tmp_path / "notes.db", clock=lambda: now[0])
     collection.add([replace(item("a", "Quillfeather", user="ann"), expires_at=2000.0)])
     now[0] = 3000.0
-    collection.begin_erasure(EraseRequest(where=Filter(scope=Scope(user="ann"))))
-    done = collection.finish_erasure(["Quillfeather"])
+    plan = collection.begin_erasure(EraseRequest(where=Filter(scope=Scope(user="ann"))))
+    done = collection.finish_erasure(plan, ["Quillfeather"])
     assert (done.items, done.unreached) == (1, ())
     assert bytes_left(tmp_path) == []
     collection.close()
@@ -123,8 +123,8 @@ from devmem.storage import EraseRequest
 from devmem.storage.sqlite import erasing
 
 memory = devmem.open(sys.argv[1], embedding=None)
-owner, name = {"plan": (erasing.ErasePlan, "write"), "erase": (erasing, "remove_versions"),
-    "snapshot": (erasing, "_remove"), "log": (erasing, "_empty_log"), "end": (erasing, "_end")}[sys.argv[2]]
+owner, name = {"plan": (erasing, "write_plan"), "erase": (erasing, "remove_versions"),
+    "snapshot": (erasing, "_remove"), "log": (erasing, "_empty_log"), "end": (erasing, "end_plan")}[sys.argv[2]]
 setattr(owner, name, lambda *_: os._exit(9))
 memory.erase(user="ann")
 """

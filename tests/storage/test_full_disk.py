@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import devmem
 from devmem.errors import CollectionUnwritableError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
@@ -192,3 +193,28 @@ def test_a_file_that_may_not_grow(
     collection = kind(tmp_path / name, model=embedder.identity)
     assert [item.id for item in collection.scan()] == lines[:-1]
     collection.close()
+
+
+def test_forgetting_on_a_full_disk_works_or_leaves_everything(small_disk: Path, notes: Notes) -> None:
+    """What is answered with an error is not done later, unless the error says so, and the store opens all the same."""
+    path, ballast, reserve = small_disk / "store.db", small_disk / "ballast", small_disk / "reserve"
+    reserve.write_bytes(bytes(FULL // 4))
+    with closing(SqliteCollection(path)) as collection:
+        stored, _ = fill_up(collection, notes)
+    refused, decided = [], set()
+    with devmem.open(path, embedding=None) as memory:
+        _fill_the_rest(small_disk, ballast)
+        for name in stored[:10]:
+            try:
+                assert memory.forget(name) == 1
+            except CollectionUnwritableError as error:
+                refused.append(name)
+                decided |= {name} if "stays decided" in str(error) else set()
+        assert {record.id for record in memory} == {*stored[10:], *refused}
+    with devmem.open(path, embedding=None) as memory:
+        assert {record.id for record in memory} == {*stored[10:], *refused}
+        assert memory.search("note", limit=3)
+    reserve.unlink()
+    with devmem.open(path, embedding=None) as memory:
+        assert {record.id for record in memory} == {*stored[10:], *refused} - decided
+        assert memory.forget(stored[-1]) == 1

@@ -9,12 +9,13 @@ from typing import Final
 from uuid import UUID
 
 from devmem.model.items import MemoryItem
-from devmem.storage.erasure import FOREVER, EraseRequest, EraseResult, Residue, descendants
+from devmem.storage.erasure import FOREVER, ErasePlan, EraseRequest, EraseResult, Residue, descendants
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.predicates import where_sql
 from devmem.storage.postgres.reader import PostgresReader
 from devmem.storage.postgres.runs import forget_runs, runs_of_items, runs_of_versions
+from devmem.storage.postgres.schema import lock, lock_each
 from devmem.storage.postgres.server.maintenance import IndexSteps, clean_indexes, note_erasure
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, remove_versions
 from devmem.storage.sql import Sql
@@ -25,6 +26,22 @@ _OUT_OF_REACH: Final = (
     "the server keeps deleted rows in its files until it vacuums them, and what the service keeps in logs, replicas "
     "and backups is out of reach"
 )
+
+
+_END: Final = "DELETE FROM erasures WHERE store = %(store)s AND (id = ANY(%(ids)s) OR row = ANY(%(rows)s))"
+_WITHDRAW: Final = (
+    # Another plan may name the same: one row of each goes.
+    "DELETE FROM erasures WHERE store = %(store)s AND ctid IN (SELECT min(ctid) FROM erasures WHERE store = %(store)s "
+    "AND (id = ANY(%(ids)s) OR row = ANY(%(rows)s)) GROUP BY id, row)"
+)
+
+
+def _plans(connection: Connection, store: int) -> list[ErasePlan]:
+    """Return what all plans of a store name, as one plan; none where nothing is planned."""
+    found = connection.execute("SELECT id, row FROM erasures WHERE store = %s", (store,)).fetchall()
+    ids = dict.fromkeys(read_text(name) or "" for name, _ in found if name is not None)
+    versions = tuple(row for _, row in found if row is not None)
+    return [ErasePlan(id="", ids=tuple(ids), rows=versions)] if found else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +61,10 @@ class PostgresEraser(PostgresReader):
     def _version_writer(self, connection: Connection, run: str | None = None) -> CurrentVersionWriter:
         """Return the version writer of a write transaction."""
 
-    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the selected items, expired ones included, and one version of those that are no longer there."""
         chosen: dict[UUID, MemoryItem] = {}
-        for found in self._read(lambda connection: self._find(connection, erasing)):
+        for found in self._read(lambda connection: self._find(connection, request)):
             if found.is_current or found.key not in chosen:
                 chosen[found.key] = found.item
         return self._with_attachments(list(chosen.values()))
@@ -58,30 +75,61 @@ class PostgresEraser(PostgresReader):
         found = self._read(lambda connection: list(self._versions(connection, clause)))
         return self._with_attachments(descendants([each.item for each in found], ids))
 
-    def begin_erasure(self, erasing: EraseRequest, derived: Sequence[str] = ()) -> list[str]:
-        """Record durably what is erased from now on, and return its ids."""
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
+        """Record durably what is erased from now on."""
 
-        def begin(connection: Connection) -> list[str]:
+        def begin(connection: Connection) -> ErasePlan:
             self._version_writer(connection)
-            found = self._find(connection, erasing)
-            query = "SELECT id_key FROM items WHERE store = %s AND id_key = ANY(%s)"
-            there = {key for (key,) in connection.execute(query, (self._store, [each.key for each in found]))}
-            whole = {each.key: each.item.id for each in found if each.is_current or each.key not in there}
-            ids = list(dict.fromkeys((*whole.values(), *derived)))
-            insert = "INSERT INTO erasures(store, id, row) VALUES (%s, %s, %s)"
+            # One begins at a time, so that each item is counted by one.
+            lock(connection, "erasures", self._store)
+            plan = self._plan(connection, request, derived)
+            names = [(self._store, stored_text(each), None) for each in plan.ids]
             with connection.cursor() as cursor:
-                cursor.executemany(insert, [(self._store, stored_text(each), None) for each in ids])
-                cursor.executemany(insert, [(self._store, None, each.row) for each in found if each.key not in whole])
-            return ids
+                insert = "INSERT INTO erasures(store, id, row) VALUES (%s, %s, %s)"
+                cursor.executemany(insert, [*names, *((self._store, None, row) for row in plan.rows)])
+            return plan
 
         return self._database.write(begin)
 
-    def planned_erasure(self) -> list[str] | None:
-        """Return the ids of an erasure that has begun and not ended; None without one."""
-        found = self._fetch("SELECT id FROM erasures WHERE store = %s", [self._store])
-        return [read_text(name) or "" for (name,) in found if name is not None] if found else None
+    def _plan(self, connection: Connection, request: EraseRequest, derived: Sequence[str]) -> ErasePlan:
+        found = self._find(connection, request)
+        there = self._current_keys(connection, [each.key for each in found])
+        whole = {each.key: each.item.id for each in found if each.is_current or each.key not in there}
+        ids = tuple(dict.fromkeys((*whole.values(), *derived)))
+        counted = {one for plan in _plans(connection, self._store) for one in plan.ids}
+        return ErasePlan(
+            ids=ids,
+            rows=tuple(each.row for each in found if each.key not in whole),
+            items=len(self._current_keys(connection, [rows.key_of(one) for one in ids if one not in counted])),
+        )
 
-    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:  # noqa: ARG002 - no files
+    def _current_keys(self, connection: Connection, keys: Sequence[UUID]) -> set[UUID]:
+        query = "SELECT id_key FROM items WHERE store = %s AND id_key = ANY(%s)"
+        return {key for (key,) in connection.execute(query, (self._store, list(keys)))}
+
+    def planned_erasures(self) -> list[ErasePlan]:
+        """Return the erasures that have begun and not ended, as one."""
+        return self._read(lambda connection: _plans(connection, self._store))
+
+    def withdraw_erasure(self, plan: ErasePlan) -> None:
+        """Forget a plan of which nothing was done."""
+
+        def withdraw(connection: Connection) -> None:
+            self._version_writer(connection)
+            connection.execute(_WITHDRAW, self._recorded(plan))
+
+        self._database.write(withdraw)
+
+    def _recorded(self, plan: ErasePlan) -> dict[str, object]:
+        return {"store": self._store, "ids": [*map(stored_text, plan.ids)], "rows": list(plan.rows)}
+
+    def finish_erasure(
+        self,
+        plan: ErasePlan,
+        words: Sequence[str] = (),  # noqa: ARG002 - no files
+        *,
+        vacuum: bool = False,  # noqa: ARG002
+    ) -> EraseResult:
         """Remove what is planned, with every version, and from the indexes in the database whatever is not there.
 
         The items are removed in one transaction; the indexes are cleaned after it, step by step, for which nobody
@@ -90,35 +138,35 @@ class PostgresEraser(PostgresReader):
 
         def finish(connection: Connection) -> int:
             version_writer = self._version_writer(connection)
-            query = "DELETE FROM erasures WHERE store = %s RETURNING id, row"
-            planned = connection.execute(query, (self._store,)).fetchall()
-            keys = [rows.key_of(read_text(name) or "") for name, _ in planned if name is not None]
-            erased: Sql = ("id_key = ANY(%s) OR row = ANY(%s)", [keys, [row for _, row in planned if row is not None]])
+            keys = [*map(rows.key_of, plan.ids)]
+            erased: Sql = ("id_key = ANY(%s) OR row = ANY(%s)", [keys, list(plan.rows)])
             runs = runs_of_versions(connection, self._store, *erased)
             runs |= runs_of_items(connection, self._store, "id_key = ANY(%s)", [keys])
+            lock_each(connection, [("run", self._store, read_text(run)) for run in runs])
             items = version_writer.remove("id_key = ANY(%s)", [keys])
             remove_versions(connection, self._store, *erased)
             forget_runs(connection, self._store, runs)
-            if planned:
-                # What was planned may have been deleted before: nothing but the indexes has something of it then.
-                note_erasure(connection, self._store)
+            # Others that planned the same have nothing of it left to do.
+            connection.execute(_END, self._recorded(plan))
+            # What was planned may have been deleted before: nothing but the indexes has something of it then.
+            note_erasure(connection, self._store)
             return items
 
-        items = self._database.write(finish)
+        removed = self._database.write(finish)
         # Hashes of terms and codes of vectors tell what a text was about.
         clean_indexes(IndexSteps(self._database, self.location, self._store))
-        self._searcher.note(deleted=items)
-        return EraseResult(items=items, unreached=(Residue(place=self.location, reason=_OUT_OF_REACH),))
+        self._searcher.note(deleted=removed)
+        return EraseResult(items=plan.items, unreached=(Residue(place=self.location, reason=_OUT_OF_REACH),))
 
-    def _find(self, connection: Connection, erasing: EraseRequest) -> list[_Found]:
+    def _find(self, connection: Connection, request: EraseRequest) -> list[_Found]:
         """Return the selected versions, current ones first."""
-        condition, values = where_sql(erasing.where, FOREVER)
-        if erasing.ids is not None:
-            condition, values = f"({condition}) AND id_key = ANY(%s)", [*values, [*map(rows.key_of, erasing.ids)]]
-        if erasing.run is not None:
-            run = stored_text(erasing.run)
+        condition, values = where_sql(request.where, FOREVER)
+        if request.ids is not None:
+            condition, values = f"({condition}) AND id_key = ANY(%s)", [*values, [*map(rows.key_of, request.ids)]]
+        if request.run is not None:
+            run = stored_text(request.run)
             condition, values = f"({condition}) AND (run = %s OR change_run = %s)", [*values, run, run]
-        return [each for each in self._versions(connection, (condition, values)) if erasing.contains_text(each.item)]
+        return [each for each in self._versions(connection, (condition, values)) if request.contains_text(each.item)]
 
     def _versions(self, connection: Connection, clause: Sql) -> Iterator[_Found]:
         condition, values = clause

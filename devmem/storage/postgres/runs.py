@@ -126,7 +126,7 @@ _OF_VERSIONS: Final = (
     "UNION SELECT end_run FROM versions WHERE store = %s AND ({0})"
 )
 _FORGET: Final = (
-    f"DELETE FROM runs WHERE store = %s AND run = ANY(%s) AND state <> '{RunState.PENDING.value}' "
+    "DELETE FROM runs WHERE store = %s AND run = ANY(%s) "
     "AND NOT EXISTS (SELECT FROM items WHERE items.store = runs.store AND change_run = runs.run) "
     "AND NOT EXISTS (SELECT FROM versions WHERE versions.store = runs.store AND change_run = runs.run) "
     "AND NOT EXISTS (SELECT FROM versions WHERE versions.store = runs.store AND end_run = runs.run)"
@@ -226,5 +226,8 @@ def runs_of_versions(connection: Connection, store: int, condition: str, values:
 
 
 def forget_runs(connection: Connection, store: int, runs: Iterable[str]) -> None:
-    """Remove the rows of those runs that have ended, and of which no change is kept any more."""
+    """Remove the rows of those runs of which no change is kept any more; their names and actors say who was there.
+
+    The runs have to be locked: a pending one begins again with what it writes next.
+    """
     connection.execute(_FORGET, (store, list(runs)))

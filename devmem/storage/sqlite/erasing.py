@@ -1,7 +1,7 @@
 """Erasing items from a SQLite file: from its tables, its log, its index snapshot and its folder of attachments.
 
-What is erased is recorded before the first change (`ErasePlan`, in the table `meta`), and the record goes when
-everything is done: whoever opens the file after a crash finishes it.
+What is erased is recorded before the first change (`ErasePlan`, in the table `meta`), and each record goes when its
+erasure is done: whoever opens the file after a crash finishes it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from devmem.model.items import MemoryItem
 from devmem.storage.attachments import stored_names
-from devmem.storage.erasure import FOREVER, EraseRequest, EraseResult, Residue, descendants, search_files
+from devmem.storage.erasure import FOREVER, ErasePlan, EraseRequest, EraseResult, Residue, descendants, search_files
 from devmem.storage.runs import HistoryLimit
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
@@ -29,44 +30,38 @@ from devmem.storage.sqlite.writes import is_named
 T = TypeVar("T")
 
 _PLAN: Final = "erasing"
+"""Property that holds a plan: with a colon and the plan's id, or without in files of before."""
 _PARENTS: Final = '"parents":['
 _PATIENCE_MS: Final = 2000
 """Milliseconds to wait for readers of an older state before the log is left to them."""
 _OTHER_READERS: Final = "others read an older state: it is emptied when the store is next opened or forgotten from"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasePlan:
-    """Versions and attachments that are still to be erased."""
-
-    ids: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
-    """Versions of items that stay."""
-    attachments: tuple[str, ...] = ()
-
-    @staticmethod
-    def read(connection: sqlite3.Connection) -> ErasePlan | None:
-        """Return the plan that a database records; None where nothing is to be done."""
-        found = connection.execute("SELECT value FROM meta WHERE key = ?", (_PLAN,)).fetchone()
-        return None if found is None else ErasePlan(**{key: tuple(part) for key, part in json.loads(found[0]).items()})
-
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Record the plan in the place of an earlier one."""
-        database.set_meta(connection, _PLAN, json.dumps(asdict(self)))
-
-    def joined(self, other: ErasePlan | None) -> ErasePlan:
-        """Return a plan of both."""
-        if other is None:
-            return self
-        return ErasePlan(
-            ids=_distinct(self.ids, other.ids),
-            rows=_distinct(self.rows, other.rows),
-            attachments=_distinct(self.attachments, other.attachments),
-        )
+def read_plans(connection: sqlite3.Connection) -> list[ErasePlan]:
+    """Return the plans that a database records."""
+    query = "SELECT key, value FROM meta WHERE key = ? OR key GLOB ? ORDER BY key"
+    found = connection.execute(query, (_PLAN, f"{_PLAN}:*")).fetchall()
+    return [_plan_of(key, json.loads(value)) for key, value in found]
 
 
-def _distinct(first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys((*first, *second)))
+def _plan_of(key: str, recorded: Mapping[str, Any]) -> ErasePlan:
+    parts = {name: tuple(recorded[name]) for name in ("ids", "rows", "attachments")}
+    return ErasePlan(id=key.partition(":")[2], items=recorded.get("items", 0), **parts)
+
+
+def write_plan(connection: sqlite3.Connection, plan: ErasePlan) -> None:
+    """Record a plan."""
+    value = {"ids": plan.ids, "rows": plan.rows, "attachments": plan.attachments, "items": plan.items}
+    database.set_meta(connection, _key(plan), json.dumps(value))
+
+
+def end_plan(connection: sqlite3.Connection, plan: ErasePlan) -> None:
+    """Forget a plan."""
+    connection.execute("DELETE FROM meta WHERE key = ?", (_key(plan),))
+
+
+def _key(plan: ErasePlan) -> str:
+    return f"{_PLAN}:{plan.id}" if plan.id else _PLAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +90,12 @@ class SqliteEraser(SqliteReader):
     def _with_writer(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation with the connection for writing, which no other thread uses meanwhile."""
 
-    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the selected items, expired ones included, and one version of those that are no longer there."""
 
         def select(connection: sqlite3.Connection) -> list[MemoryItem]:
             chosen: dict[str, MemoryItem] = {}
-            for found in self._find_erasable(connection, erasing):
+            for found in self._find_erasable(connection, request):
                 if found.item is not None and (found.is_current or found.id not in chosen):
                     chosen[found.id] = found.item
             return [self._resolved(item) for item in chosen.values()]
@@ -117,63 +112,82 @@ class SqliteEraser(SqliteReader):
 
         return self._read(derive)
 
-    def begin_erasure(self, erasing: EraseRequest, derived: Sequence[str] = ()) -> list[str]:
-        """Record durably what is erased from now on, and return its ids."""
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
+        """Record durably what is erased from now on."""
 
-        def begin(connection: sqlite3.Connection) -> list[str]:
-            found = list(self._find_erasable(connection, erasing))
-            current = {each.id for each in found if each.is_current}
-            gone = {each.id for each in found if not each.is_current and not _is_there(connection, each.id)}
-            ids = _distinct(tuple(each.id for each in found if each.id in current | gone), tuple(derived))
-            versions = tuple(each.row for each in found if each.id not in ids)
-            whole = [each for one in ids for each in self._versions(connection, ("id = ?", [rows.sql_text(one)]))]
-            files = {name for each in (*found, *whole) for name in stored_names(each.body.decode(errors="replace"))}
-            plan = ErasePlan(ids=ids, rows=versions, attachments=tuple(sorted(files)))
-            plan.joined(ErasePlan.read(connection)).write(connection)
-            return list(ids)
+        def begin(connection: sqlite3.Connection) -> ErasePlan:
+            plan = self._plan(connection, request, derived)
+            write_plan(connection, plan)
+            return plan
 
         return self._delete(begin)
 
-    def planned_erasure(self) -> list[str] | None:
-        """Return the ids of an erasure that has begun and not ended; None without one."""
-        plan = self._read(ErasePlan.read)
-        return None if plan is None else list(plan.ids)
+    def _plan(self, connection: sqlite3.Connection, request: EraseRequest, derived: Sequence[str]) -> ErasePlan:
+        found = list(self._find_erasable(connection, request))
+        current = {each.id for each in found if each.is_current}
+        gone = {each.id for each in found if not each.is_current and not _is_there(connection, each.id)}
+        ids = tuple(dict.fromkeys((*(each.id for each in found if each.id in current | gone), *derived)))
+        named = set(ids)
+        whole = [each for one in ids for each in self._versions(connection, ("id = ?", [rows.sql_text(one)]))]
+        files = {name for each in (*found, *whole) for name in stored_names(each.body.decode(errors="replace"))}
+        # An item that two erasures plan at once is counted by the first of them.
+        counted = {one for plan in read_plans(connection) for one in plan.ids}
+        return ErasePlan(
+            ids=ids,
+            rows=tuple(each.row for each in found if each.id not in named),
+            attachments=tuple(sorted(files)),
+            items=sum(_is_there(connection, one) for one in named - counted),
+        )
 
-    def finish_erasure(self, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
+    def planned_erasures(self) -> list[ErasePlan]:
+        """Return the erasures that have begun and not ended."""
+        return self._read(read_plans)
+
+    def withdraw_erasure(self, plan: ErasePlan) -> None:
+        """Forget a plan of which nothing was done."""
+        self._delete(lambda connection: end_plan(connection, plan))
+
+    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot."""
-        items = self._delete(self._erase_planned)
+        done = self._delete(lambda connection: self._erase_planned(connection, plan))
         if not self._in_file:
-            self._delete(_end)
-            return EraseResult(items=items)
-        reached, unreached = self._with_writer(lambda writer: self._clean_files(writer, words, vacuum=vacuum))
-        unreached = [*self._attachments_left(), *unreached]
-        if not unreached:
-            self._delete(_end)
-            self._with_writer(_empty_log)
-        return EraseResult(items=items, reached=tuple(reached), unreached=tuple(unreached))
+            self._delete(lambda connection: end_plan(connection, done))
+            return EraseResult(items=plan.items)
 
-    def _attachments_left(self) -> list[Residue]:
+        def is_kept(writer: sqlite3.Connection, word: str) -> bool:
+            return _is_kept(writer, word, plan)
+
+        reached, residues = self._with_writer(
+            lambda writer: self._clean_files(writer, words, partial(is_kept, writer), vacuum=vacuum)
+        )
+        residues = [*self._attachments_left(done), *residues]
+        if not residues:
+            self._delete(lambda connection: end_plan(connection, done))
+            self._with_writer(_empty_log)
+        return EraseResult(items=plan.items, reached=tuple(reached), unreached=tuple(residues))
+
+    def _attachments_left(self, plan: ErasePlan) -> list[Residue]:
         """Return the attachments that no item needs any more, and that could not be removed."""
-        plan, attachments = self._read(ErasePlan.read), self._attachments
-        if plan is None or attachments is None:
+        attachments = self._attachments
+        if attachments is None:
             return []
         there = [name for name in plan.attachments if (attachments.folder / name).exists()]
         left = self._read(lambda connection: [name for name in there if not is_named(connection, name)])
         reason = "the attachment could not be removed"
         return [Residue(place=str(attachments.folder / name), reason=reason) for name in left]
 
-    def _find_erasable(self, connection: sqlite3.Connection, erasing: EraseRequest) -> Iterator[_Found]:
+    def _find_erasable(self, connection: sqlite3.Connection, request: EraseRequest) -> Iterator[_Found]:
         """Find the selected versions, current ones first."""
-        condition, values = predicates.where_sql(erasing.where, FOREVER, self._indexed)
-        if erasing.run is not None:
+        condition, values = predicates.where_sql(request.where, FOREVER, self._indexed)
+        if request.run is not None:
             condition = f"({condition}) AND (run = ? OR change_run = ?)"
-            values = [*values, *[rows.sql_text(erasing.run)] * 2]
+            values = [*values, *[rows.sql_text(request.run)] * 2]
         clauses = [(condition, values)]
-        if erasing.ids is not None:
-            clauses = [(f"id = ? AND {condition}", [rows.sql_text(one), *values]) for one in erasing.ids]
+        if request.ids is not None:
+            clauses = [(f"id = ? AND {condition}", [rows.sql_text(one), *values]) for one in request.ids]
         for clause in clauses:
             for found in self._versions(connection, clause):
-                if erasing.text is None or (found.item is not None and erasing.contains_text(found.item)):
+                if request.text is None or (found.item is not None and request.contains_text(found.item)):
                     yield found
 
     def _versions(self, connection: sqlite3.Connection, clause: Sql) -> Iterator[_Found]:
@@ -185,46 +199,53 @@ class SqliteEraser(SqliteReader):
                 found_id = name if item is None else item.id
                 yield _Found(row=row, id=found_id, body=body or b"", item=item, is_current=table == "items")
 
-    def _erase_planned(self, connection: sqlite3.Connection) -> int:
-        plan = ErasePlan.read(connection) or ErasePlan()
+    def _erase_planned(self, connection: sqlite3.Connection, plan: ErasePlan) -> ErasePlan:
+        """Erase from the tables, and record what is left to do then: the files."""
         version_writer = CurrentVersionWriter(
             connection, self._attachments, limit=HistoryLimit(days=None), now=self._clock()
         )
-        items = 0
         runs: set[str] = set()
         for one in map(rows.sql_text, plan.ids):
             runs |= runs_of_items(connection, "id = ?", [one]) | runs_of_versions(connection, "id = ?", [one])
-            items += version_writer.remove("id = ?", [one])
+            version_writer.remove("id = ?", [one])
             remove_versions(connection, self._attachments, "id = ?", [one])
         for row in plan.rows:
             runs |= runs_of_versions(connection, "row = ?", [row])
             remove_versions(connection, self._attachments, "row = ?", [row])
         forget_runs(connection, runs)
+        covered = [other for other in read_plans(connection) if other.id != plan.id and plan.covers(other)]
+        for other in covered:
+            end_plan(connection, other)
+        files = {name for each in (plan, *covered) for name in each.attachments}
         if self._attachments is not None:
-            self._attachments.released |= set(plan.attachments)
+            self._attachments.released |= files
         database.set_meta(connection, "erasures", erasures_of(database.read_meta(connection)) + 1)
         database.set_meta(connection, "snapshot", None)
-        ErasePlan(attachments=plan.attachments).write(connection)
-        return items
+        done = ErasePlan(id=plan.id, attachments=tuple(sorted(files)))
+        write_plan(connection, done)
+        return done
 
     def _clean_files(
-        self, writer: sqlite3.Connection, words: Sequence[str], *, vacuum: bool
+        self, writer: sqlite3.Connection, words: Sequence[str], is_kept: Callable[[str], bool], *, vacuum: bool
     ) -> tuple[list[str], list[Residue]]:
         """Remove the index snapshot, empty the log, and look for words; return what was reached, and what was not."""
-        unreached = _remove(Path(f"{self.location}.faiss"))
+        residues = _remove(Path(f"{self.location}.faiss"))
         if vacuum:
-            unreached += _vacuum(writer, self.location)
-        unreached += _log_left(writer, self.location)
-        reached, left = self._search_files(writer, words)
+            residues += _vacuum(writer, self.location)
+        residues += _log_left(writer, self.location)
+        places = [Path(f"{self.location}{suffix}") for suffix in ("", "-wal", ".faiss")] if words else []
+        reached, left = search_files(places, words, is_kept)
         if any(one.place == self.location for one in left) and not vacuum:
             # Pages that were freed before the file was one with secure deletion.
-            unreached += _vacuum(writer, self.location) or _log_left(writer, self.location)
-            reached, left = self._search_files(writer, words)
-        return reached, [*unreached, *left]
+            residues += _vacuum(writer, self.location) or _log_left(writer, self.location)
+            reached, left = search_files(places, words, is_kept)
+        return reached, [*residues, *left]
 
-    def _search_files(self, writer: sqlite3.Connection, words: Sequence[str]) -> tuple[list[str], list[Residue]]:
-        places = [Path(f"{self.location}{suffix}") for suffix in ("", "-wal", ".faiss")]
-        return search_files(places, words, lambda word: _is_kept(writer, word)) if words else ([], [])
+
+_KEPT_IN_VERSIONS: Final = (
+    "SELECT 1 FROM versions WHERE instr(body, ?1) AND id NOT IN (SELECT value FROM json_each(?2)) "
+    "AND row NOT IN (SELECT value FROM json_each(?3)) LIMIT 1"
+)
 
 
 def _is_there(connection: sqlite3.Connection, item_id: str) -> bool:
@@ -232,11 +253,12 @@ def _is_there(connection: sqlite3.Connection, item_id: str) -> bool:
     return found is not None
 
 
-def _is_kept(connection: sqlite3.Connection, word: str) -> bool:
-    """Whether a word is in what the database still holds."""
+def _is_kept(connection: sqlite3.Connection, word: str, plan: ErasePlan) -> bool:
+    """Whether a word is in what the database still holds, in other places than the versions that are to be gone."""
+    if connection.execute(_KEPT_IN_VERSIONS, (word, json.dumps(plan.ids), json.dumps(plan.rows))).fetchone():
+        return True
     places = (
         ("items", "body"),
-        ("versions", "body"),
         *((table, "COALESCE(change_run, '') || ' ' || COALESCE(change_actor, '')") for table in ("items", "versions")),
         ("versions", "COALESCE(end_run, '') || ' ' || COALESCE(end_actor, '')"),
         ("runs", "run || ' ' || COALESCE(actor, '')"),
@@ -245,10 +267,6 @@ def _is_kept(connection: sqlite3.Connection, word: str) -> bool:
     )
     queries = (f"SELECT 1 FROM {table} WHERE instr({column}, ?) LIMIT 1" for table, column in places)
     return any(connection.execute(query, (word,)).fetchone() for query in queries)
-
-
-def _end(connection: sqlite3.Connection) -> None:
-    connection.execute("DELETE FROM meta WHERE key = ?", (_PLAN,))
 
 
 def _remove(file: Path) -> list[Residue]:

@@ -148,10 +148,7 @@ _CONFLICTS: Final = (
 )
 _OF_ITEMS: Final = "SELECT change_run FROM items WHERE {0}"
 _OF_VERSIONS: Final = "SELECT change_run FROM versions WHERE {0} UNION SELECT end_run FROM versions WHERE {0}"
-_FORGET: Final = (
-    f"DELETE FROM runs WHERE run = ?1 AND state <> '{RunState.PENDING.value}' "
-    f"AND NOT EXISTS ({TOUCHED.format(run='?1')})"
-)
+_FORGET: Final = f"DELETE FROM runs WHERE run = ?1 AND NOT EXISTS ({TOUCHED.format(run='?1')})"
 _COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
 _PENDING: Final = f"SELECT row, operation, base, change_actor FROM versions WHERE {OF_RUN} ORDER BY row"
 
@@ -228,5 +225,8 @@ def runs_of_versions(connection: sqlite3.Connection, condition: str, values: Seq
 
 
 def forget_runs(connection: sqlite3.Connection, runs: Iterable[str]) -> None:
-    """Remove the rows of those runs that have ended, and of which no change is kept any more."""
+    """Remove the rows of those runs of which no change is kept any more; their names and actors say who was there.
+
+    A pending one begins again with what it writes next.
+    """
     connection.executemany(_FORGET, [(run,) for run in runs])

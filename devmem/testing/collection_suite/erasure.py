@@ -60,7 +60,7 @@ class ErasureOfHistories(Versioning):
 
     @pytest.mark.parametrize("durably", [False, True])
     def test_a_run_goes_with_its_last_change(self, versioned: VersionedCollection, *, durably: bool) -> None:
-        """Its name and its actor would tell who was there; a pending run goes on."""
+        """Its name and its actor would tell who was there; a pending run goes on with what it writes next."""
         hers, rain = item("her secret", id="1", scope=Scope(user="ann")), item("rain", id="2")
         for name, items in (("hers", [hers]), ("both", [replace(hers, trust=0.5), rain]), ("pending", [hers])):
             run = versioned.run(name, actor="ann")
@@ -72,7 +72,11 @@ class ErasureOfHistories(Versioning):
             _erase(versioned, [])
         else:
             versioned.erase(where=_ERASING.where)
-        assert {info.run for info in versioned.runs()} == {"both", "pending"}
+        assert {info.run for info in versioned.runs()} == {"both"}
+        run = versioned.run("pending")
+        run.add([item("snow", id="3")])
+        run.close()
+        assert versioned.commit("pending").changes == 1
 
 
 def _secret(user: str, number: int) -> str:
@@ -106,8 +110,7 @@ def _erase(versioned: VersionedCollection, words: list[str]) -> None:
     if not isinstance(versioned, ErasableCollection):
         versioned.erase(where=_ERASING.where)
         return
-    versioned.begin_erasure(_ERASING)
-    done = versioned.finish_erasure(words)
+    done = versioned.finish_erasure(versioned.begin_erasure(_ERASING), words)
     # The files of a server are out of reach, and so it has to say.
     assert bool(done.unreached) == ("://" in versioned.info().location)
 

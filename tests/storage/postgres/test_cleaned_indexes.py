@@ -78,8 +78,9 @@ def test_a_forgetting_cleans_at_once(store: PostgresCollection) -> None:
     """Of what was deleted before, too."""
     store.delete(ids=["7"])
     assert _indexed(store) == [SIZE, SIZE]
-    store.erase(ids=store.begin_erasure(EraseRequest(ids=("8",))))
-    store.finish_erasure()
+    plan = store.begin_erasure(EraseRequest(ids=("8",)))
+    store.erase(ids=plan.ids)
+    store.finish_erasure(plan)
     assert _indexed(store) == [SIZE - 2, SIZE - 2]
     found = store.search(SearchQuery(vector=CORPUS.vectors[8], limit=SIZE))
     assert {hit.item.id for hit in found} == {str(at) for at in range(SIZE) if at not in (7, 8)}
@@ -94,10 +95,10 @@ def test_what_was_deleted_before_is_cleaned_without_versions_too(
         store.add([_item(at) for at in range(SIZE)])
         store.maintain()
         if plans:
-            store.begin_erasure(EraseRequest(ids=("8",)))
+            plan = store.begin_erasure(EraseRequest(ids=("8",)))
         store.delete(ids=["8"])
         if plans:
-            store.finish_erasure()
+            store.finish_erasure(plan)
         else:
             store.erase(ids=["8"])
             cleaned()
@@ -133,12 +134,12 @@ def test_a_forgetting_that_died_while_it_cleaned_is_finished(
     store: PostgresCollection, store_url: str, cleaned: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The items are gone by then, and nothing is planned any more."""
-    store.begin_erasure(EraseRequest(ids=("8",)))
+    plan = store.begin_erasure(EraseRequest(ids=("8",)))
     with monkeypatch.context() as dying:
         dying.setattr(cleaning, "rewrite_sparse", _fails)
         with pytest.raises(CollectionError, match="died"):
-            store.finish_erasure()
-    assert store.planned_erasure() is None
+            store.finish_erasure(plan)
+    assert store.planned_erasures() == []
     with closing(_open(store_url, "follow")):
         cleaned()
     assert _indexed(store) == [SIZE - 1, SIZE - 1]
@@ -182,8 +183,9 @@ def test_nothing_of_an_erased_item_stays_in_the_caches(store: PostgresCollection
     searches = store._searcher._searches  # type: ignore[attr-defined]
     before, vectors = searches._caches._cache, searches._vectors.current
     assert before.postings._lists
-    store.erase(ids=store.begin_erasure(EraseRequest(ids=("8",))))
-    store.finish_erasure()
+    plan = store.begin_erasure(EraseRequest(ids=("8",)))
+    store.erase(ids=plan.ids)
+    store.finish_erasure(plan)
     store.search(query)
     after = searches._caches._cache
     assert after.postings is not before.postings
@@ -224,7 +226,7 @@ def test_steps_are_transactions_of_their_own(store: PostgresCollection, monkeypa
         return run(self, operation)
 
     monkeypatch.setattr(IndexSteps, "run", counted)
-    store.begin_erasure(EraseRequest(ids=("8",)))
-    store.finish_erasure()
+    plan = store.begin_erasure(EraseRequest(ids=("8",)))
+    store.finish_erasure(plan)
     # Two lists, two segments, one block, and that it is done.
     assert len(steps) == 6

@@ -148,12 +148,13 @@ def test_an_erasure_that_was_interrupted_is_known(store_url: str) -> None:
             [MemoryItem(id="1", content_summary="her secret", scope=ann), MemoryItem(id="2", content_summary="x")]
         )
         store.delete(ids=["1"])
-        assert store.planned_erasure() is None
-        assert store.begin_erasure(EraseRequest(text="SECRET"), derived=["2"]) == ["1", "2"]
+        assert store.planned_erasures() == []
+        plan = store.begin_erasure(EraseRequest(text="SECRET"), derived=["2"])
+        assert plan.ids == ("1", "2")
     with closing(PostgresCollection(store_url)) as store:
-        assert store.planned_erasure() == ["1", "2"]
-        assert store.finish_erasure().items == 1
-        assert store.planned_erasure() is None
+        assert [each.ids for each in store.planned_erasures()] == [plan.ids]
+        assert store.finish_erasure(plan).items == 1
+        assert store.planned_erasures() == []
         assert [rows(store, table) for table in TABLES] == [0] * len(TABLES)
 
 

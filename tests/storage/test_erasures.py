@@ -1,0 +1,152 @@
+"""Erasures that meet others, fail, or are left to whoever opens the store next."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem.errors import CollectionUnwritableError
+from devmem.model.caller import acting_as
+from devmem.model.items import MemoryItem
+from devmem.storage import EraseRequest, SqliteCollection
+from devmem.storage.erasure import words_in
+from devmem.storage.sqlite import erasing
+
+
+def left_in(folder: Path, *words: str) -> set[str]:
+    return {word for file in folder.rglob("*") for word in words_in(file, words)}
+
+
+def test_each_erasure_ends_its_own_plan(tmp_path: Path) -> None:
+    """Versions that another one planned are erased by it, and the one that ends first says nothing of them."""
+    path = tmp_path / "notes.db"
+    with closing(SqliteCollection(path)) as first, closing(SqliteCollection(path)) as second:
+        first.add([MemoryItem(id="a", content_summary="Quillfeather"), MemoryItem(id="b", content_summary="Zanthropy")])
+        first.add([MemoryItem(id="b", content_summary="something else")])
+        other = second.begin_erasure(EraseRequest(text="Zanthropy"))
+        assert (other.ids, len(other.rows)) == ((), 1)
+        mine = first.begin_erasure(EraseRequest(ids=("a",)))
+        assert {plan.id for plan in first.planned_erasures()} == {mine.id, other.id}
+        assert first.finish_erasure(mine, ["Quillfeather"]).unreached == ()
+        assert [plan.id for plan in first.planned_erasures()] == [other.id]
+        assert second.finish_erasure(other, ["Zanthropy"]).unreached == ()
+        assert first.planned_erasures() == []
+        assert [version.item.content_summary for version in first.history("b")] == ["something else"]
+        assert left_in(tmp_path, "Quillfeather", "Zanthropy") == set()
+
+
+def test_an_erasure_counts_its_items_whoever_carries_it_out(tmp_path: Path) -> None:
+    """Another process that opens the store finishes what is planned; an item is counted by the first plan."""
+    path = tmp_path / "notes.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
+        first = collection.begin_erasure(EraseRequest(ids=("a", "b")))
+        second = collection.begin_erasure(EraseRequest(ids=("b", "c")))
+        with devmem.open(path, embedding=None) as memory:
+            assert len(memory) == 0
+        assert [collection.finish_erasure(plan).items for plan in (first, second)] == [2, 1]
+        assert collection.planned_erasures() == []
+
+
+def test_an_erasure_ends_what_it_covers(tmp_path: Path) -> None:
+    with closing(SqliteCollection(tmp_path / "notes.db")) as collection:
+        collection.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "ab"])
+        collection.begin_erasure(EraseRequest(ids=("a",)))
+        collection.finish_erasure(collection.begin_erasure(EraseRequest(ids=("a", "b"))))
+        assert collection.planned_erasures() == []
+
+
+@pytest.mark.parametrize("is_erased", [True, False])
+def test_a_word_is_kept_by_other_versions_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_erased: bool
+) -> None:
+    """A version that stays has it by right; one that an erasure passed over shows that it did not reach everything."""
+    with closing(SqliteCollection(tmp_path / "notes.db")) as collection:
+        for text in ("Quillfeather", "something else"):
+            collection.add([MemoryItem(id=name, content_summary=f"{text} {name}") for name in "ab"])
+        if not is_erased:
+            monkeypatch.setattr(erasing, "remove_versions", lambda *_: 0)
+            collection.erase(ids=["b"])
+        plan = collection.begin_erasure(EraseRequest(ids=("a",)))
+        assert bool(collection.finish_erasure(plan, ["Quillfeather"]).unreached) == (not is_erased)
+
+
+@pytest.mark.parametrize("writers", [6])
+def test_a_storm_of_erasures(tmp_path: Path, writers: int) -> None:
+    """Each counts one item, and nothing of any is left."""
+    path = tmp_path / "notes.db"
+    texts = {f"item-{writer}-{n}": f"Secret{writer}x{n}" for writer in range(writers) for n in range(4)}
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id=name, content_summary="before") for name in texts])
+        collection.add([MemoryItem(id=name, content_summary=text) for name, text in texts.items()])
+    barrier = threading.Barrier(writers)
+
+    def forget(writer: int) -> list[int]:
+        barrier.wait()
+        with devmem.open(path, embedding=None) as memory:
+            return [memory.forget(f"item-{writer}-{n}") for n in range(4)]
+
+    with ThreadPoolExecutor(writers) as pool:
+        assert list(pool.map(forget, range(writers))) == [[1] * 4] * writers
+    with devmem.open(path, embedding=None) as memory:
+        assert len(memory) == 0
+        assert not any(memory.history(name) for name in texts)
+    assert left_in(tmp_path, *texts.values()) == set()
+
+
+def test_a_pending_run_leaves_neither_name_nor_actor(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add("stays")
+        with acting_as("Wobbegong"):
+            pending = memory.run("Zanthropy")
+            pending.memory.add("Quillfeather", user="ann")
+        receipt = memory.erase(user="ann")
+        assert receipt.unreached == ()
+        assert memory.runs() == []
+        assert left_in(tmp_path, "Quillfeather", "Zanthropy", "Wobbegong") == set()
+        pending.memory.add("again")
+        pending.commit()
+        assert sorted(record.text for record in memory) == ["again", "stays"]
+
+
+def _full(*_: object, **__: object) -> int:
+    raise CollectionUnwritableError("notes.db", "the disk is full; nothing was deleted.")
+
+
+def test_an_erasure_that_failed_is_withdrawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is told that nothing was deleted finds everything, now and after opening again."""
+    path = tmp_path / "notes.db"
+    with devmem.open(path, embedding=None) as memory:
+        memory.add("Quillfeather", id="a")
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteCollection, "delete", _full)
+            with pytest.raises(CollectionUnwritableError):
+                memory.forget("a")
+        assert memory.get("a") is not None
+    with devmem.open(path, embedding=None) as memory:
+        assert [record.id for record in memory] == ["a"]
+        assert memory.forget("a") == 1
+
+
+def test_an_erasure_that_cannot_be_finished_keeps_nobody_from_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "notes.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add(
+            [MemoryItem(id="a", content_summary="Quillfeather"), MemoryItem(id="b", content_summary="stays")]
+        )
+        collection.begin_erasure(EraseRequest(ids=("a",)))
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+        patched.setattr(SqliteCollection, "_delete", _full)
+        with devmem.open(path, embedding=None) as memory:
+            assert memory.search("stays")[0].id == "b"
+    assert "waits for the next opening" in caplog.text
+    with devmem.open(path, embedding=None) as memory:
+        assert [record.id for record in memory] == ["b"]
