@@ -78,7 +78,7 @@ class EraseResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErasePlan:
+class PlannedErasure:
     """One erasure that has begun: what is still to be erased."""
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -90,7 +90,7 @@ class ErasePlan:
     items: int = 0
     """Number of items that were there when it began and that no other erasure had planned."""
 
-    def covers(self, other: ErasePlan) -> bool:
+    def covers(self, other: PlannedErasure) -> bool:
         """Whether this erasure removes every item and version that another one names."""
         return set(self.ids) >= set(other.ids) and set(self.rows) >= set(other.rows)
 
@@ -107,7 +107,7 @@ class ErasableCollection(Collection, Protocol):
         """Return the items that were derived from some items, or from such items, as their provenance says."""
         ...
 
-    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> PlannedErasure:
         """Record durably what is erased from now on; `planned_erasures` returns it until the end.
 
         Args:
@@ -116,11 +116,11 @@ class ErasableCollection(Collection, Protocol):
         """
         ...
 
-    def planned_erasures(self) -> list[ErasePlan]:
+    def planned_erasures(self) -> list[PlannedErasure]:
         """Return the erasures that have begun and not ended, as when a process was killed."""
         ...
 
-    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
+    def finish_erasure(self, plan: PlannedErasure, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot.
 
         Another process may have done so already: the number of items is that of the plan all the same.
@@ -133,7 +133,7 @@ class ErasableCollection(Collection, Protocol):
         """
         ...
 
-    def withdraw_erasure(self, plan: ErasePlan) -> None:
+    def withdraw_erasure(self, plan: PlannedErasure) -> None:
         """Forget a plan of which nothing was done."""
         ...
 

@@ -20,9 +20,9 @@ from devmem.search.conditions import Scalar
 from devmem.search.query import Filter, Order, Ranking, SearchQuery, Weights
 from devmem.storage.erasure import (
     ErasableCollection,
-    ErasePlan,
     EraseRequest,
     EraseResult,
+    PlannedErasure,
     Residue,
     descendants,
     search_files,
@@ -510,7 +510,7 @@ class CollectionMemory(MemoryBase):
         left, done = self.scrub(), self._searched(items, words)
         return replace(done, unreached=(*left, *done.unreached))
 
-    def _erase_planned(self, collection: ErasableCollection, erasing: EraseRequest, plan: ErasePlan) -> int:
+    def _erase_planned(self, collection: ErasableCollection, erasing: EraseRequest, plan: PlannedErasure) -> int:
         """Delete what is planned; where that fails, the plan goes too: whoever is told of the error sees the items."""
         try:
             return self.clear() if erasing.is_everything else self.erase(ids=plan.ids)
@@ -519,7 +519,7 @@ class CollectionMemory(MemoryBase):
                 self._withdraw(collection, plan)
             raise
 
-    def _withdraw(self, collection: ErasableCollection, plan: ErasePlan) -> None:
+    def _withdraw(self, collection: ErasableCollection, plan: PlannedErasure) -> None:
         try:
             collection.withdraw_erasure(plan)
         except (CollectionUnwritableError, CollectionBusyError) as error:

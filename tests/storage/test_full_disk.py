@@ -196,7 +196,7 @@ def test_a_file_that_may_not_grow(
 
 
 def test_forgetting_on_a_full_disk_works_or_leaves_everything(small_disk: Path, notes: Notes) -> None:
-    """What is answered with an error is not done later, unless the error says so, and the store opens all the same."""
+    """An erasure that was refused is not done later, unless the error says so, and the store opens all the same."""
     path, ballast, reserve = small_disk / "store.db", small_disk / "ballast", small_disk / "reserve"
     reserve.write_bytes(bytes(FULL // 4))
     with closing(SqliteCollection(path)) as collection:

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from devmem.model.items import MemoryItem
-from devmem.storage.erasure import FOREVER, ErasePlan, EraseRequest, EraseResult, Residue, descendants
+from devmem.storage.erasure import FOREVER, EraseRequest, EraseResult, PlannedErasure, Residue, descendants
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.predicates import where_sql
@@ -36,12 +36,12 @@ _WITHDRAW: Final = (
 )
 
 
-def _plans(connection: Connection, store: int) -> list[ErasePlan]:
+def _plans(connection: Connection, store: int) -> list[PlannedErasure]:
     """Return what all plans of a store name, as one plan; none where nothing is planned."""
     found = connection.execute("SELECT id, row FROM erasures WHERE store = %s", (store,)).fetchall()
     ids = dict.fromkeys(read_text(name) or "" for name, _ in found if name is not None)
     versions = tuple(row for _, row in found if row is not None)
-    return [ErasePlan(id="", ids=tuple(ids), rows=versions)] if found else []
+    return [PlannedErasure(id="", ids=tuple(ids), rows=versions)] if found else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +75,10 @@ class PostgresEraser(PostgresReader):
         found = self._read(lambda connection: list(self._versions(connection, clause)))
         return self._with_attachments(descendants([each.item for each in found], ids))
 
-    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> PlannedErasure:
         """Record durably what is erased from now on."""
 
-        def begin(connection: Connection) -> ErasePlan:
+        def begin(connection: Connection) -> PlannedErasure:
             self._version_writer(connection)
             # One begins at a time, so that each item is counted by one.
             lock(connection, "erasures", self._store)
@@ -91,13 +91,13 @@ class PostgresEraser(PostgresReader):
 
         return self._database.write(begin)
 
-    def _plan(self, connection: Connection, request: EraseRequest, derived: Sequence[str]) -> ErasePlan:
+    def _plan(self, connection: Connection, request: EraseRequest, derived: Sequence[str]) -> PlannedErasure:
         found = self._find(connection, request)
         there = self._current_keys(connection, [each.key for each in found])
         whole = {each.key: each.item.id for each in found if each.is_current or each.key not in there}
         ids = tuple(dict.fromkeys((*whole.values(), *derived)))
         counted = {one for plan in _plans(connection, self._store) for one in plan.ids}
-        return ErasePlan(
+        return PlannedErasure(
             ids=ids,
             rows=tuple(each.row for each in found if each.key not in whole),
             items=len(self._current_keys(connection, [rows.key_of(one) for one in ids if one not in counted])),
@@ -107,11 +107,11 @@ class PostgresEraser(PostgresReader):
         query = "SELECT id_key FROM items WHERE store = %s AND id_key = ANY(%s)"
         return {key for (key,) in connection.execute(query, (self._store, list(keys)))}
 
-    def planned_erasures(self) -> list[ErasePlan]:
+    def planned_erasures(self) -> list[PlannedErasure]:
         """Return the erasures that have begun and not ended, as one."""
         return self._read(lambda connection: _plans(connection, self._store))
 
-    def withdraw_erasure(self, plan: ErasePlan) -> None:
+    def withdraw_erasure(self, plan: PlannedErasure) -> None:
         """Forget a plan of which nothing was done."""
 
         def withdraw(connection: Connection) -> None:
@@ -120,12 +120,12 @@ class PostgresEraser(PostgresReader):
 
         self._database.write(withdraw)
 
-    def _recorded(self, plan: ErasePlan) -> dict[str, object]:
+    def _recorded(self, plan: PlannedErasure) -> dict[str, object]:
         return {"store": self._store, "ids": [*map(stored_text, plan.ids)], "rows": list(plan.rows)}
 
     def finish_erasure(
         self,
-        plan: ErasePlan,
+        plan: PlannedErasure,
         words: Sequence[str] = (),  # noqa: ARG002 - no files
         *,
         vacuum: bool = False,  # noqa: ARG002

@@ -1,7 +1,7 @@
 """Erasing items from a SQLite file: from its tables, its log, its index snapshot and its folder of attachments.
 
-What is erased is recorded before the first change (`ErasePlan`, in the table `meta`), and each record goes when its
-erasure is done: whoever opens the file after a crash finishes it.
+Each erasure is recorded before its first change (`PlannedErasure`, in the table `meta`), and the record goes when it is
+done: whoever opens the file after a crash finishes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from typing import Any, Final, TypeVar
 
 from devmem.model.items import MemoryItem
 from devmem.storage.attachments import stored_names
-from devmem.storage.erasure import FOREVER, ErasePlan, EraseRequest, EraseResult, Residue, descendants, search_files
+from devmem.storage.erasure import (
+    FOREVER,
+    EraseRequest,
+    EraseResult,
+    PlannedErasure,
+    Residue,
+    descendants,
+    search_files,
+)
 from devmem.storage.runs import HistoryLimit
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
@@ -37,30 +45,30 @@ _PATIENCE_MS: Final = 2000
 _OTHER_READERS: Final = "others read an older state: it is emptied when the store is next opened or forgotten from"
 
 
-def read_plans(connection: sqlite3.Connection) -> list[ErasePlan]:
+def read_plans(connection: sqlite3.Connection) -> list[PlannedErasure]:
     """Return the plans that a database records."""
     query = "SELECT key, value FROM meta WHERE key = ? OR key GLOB ? ORDER BY key"
     found = connection.execute(query, (_PLAN, f"{_PLAN}:*")).fetchall()
     return [_plan_of(key, json.loads(value)) for key, value in found]
 
 
-def _plan_of(key: str, recorded: Mapping[str, Any]) -> ErasePlan:
+def _plan_of(key: str, recorded: Mapping[str, Any]) -> PlannedErasure:
     parts = {name: tuple(recorded[name]) for name in ("ids", "rows", "attachments")}
-    return ErasePlan(id=key.partition(":")[2], items=recorded.get("items", 0), **parts)
+    return PlannedErasure(id=key.partition(":")[2], items=recorded.get("items", 0), **parts)
 
 
-def write_plan(connection: sqlite3.Connection, plan: ErasePlan) -> None:
+def write_plan(connection: sqlite3.Connection, plan: PlannedErasure) -> None:
     """Record a plan."""
     value = {"ids": plan.ids, "rows": plan.rows, "attachments": plan.attachments, "items": plan.items}
     database.set_meta(connection, _key(plan), json.dumps(value))
 
 
-def end_plan(connection: sqlite3.Connection, plan: ErasePlan) -> None:
+def end_plan(connection: sqlite3.Connection, plan: PlannedErasure) -> None:
     """Forget a plan."""
     connection.execute("DELETE FROM meta WHERE key = ?", (_key(plan),))
 
 
-def _key(plan: ErasePlan) -> str:
+def _key(plan: PlannedErasure) -> str:
     return f"{_PLAN}:{plan.id}" if plan.id else _PLAN
 
 
@@ -112,17 +120,17 @@ class SqliteEraser(SqliteReader):
 
         return self._read(derive)
 
-    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> PlannedErasure:
         """Record durably what is erased from now on."""
 
-        def begin(connection: sqlite3.Connection) -> ErasePlan:
+        def begin(connection: sqlite3.Connection) -> PlannedErasure:
             plan = self._plan(connection, request, derived)
             write_plan(connection, plan)
             return plan
 
         return self._delete(begin)
 
-    def _plan(self, connection: sqlite3.Connection, request: EraseRequest, derived: Sequence[str]) -> ErasePlan:
+    def _plan(self, connection: sqlite3.Connection, request: EraseRequest, derived: Sequence[str]) -> PlannedErasure:
         found = list(self._find_erasable(connection, request))
         current = {each.id for each in found if each.is_current}
         gone = {each.id for each in found if not each.is_current and not _is_there(connection, each.id)}
@@ -132,22 +140,22 @@ class SqliteEraser(SqliteReader):
         files = {name for each in (*found, *whole) for name in stored_names(each.body.decode(errors="replace"))}
         # An item that two erasures plan at once is counted by the first of them.
         counted = {one for plan in read_plans(connection) for one in plan.ids}
-        return ErasePlan(
+        return PlannedErasure(
             ids=ids,
             rows=tuple(each.row for each in found if each.id not in named),
             attachments=tuple(sorted(files)),
             items=sum(_is_there(connection, one) for one in named - counted),
         )
 
-    def planned_erasures(self) -> list[ErasePlan]:
+    def planned_erasures(self) -> list[PlannedErasure]:
         """Return the erasures that have begun and not ended."""
         return self._read(read_plans)
 
-    def withdraw_erasure(self, plan: ErasePlan) -> None:
+    def withdraw_erasure(self, plan: PlannedErasure) -> None:
         """Forget a plan of which nothing was done."""
         self._delete(lambda connection: end_plan(connection, plan))
 
-    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
+    def finish_erasure(self, plan: PlannedErasure, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot."""
         done = self._delete(lambda connection: self._erase_planned(connection, plan))
         if not self._in_file:
@@ -166,7 +174,7 @@ class SqliteEraser(SqliteReader):
             self._with_writer(_empty_log)
         return EraseResult(items=plan.items, reached=tuple(reached), unreached=tuple(residues))
 
-    def _attachments_left(self, plan: ErasePlan) -> list[Residue]:
+    def _attachments_left(self, plan: PlannedErasure) -> list[Residue]:
         """Return the attachments that no item needs any more, and that could not be removed."""
         attachments = self._attachments
         if attachments is None:
@@ -199,7 +207,7 @@ class SqliteEraser(SqliteReader):
                 found_id = name if item is None else item.id
                 yield _Found(row=row, id=found_id, body=body or b"", item=item, is_current=table == "items")
 
-    def _erase_planned(self, connection: sqlite3.Connection, plan: ErasePlan) -> ErasePlan:
+    def _erase_planned(self, connection: sqlite3.Connection, plan: PlannedErasure) -> PlannedErasure:
         """Erase from the tables, and record what is left to do then: the files."""
         version_writer = CurrentVersionWriter(
             connection, self._attachments, limit=HistoryLimit(days=None), now=self._clock()
@@ -221,7 +229,7 @@ class SqliteEraser(SqliteReader):
             self._attachments.released |= files
         database.set_meta(connection, "erasures", erasures_of(database.read_meta(connection)) + 1)
         database.set_meta(connection, "snapshot", None)
-        done = ErasePlan(id=plan.id, attachments=tuple(sorted(files)))
+        done = PlannedErasure(id=plan.id, attachments=tuple(sorted(files)))
         write_plan(connection, done)
         return done
 
@@ -253,7 +261,7 @@ def _is_there(connection: sqlite3.Connection, item_id: str) -> bool:
     return found is not None
 
 
-def _is_kept(connection: sqlite3.Connection, word: str, plan: ErasePlan) -> bool:
+def _is_kept(connection: sqlite3.Connection, word: str, plan: PlannedErasure) -> bool:
     """Whether a word is in what the database still holds, in other places than the versions that are to be gone."""
     if connection.execute(_KEPT_IN_VERSIONS, (word, json.dumps(plan.ids), json.dumps(plan.rows))).fetchone():
         return True
