@@ -36,6 +36,7 @@
     │   ├── ModelDamagedError
     │   └── EmbeddingUnavailableError  the provider does not answer; try again later
     ├── ChatModelError
+    │   └── NodeFailedError          the chat model of a workflow's node
     ├── RerankerError
     ├── MessageError                 a message, or data that should be messages
     ├── MissingExtraError
@@ -54,7 +55,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from devmem.moved_modules import current_name
 from devmem.redaction import location_without_credentials, without_credentials
@@ -373,6 +374,17 @@ class EmbeddingUnavailableError(EmbeddingError):
 
 class ChatModelError(DevmemError):
     """A chat model gave no usable answer."""
+
+
+class NodeFailedError(ChatModelError):
+    """The chat model of a workflow's node gave no usable answer."""
+
+    def __init__(self, node: str, *, provider: str, address: str | None, reason: str, nodes: Sequence[Any]) -> None:
+        self.node, self.provider, self.address, self.reason = node, provider, address, reason
+        self.nodes = tuple(nodes)
+        """The `NodeResult`s of the nodes before it, and that of its own stages that were over."""
+        at = f" at {without_credentials(address)}" if address else ""
+        super().__init__(f"node {node!r} ({provider}{at}) failed: {reason}")
 
 
 class RerankerError(DevmemError):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import IO, TYPE_CHECKING, Any, Final, TextIO
 from unicodedata import category
 
 from rich.console import Console
@@ -36,6 +37,14 @@ def _escaped(char: str) -> str:
     return json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"
 
 
+def _same_sink(first: IO[str], second: IO[str]) -> bool:
+    """Whether two streams end in the same terminal or file."""
+    try:
+        return os.path.sameopenfile(first.fileno(), second.fileno())
+    except (OSError, ValueError, AttributeError):  # not streams of the system
+        return False
+
+
 def _writable(stream: TextIO) -> TextIO:
     """Make a stream write characters that its encoding lacks as escapes, instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
@@ -53,6 +62,8 @@ class Terminal:
     err: Console = field(default_factory=lambda: Console(file=_writable(sys.stderr), highlight=False))
     _secrets: set[str] = field(default_factory=set, repr=False)
     _said: set[str] = field(default_factory=set, repr=False)
+    _is_in_line: bool = field(default=False, repr=False)
+    """Whether a line of stdout was begun and not ended."""
 
     def hide(self, secret: str) -> None:
         """Never print this on stderr."""
@@ -73,6 +84,8 @@ class Terminal:
         if said in self._said and not repeat:
             return
         self._said.add(said)
+        if self._is_in_line and _same_sink(self.out.file, self.err.file):
+            self.end_line()
         lead = Text("" if level == "note" else f"{level}: ", style=_STYLES.get(level, ""))
         self.err.print(lead.append(text, style="default not bold"), soft_wrap=True)
 
@@ -84,6 +97,19 @@ class Terminal:
         """Print a part of a line at once, with control characters as escapes."""
         self.out.print(Text(visible(text)), soft_wrap=True, end="")
         self.out.file.flush()
+        self._is_in_line = not text.endswith("\n")
+
+    def end_line(self) -> None:
+        """End a line that was printed in pieces, if it is not ended."""
+        if self._is_in_line:
+            self.out.print()
+            self._is_in_line = False
+
+    def waiting(self, text: str, *, shown: bool) -> AbstractContextManager[object]:
+        """Show that the command waits, until the block ends, where a person watches."""
+        if not (shown and self.err.is_terminal):
+            return nullcontext()
+        return self.err.status(text)
 
     def _is_utf8(self) -> bool:
         return self.out.encoding.lower().replace("_", "-") in ("utf-8", "utf8")

@@ -352,9 +352,20 @@ class OpenAIChat:
             raise ChatModelError(f"chat model {self._model!r}: `params` sets `{given[0]}`, which the node sets already")
         return params
 
+    def _client_for(self, params: Params) -> tuple[Any, Params]:
+        """Return the client, with the number of retries that `params` may set, and the other parameters."""
+        if "max_retries" not in params:
+            return self._client, params
+        retries = params["max_retries"]
+        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+            raise ValueError(f"`max_retries` is a whole number from 0 on, unlike {retries!r}")
+        others = {key: value for key, value in params.items() if key != "max_retries"}
+        return self._client.with_options(max_retries=retries), others
+
     def _ask(self, messages: Messages, params: Params) -> ChatReply:
         """Parse the body of the answer: the package returns whatever JSON came as if it were right."""
-        create = self._client.chat.completions.with_raw_response.create
+        client, params = self._client_for(params)
+        create = client.chat.completions.with_raw_response.create
         ask = partial(create, model=self._model, messages=cast("Any", messages), **params)
         body = within(self._timeout + RETRIES_SHARE, ask).http_response.content
         try:
@@ -365,7 +376,8 @@ class OpenAIChat:
 
     def _ask_for_pieces(self, messages: Messages, params: Params, on_text: Callable[[str], None]) -> ChatReply:
         counted = {"stream_options": {"include_usage": True}} if self._counts_streams else {}
-        create: Any = partial(self._client.chat.completions.create, model=self._model, messages=cast("Any", messages))
+        client, params = self._client_for(params)
+        create: Any = partial(client.chat.completions.create, model=self._model, messages=cast("Any", messages))
         seconds = self._timeout + RETRIES_SHARE
         try:
             stream = within(seconds, partial(create, stream=True, **{**counted, **params}))

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from devmem.config.findings import Rule
-from devmem.errors import Finding, Level
+from devmem.errors import Finding, Level, NodeFailedError
 from devmem.model.items import MemoryItem, dump_item
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport, StoreWrite, WriteOutcome
 from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
@@ -218,8 +218,14 @@ def _items(count: int) -> str:
     return f"{count:,} item{'' if count == 1 else 's'}"
 
 
+def failed_run_json(text: str, error: NodeFailedError, message: str) -> JsonObject:
+    """Return a run whose node failed: as `run_json`, without an answer, and with the `error`: `node`, `message`."""
+    document = run_json(text, RunResult(nodes=error.nodes, output=""))
+    return document | {"answer": None, "error": {"node": error.node, "message": message}}
+
+
 def run_json(text: str, result: RunResult) -> JsonObject:
-    """Return one run: `input`, `answer`, `nodes`, `warnings`, `hidden`, `trace` and `usage`.
+    """Return one run: `input`, `answer`, `nodes`, `warnings`, `hidden`, `trace`, `usage` and `error`, which is null.
 
     A node has `node`, `answer`, `recalled` (hits, each with its `stages`), `writes` (see `outcome_json`, each with its
     `store` and `stage`), `failures`, `tool_calls` and `usage`.
@@ -232,6 +238,7 @@ def run_json(text: str, result: RunResult) -> JsonObject:
         "hidden": dict(result.hidden),
         "trace": result.trace,
         "usage": asdict(result.usage),
+        "error": None,
     }
 
 

@@ -75,17 +75,18 @@ class AgentRun:
             self._write(Stage.CRITIQUE, answer)
         self._write(Stage.FINISHED, answer)
         self._retrieve(Stage.FINISHED)
-        return NodeResult(
-            node=self.node,
+        return replace(
+            self.so_far(),
             text=answer.text,
             quoted=answer.quoted,
             quotation=answer.quotation,
-            recalled=self._recalled,
             context=context,
-            written=self._written,
             tool_calls=answer.tool_calls,
-            usage=self._usage,
         )
+
+    def so_far(self) -> NodeResult:
+        """Return what the stages recalled and wrote that are over, without an answer."""
+        return NodeResult(node=self.node, text="", recalled=self._recalled, written=self._written, usage=self._usage)
 
     def _retrieve(self, stage: Stage) -> None:
         snapshot = MemoryContentSnapshot.from_messages(self.inputs)

@@ -91,7 +91,7 @@ class RunResult:
     nodes: tuple[NodeResult, ...]
     """In the order in which they ran."""
     output: str
-    """Answer of the last agent node that ran."""
+    """Text of the last node that ran; nodes that devmem does not run count only where there are no others."""
     warnings: tuple[str, ...] = ()
     """Nodes and edges that were passed over, and why."""
     trace: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from uuid import uuid4
 
 from devmem.config.agent import CARRIED_OUT, AgentConfig, LiteralConfig, PassthroughConfig
 from devmem.config.workflow import NodeConfig, Workflow
-from devmem.errors import DevmemError
+from devmem.errors import ChatModelError, DevmemError, NodeFailedError
 from devmem.model.caller import Caller, acting_as
 from devmem.model.items import ANY, Scope
 from devmem.model.message import Message, MessageBlock, Role
@@ -174,8 +175,8 @@ class WorkflowRunner:
         Raises:
             KeyError: there is no such node.
             ConfigError: a placeholder that a node needs has no value.
-            ChatModelError: a chat model gave no answer; what earlier nodes wrote is kept, unless the workflow is a
-                `transaction`.
+            NodeFailedError: a chat model gave no answer, or cannot be used; what earlier nodes and stages wrote is
+                kept, unless the workflow is a `transaction`.
             RunFailedError, RunConflictError, NoVersionsError: the workflow is a `transaction`, and cannot be committed;
                 what it wrote was dropped.
         """
@@ -226,10 +227,14 @@ class WorkflowRunner:
             warnings += self._not_carried_out(node)
             if node.type == "human" and inputs != [asked]:
                 _LOG.warning("%s", warnings[-1])
-            done[name] = self._run_node(node, inputs, scope, managers)
+            try:
+                done[name] = self._run_node(node, inputs, scope, managers)
+            except NodeFailedError as error:
+                error.nodes = (*done.values(), *error.nodes)
+                raise
         results = tuple(done.values())
-        agents = [result for result in results if self._workflow.node(result.node).config is not None]
-        output = (agents or [*results])[-1].text if results else asked.content
+        ends = [result for result in results if self._workflow.node(result.node).type in CARRIED_OUT]
+        output = (ends or [*results])[-1].text if results else asked.content
         hidden = count_hidden(self._workflow.nodes, self._stores, self._user)
         return RunResult(nodes=results, output=output, warnings=tuple(warnings), hidden=hidden)
 
@@ -239,17 +244,22 @@ class WorkflowRunner:
         if node.id not in managers:
             raise KeyError(f"the stores of node {node.id!r} were not opened")
         with self._recording.call(node.id, inputs) as call, acting_as(node.config.agent or node.id):
-            result = AgentRun(
-                node=node.id,
-                config=node.config,
-                inputs=inputs,
-                manager=managers[node.id],
-                chat=self._chat(node, node.config),
-                scope=scope,
-                user=self._user,
-                caller=_caller(node, node.config, scope),
-                on_text=None if self._on_text is None else partial(self._on_text, node.id),
-            ).run()
+            agent: AgentRun | None = None
+            try:
+                agent = AgentRun(
+                    node=node.id,
+                    config=node.config,
+                    inputs=inputs,
+                    manager=managers[node.id],
+                    chat=self._chat(node, node.config),
+                    scope=scope,
+                    user=self._user,
+                    caller=_caller(node, node.config, scope),
+                    on_text=None if self._on_text is None else partial(self._on_text, node.id),
+                )
+                result = agent.run()
+            except ChatModelError as error:
+                raise _failed(node.id, node.config, agent, error) from error
             call.output(result.text)
         return result
 
@@ -268,6 +278,18 @@ class WorkflowRunner:
         """Try once more to write what failed, and put the rest into files, which are returned."""
         self._recording.close()
         return [file for manager in self._managers.values() for file in manager.close()]
+
+
+def _failed(node: str, config: AgentConfig, agent: AgentRun | None, error: ChatModelError) -> NodeFailedError:
+    """Return the error of a node, with what its stages did before."""
+    default = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+    return NodeFailedError(
+        node,
+        provider=config.provider,
+        address=config.base_url or (default if config.provider == "openai" else None),
+        reason=str(error),
+        nodes=() if agent is None else (agent.so_far(),),
+    )
 
 
 def _caller(node: NodeConfig, config: AgentConfig, scope: Scope) -> Caller:

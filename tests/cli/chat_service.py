@@ -34,7 +34,7 @@ class ChatService:
     def address(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
-    def workflow(self, **config: str) -> str:
+    def workflow(self, **config: object) -> str:
         """Return a workflow with one agent that asks this service."""
         settings = {"provider": "openai", "model": "some-model", "base_url": self.address, "api_key": KEY, **config}
         memories = [{"name": "notes"}]

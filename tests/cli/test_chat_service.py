@@ -39,6 +39,27 @@ def test_a_service_that_fails_is_one_paragraph(
     assert not result.stdout
 
 
+def test_a_node_that_fails_is_named_and_what_was_written_before_is_said(
+    chat_service: ChatService, make_workflow: MakeWorkflow, devmem: Devmem
+) -> None:
+    document = json.loads(chat_service.workflow(params={"max_retries": 0}))
+    scribe = {"id": "scribe", "type": "agent", "config": {"memories": [{"name": "notes"}]}}
+    document["nodes"].insert(0, scribe)
+    document["edges"] = [{"from": "scribe", "to": "assistant"}]
+    path = make_workflow(json.dumps(document))
+    chat_service.status = 500
+    failed = devmem("run", path, "--input", "Ann moved the launch.", code=2)
+    paragraph = " ".join(failed.stderr.split())
+    assert f"node 'assistant' (openai at {chat_service.address}) failed: chat model 'some-model'" in paragraph
+    assert "memory, kept: 1 stored in notes" in paragraph
+    assert len(chat_service.requests) == 1
+    assert "Ann moved the launch." in devmem("show", path, "notes").stdout
+    printed = json.loads(devmem("run", path, "--input", "Is it so?", "--json", code=2).stdout)
+    assert (printed["answer"], printed["error"]["node"]) == (None, "assistant")
+    assert [node["node"] for node in printed["nodes"]] == ["scribe", "assistant"]
+    assert printed["nodes"][0]["writes"]
+
+
 def test_a_refused_key_is_never_printed(chat_service: ChatService, make_workflow: MakeWorkflow, devmem: Devmem) -> None:
     """Not even where the service repeats it, or a traceback is asked for."""
     chat_service.status, chat_service.message = 401, f"Incorrect API key provided: {KEY}."

@@ -76,6 +76,14 @@ def test_json_has_everything_for_programs(workflow: Path, devmem: Devmem) -> Non
     assert "someone" in asked["warnings"][0]
 
 
+def test_the_output_is_that_of_the_end_node(make_workflow: Callable[[str], Path], devmem: Devmem) -> None:
+    path = make_workflow(
+        "nodes:\n  - {id: scribe, type: agent, config: {}}\n  - {id: bye, type: literal, config: {content: Goodbye.}}\n"
+        "edges: [{from: scribe, to: bye}]\n"
+    )
+    assert devmem("run", path, "--input", "Hello.").stdout == "Goodbye.\n"
+
+
 def test_sessions_are_apart(workflow: Path, devmem: Devmem) -> None:
     for session, told in (("one", TOLD), ("two", "The tram stops at the mill.")):
         devmem("run", workflow, "--input", told, "--session", session, "--node", "scribe")

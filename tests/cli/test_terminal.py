@@ -212,3 +212,15 @@ def test_lines_are_asked_for_at_a_terminal(workflow: Path, devmem: Devmem, monke
     monkeypatch.setattr("devmem.cli.inputs._at_terminal", lambda: True)
     shown = devmem("run", workflow, "--node", "scribe").stdout
     assert "The launch moved to the third of May." in shown
+
+
+def test_a_warning_does_not_continue_a_line_of_the_answer(tmp_path: Path) -> None:
+    """As with `--stream` on a terminal, where both streams are the same."""
+    path = tmp_path / "both"
+    with path.open("a") as out, path.open("a") as err:
+        terminal = Terminal(out=Console(file=out), err=Console(file=err))
+        terminal.print_piece("The launch is")
+        terminal.report("warning", "the store is slow")
+        terminal.print_piece(" on June 2nd.")
+        terminal.end_line()
+    assert path.read_text().splitlines() == ["The launch is", "warning: the store is slow", " on June 2nd."]

@@ -161,8 +161,8 @@ def test_what_is_not_carried_out_is_listed_by_line_once(tmp_path: Path) -> None:
         (11, "nodes[1].type", Rule.NOT_SUPPORTED),
         (12, "nodes[2].config.retry", Rule.NOT_SUPPORTED),
         (12, "nodes[2].config.input_mode", Rule.NOT_SUPPORTED),
-        (14, "edges[0].condition", Rule.NOT_SUPPORTED),
         (14, "edges[0].process", Rule.NOT_SUPPORTED),
+        (14, "edges[0].condition", Rule.NOT_SUPPORTED),
         (17, "edges[1].dynamic", Rule.NOT_SUPPORTED),
         (19, "edges[2]", Rule.CYCLE),
     ]

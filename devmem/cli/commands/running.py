@@ -18,11 +18,11 @@ from devmem.cli.options import AllUsers, EmbeddingChoice, chat_models, checked_n
 from devmem.cli.targets import AsJson, Session, WorkflowFile, check_session, load, load_with_progress
 from devmem.cli.terminal import Terminal, outcome_text
 from devmem.config.workflow import Workflow
-from devmem.errors import DevmemError
+from devmem.errors import DevmemError, NodeFailedError
 from devmem.model.items import Scope
 from devmem.model.message import MessageBlock
 from devmem.models.chat import Usage
-from devmem.views.documents import recalled_hits, run_json
+from devmem.views.documents import failed_run_json, recalled_hits, run_json
 from devmem.workflow.graph import NodeResult, RunResult
 from devmem.workflow.runner import WorkflowRunner, attached_stores
 from devmem.workflow.stores import DEFAULT_SESSION, attached_file, open_stores, session_folder
@@ -66,7 +66,7 @@ class RunPrinter:
             _show_whole(self._terminal, text, result)
         else:
             self._terminal.print(result.output)
-        self._writes += writes_of(result)
+        self._writes += writes_of(result.nodes)
         if self._each:
             self._report_writes()
             self._report_trace(result)
@@ -78,6 +78,25 @@ class RunPrinter:
             self._terminal.report("error", str(failure))
         self.failed += bool(failures)
         self.done += 1
+
+    @property
+    def streams(self) -> bool:
+        """Whether answers are printed while they come."""
+        return self._streamed is not None
+
+    def show_failure(self, text: str, error: DevmemError, *, kept: bool) -> None:
+        """Print what was done of a run that failed; `kept` says whether its writes stay."""
+        if self._streamed is not None:
+            self._streamed.finish()
+        if isinstance(error, NodeFailedError):
+            if self._as_json:
+                self._terminal.json(failed_run_json(text, error, self._terminal.masked(str(error))))
+            writes = writes_of(error.nodes)
+            if writes and not self._as_json:
+                what = "kept" if kept else "dropped with the run"
+                self._terminal.report("note", f"memory, {what}: {writes_text(writes)}", repeat=True)
+        if self.done:
+            self._terminal.report("note", f"{self.done} input(s) were answered before the one that failed.")
 
     def _report_trace(self, result: RunResult) -> None:
         if result.trace is not None and not self._as_json:
@@ -109,7 +128,7 @@ class StreamPrinter:
     """Prints what the models of a run say while it comes; each node begins on a line of its own."""
 
     def __init__(self, terminal: Terminal) -> None:
-        self._terminal, self._node, self._ended = terminal, "", True
+        self._terminal, self._node = terminal, ""
 
     def __call__(self, node: str, text: str) -> None:
         """Print a piece."""
@@ -119,20 +138,18 @@ class StreamPrinter:
             self._node = node
         if text:
             self._terminal.print_piece(text)
-            self._ended = text.endswith("\n")
 
     def finish(self) -> None:
         """End the last line."""
-        if not self._ended:
-            self._terminal.print()
-        self._node, self._ended = "", True
+        self._terminal.end_line()
+        self._node = ""
 
 
-def writes_of(result: RunResult) -> Writes:
-    """Return the numbers of a run's writes; the reason is that of writes that were skipped or queued."""
+def writes_of(nodes: Sequence[NodeResult]) -> Writes:
+    """Return the numbers of the nodes' writes; the reason is that of writes that were skipped or queued."""
     return Counter(
         (write.store, write.outcome.status.value, write.outcome.reason)
-        for node in result.nodes
+        for node in nodes
         for written in node.written.values()
         for write in written.writes
     )
@@ -234,7 +251,15 @@ def run(
             workflow, opened, chat_models=models, scope=scope, all_users=all_users, rescue_dir=folder, on_text=streamed
         )
         stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
-        _run_all(terminal, runner, inputs, node=node, attachments=_attached(attach or ()), printer=printer)
+        _run_all(
+            terminal,
+            runner,
+            inputs,
+            node=node,
+            attachments=_attached(attach or ()),
+            printer=printer,
+            kept=not workflow.transaction,
+        )
     if printer.failed:
         raise typer.Exit(EXIT_PARTLY)
 
@@ -280,15 +305,16 @@ def _run_all(
     node: str | None,
     attachments: Sequence[MessageBlock],
     printer: RunPrinter,
+    kept: bool,
 ) -> None:
-    """Run every input; what earlier inputs stored is kept when one fails."""
+    """Run every input; what earlier inputs stored is kept when one fails, and of that one too if `kept`."""
     with terminal.progress("running", inputs.total, shown=not inputs.few) as bar:
         for text in inputs.texts:
             try:
-                result = runner.run(text, node=node, attachments=attachments)
-            except DevmemError:
-                if printer.done:
-                    terminal.report("note", f"{printer.done} input(s) were answered before the one that failed.")
+                with terminal.waiting("waiting for the answer", shown=inputs.few and not printer.streams):
+                    result = runner.run(text, node=node, attachments=attachments)
+            except DevmemError as error:
+                printer.show_failure(text, error, kept=kept)
                 raise
             printer.show(text, result)
             bar.advance(bar.task_ids[0])
