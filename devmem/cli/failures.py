@@ -72,7 +72,7 @@ def guarded(terminal: Callable[[], Terminal]) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.startswith(("typer.", "click.")):
             raise  # a wrong option: typer shows the usage
-        text = f"internal error: {type(error).__name__}: {error}. `devmem --debug ...` shows where."
+        text = f"internal error (please report): {type(error).__name__}: {error}. `devmem --debug ...` shows where."
         raise _failed(terminal(), error, text, EXIT_BUG) from None
 
 

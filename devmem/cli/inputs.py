@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from devmem.cli.failures import CommandError
+from devmem.cli.ids import full_ids
 from devmem.cli.targets import make, why_empty
 from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
@@ -162,7 +163,7 @@ def pick(
     memory: MemoryBase, ids: Sequence[str] | None, newest: int | None, where: Filter, order: Order = Order.STORED
 ) -> Iterator[MemoryItem]:
     """Return the items, oldest first in their order; raises `CommandError` when a named one is missing."""
-    if ids:
+    if ids := full_ids(memory, ids):
         found = memory.get(ids)
         check_all_there(memory.name, ids, found)
         yield from found

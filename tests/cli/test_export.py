@@ -105,7 +105,7 @@ def test_an_attachment_that_is_gone_is_said(filled: Path, devmem: Devmem) -> Non
 
 def test_details_tell_all_there_is(filled: Path, devmem: Devmem) -> None:
     head, row = devmem("show", filled, "notes", "--details", "--user", "u1").stdout.splitlines()
-    assert head.split()[:8] == ["date", "stored", "expires", "id", "hash", "waiting", "trust", "kind"]
+    assert head.split()[:9] == ["date", "(UTC)", "stored", "expires", "id", "hash", "waiting", "trust", "kind"]
     assert "user=u1, session=s1" in row
     assert "room" in row
     one = devmem("show", filled, "notes", "--details", "--id", "d2").stdout.splitlines()

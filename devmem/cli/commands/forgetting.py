@@ -1,4 +1,4 @@
-"""`devmem forget`: forget items for good, down to the bytes of the files, and print a receipt."""
+"""`devmem forget`, `trim` and `drop`: the commands that take items out of a memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.ids import full_ids, full_ids_in_workflow, full_run
 from devmem.cli.inputs import Ids, check_all_there
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
@@ -66,6 +67,8 @@ def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: EraseReq
     """Forget items in every store of a workflow, after asking, and print the receipt."""
     if options.session is not None:
         check_session(workflow, options.session)
+    ids = full_ids_in_workflow(terminal, workflow, options.session or DEFAULT_SESSION, erasing.ids)
+    erasing = replace(erasing, ids=_tuple(ids))
     with WorkflowForgetting(workflow, session=options.session) as forgetting:
         plan = forgetting.plan(erasing, settle=not options.dry_run)
         _check_all_there(plan, erasing)
@@ -81,6 +84,10 @@ def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: EraseReq
         for line in workflow_receipt_lines(receipt, dry_run=options.dry_run):
             terminal.print(line)
     end_partly(receipt.left)
+
+
+def _tuple(ids: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if ids is None else tuple(dict.fromkeys(ids))
 
 
 def end_partly(unreached: Iterable[Residue]) -> None:
@@ -158,7 +165,7 @@ def forget(
     *,
     selection: Selection,
 ) -> None:
-    """Forget items for good, and print a receipt.
+    """Forget items permanently, and print a receipt.
 
     An item is forgotten if it matches every option, and with it its earlier versions and what was derived from it; of a
     workflow without a STORE in every store and session, with copies and with writes that wait for a store.
@@ -184,6 +191,8 @@ def forget(
 def _forget_in_store(terminal: Terminal, place: Place, erasing: EraseRequest, options: ForgetOptions) -> None:
     """Forget items of one store, after asking, and print the receipt."""
     with opened_to_change(terminal, place.workflow, place.store, options.session or DEFAULT_SESSION) as opened:
+        run = erasing.run and full_run([opened], erasing.run)
+        erasing = replace(erasing, ids=_tuple(full_ids(opened, erasing.ids)), run=run)
         plan = plan_erasure(opened, erasing)
         check_all_there(opened.name, erasing.ids or (), plan.selected)
         if erasing.text is None and erasing.run is None:
@@ -227,7 +236,7 @@ def _erasing(
     where = where if ids else selection.visible  # an id is exact: it needs no user beside it
     if source is not None:
         where = replace(where, source_name=source)
-    return EraseRequest(ids=tuple(dict.fromkeys(ids)) if ids else None, where=where, text=text, run=run)
+    return EraseRequest(ids=_tuple(ids or None), where=where, text=text, run=run)
 
 
 def trim(

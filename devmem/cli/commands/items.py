@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from devmem.cli.failures import CommandError, usage_errors
+from devmem.cli.ids import full_id, full_ids, full_run
 from devmem.cli.inputs import STDIN, ListOrder, Offset, check_all_there, read_stdin, well_formed
 from devmem.cli.options import (
     NEVER,
@@ -165,7 +166,7 @@ def edit(
     with opened_to_change(terminal, place.workflow, place.store, session) as store, usage_errors():
         when, until, searched = _when(time), _when(expiry), ... if fields is None else fields
         record = Memory(store).update(
-            item_id, text, metadata=changes or None, time=when, expires_at=until, fields=searched
+            full_id(store, item_id), text, metadata=changes or None, time=when, expires_at=until, fields=searched
         )
     if as_json:
         terminal.json(item_json(record.item))
@@ -236,6 +237,7 @@ def show(
     items: list[MemoryItem] = []
     with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as opened:
         if opened is not None:
+            ids = full_ids(opened, ids)
             items = opened.get(ids) if ids else opened.recent(limit, selection.where, order=order, offset=offset)
             has_model = opened.info().embedding is not None
     if details and not as_json:
@@ -305,7 +307,7 @@ def history(
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] ID", reading=True)
     with opened_existing(terminal, place.workflow, place.store, session) as store:
-        versions = versions_of(store).history(place.words[0])
+        versions = versions_of(store).history(full_id(store, place.words[0]))
     if not versions:
         raise CommandError(f"memory store {place.store!r} has no version of an item {place.words[0]!r}.")
     if as_json:
@@ -351,7 +353,7 @@ def diff(
     place = find_place(terminal, memory, store, reading=True)
     with opened_existing(terminal, place.workflow, place.store, session) as source:
         if run is not None:
-            found = versions_of(source).diff(run)
+            found = versions_of(source).diff(full_run([source], run))
         else:
             after = None if until is None else seconds_of_option("--to", until)
             found = versions_of(source).diff(seconds_of_option("--from", since or ""), after)

@@ -257,7 +257,7 @@ def compress(
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
-    """Summarize what is older.
+    """Summarize older items.
 
     A store of the type `brain` summarizes all but the latest messages of each conversation, one of the type
     `conversation` the older records of each agent's view. Other stores have nothing to summarize.

@@ -10,6 +10,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from devmem.cli.failures import CommandError
+from devmem.cli.ids import full_scope_id
 from devmem.cli.inputs import Ids, Newest, Output, check_anything_there, check_output, deliver, pick
 from devmem.cli.options import Selection, selecting
 from devmem.cli.targets import (
@@ -159,7 +160,7 @@ def log(
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] CONVERSATION", reading=True)
     with opened_existing(terminal, place.workflow, place.store, session) as store:
-        records = log_of(store, place.store).log(place.words[0])
+        records = log_of(store, place.store).log(full_scope_id(store, "conversation", place.words[0]))
     lines = timeline_lines(records, length=None if full else SHOWN)
     print_records(terminal, records, lines, f"conversation {place.words[0]!r}", as_json=as_json)
 
@@ -182,6 +183,6 @@ def trace(
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TRACE", reading=True)
     with opened_existing(terminal, place.workflow, place.store, session) as store:
-        records = log_of(store, place.store).trace(place.words[0])
+        records = log_of(store, place.store).trace(full_scope_id(store, "trace", place.words[0]))
     lines = tree_lines(call_tree(records), length=None if full else SHOWN)
     print_records(terminal, records, lines, f"trace {place.words[0]!r}", as_json=as_json)

@@ -51,6 +51,8 @@ class RunPrinter:
         self._as_json = as_json
         self._each, self._streamed = each, streamed
         self._writes: Writes = Counter()
+        self.keeps_writes = True
+        """Whether the writes of a run that fails stay; those of a transaction do not."""
         self.done = 0
         """Runs that were printed."""
         self.failed = 0
@@ -84,8 +86,8 @@ class RunPrinter:
         """Whether answers are printed while they come."""
         return self._streamed is not None
 
-    def show_failure(self, text: str, error: DevmemError, *, kept: bool) -> None:
-        """Print what was done of a run that failed; `kept` says whether its writes stay."""
+    def show_failure(self, text: str, error: DevmemError) -> None:
+        """Print what was done of a run that failed."""
         if self._streamed is not None:
             self._streamed.finish()
         if isinstance(error, NodeFailedError):
@@ -93,7 +95,7 @@ class RunPrinter:
                 self._terminal.json(failed_run_json(text, error, self._terminal.masked(str(error))))
             writes = writes_of(error.nodes)
             if writes and not self._as_json:
-                what = "kept" if kept else "dropped with the run"
+                what = "kept" if self.keeps_writes else "dropped with the run"
                 self._terminal.report("note", f"memory, {what}: {writes_text(writes)}", repeat=True)
         if self.done:
             self._terminal.report("note", f"{self.done} input(s) were answered before the one that failed.")
@@ -251,15 +253,8 @@ def run(
             workflow, opened, chat_models=models, scope=scope, all_users=all_users, rescue_dir=folder, on_text=streamed
         )
         stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
-        _run_all(
-            terminal,
-            runner,
-            inputs,
-            node=node,
-            attachments=_attached(attach or ()),
-            printer=printer,
-            kept=not workflow.transaction,
-        )
+        printer.keeps_writes = not workflow.transaction
+        _run_all(terminal, runner, inputs, node=node, attachments=_attached(attach or ()), printer=printer)
     if printer.failed:
         raise typer.Exit(EXIT_PARTLY)
 
@@ -305,16 +300,15 @@ def _run_all(
     node: str | None,
     attachments: Sequence[MessageBlock],
     printer: RunPrinter,
-    kept: bool,
 ) -> None:
-    """Run every input; what earlier inputs stored is kept when one fails, and of that one too if `kept`."""
+    """Run every input; what earlier inputs stored is kept when one fails."""
     with terminal.progress("running", inputs.total, shown=not inputs.few) as bar:
         for text in inputs.texts:
             try:
                 with terminal.waiting("waiting for the answer", shown=inputs.few and not printer.streams):
                     result = runner.run(text, node=node, attachments=attachments)
             except DevmemError as error:
-                printer.show_failure(text, error, kept=kept)
+                printer.show_failure(text, error)
                 raise
             printer.show(text, result)
             bar.advance(bar.task_ids[0])

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from devmem.cli.failures import CommandError
+from devmem.cli.ids import full_run
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
@@ -58,12 +59,14 @@ def runs(
         raise CommandError("give either --commit or --discard, not both.")
     if store is None and (workflow := several_stores(memory, (), after=0)) is not None:
         with opened_written(terminal, workflow, session) as stores:
+            commit, discard = (run and full_run(stores.values(), run) for run in (commit, discard))
             _end(workflow, stores, session, commit, discard)
             every = [(name, info) for name, each in stores.items() for info in _found(each, commit or discard, limit)]
         _show_of_workflow(terminal, sorted(every, key=lambda each: -each[1].started_at)[:limit], as_json=as_json)
         return
     place = find_place(terminal, memory, store)
     with opened_existing(terminal, place.workflow, place.store, session) as source:
+        commit, discard = (run and full_run([source], run) for run in (commit, discard))
         found = _runs(versions_of(source), commit, discard, limit)
     if as_json:
         terminal.json([run_info_json(info) for info in found])
@@ -133,11 +136,12 @@ def revert(
     terminal: Terminal = ctx.obj
     if (workflow := several_stores(memory, words, after=1)) is not None:
         with opened_written(terminal, workflow, session) as stores:
-            undone = revert_run(workflow, stores, words[0], session_folder(workflow, session))
+            run = full_run(stores.values(), words[0])
+            undone = revert_run(workflow, stores, run, session_folder(workflow, session))
     else:
         place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] RUN")
         with opened_existing(terminal, place.workflow, place.store, session) as store:
-            undone = {place.store: versions_of(store).revert(place.words[0])}
+            undone = {place.store: versions_of(store).revert(full_run([store], place.words[0]))}
     _show(terminal, undone, as_json=as_json)
 
 

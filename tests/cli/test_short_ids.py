@@ -1,0 +1,67 @@
+"""The beginning of an id stands for it where it is unique, as in git."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Devmem, one_paragraph
+
+
+@pytest.fixture
+def notes(devmem: Devmem, tmp_path: Path) -> Path:
+    path = tmp_path / "notes.db"
+    devmem("add", path, "The venue is booked.", "--id", "5f2c0001aaaa")
+    devmem("add", path, "The band is not.", "--id", "5f2c0002bbbb")
+    devmem("add", path, "Ann is called 5f2c.", "--id", "77aa")
+    return path
+
+
+def texts(devmem: Devmem, path: Path) -> dict[str, str]:
+    return {item["id"]: item["content_summary"] for item in json.loads(devmem("show", path, "--json").stdout)}
+
+
+def test_an_item_is_edited_shown_and_forgotten_by_it(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
+    devmem("edit", notes, "5f2c0001", "The venue is the mill.")
+    assert texts(devmem, notes)["5f2c0001aaaa"] == "The venue is the mill."
+    assert "the mill" in devmem("show", notes, "--id", "5f2c0001").stdout
+    assert len(json.loads(devmem("history", notes, "5f2c0001", "--json").stdout)) == 2
+    devmem("export", notes, "--id", "5f2c0001", "--output", tmp_path / "out.json")
+    assert "the mill" in (tmp_path / "out.json").read_text()
+    devmem("forget", notes, "--id", "5f2c0001", "--yes")
+    assert texts(devmem, notes).keys() == {"5f2c0002bbbb", "77aa"}
+
+
+def test_an_ambiguous_one_lists_the_candidates(notes: Path, devmem: Devmem) -> None:
+    told = one_paragraph(devmem("edit", notes, "5f2c", "x", code=2))
+    assert "'5f2c' is the beginning of 2 item ids: 5f2c0001aaaa (The venue is booked.), 5f2c0002bbbb (" in told
+    told = one_paragraph(devmem("forget", notes, "--id", "5f2c0", "--yes", code=2))
+    assert "Give more of the id." in told
+
+
+@pytest.mark.parametrize("given", ["5f2", "5f2d", "ffff"])
+def test_a_beginning_that_is_too_short_or_of_nothing_is_no_id(notes: Path, devmem: Devmem, given: str) -> None:
+    assert given in one_paragraph(devmem("edit", notes, given, "x", code=2))
+
+
+def test_a_whole_id_wins_over_those_that_begin_with_it(notes: Path, devmem: Devmem) -> None:
+    devmem("add", notes, "Another one.", "--id", "77aa11")
+    devmem("edit", notes, "77aa", "Ann is called Ann.")
+    assert texts(devmem, notes)["77aa"] == "Ann is called Ann."
+
+
+def test_an_item_of_a_workflow_is_forgotten_by_it(workflow: Path, devmem: Devmem) -> None:
+    devmem("add", workflow, "notes", "The venue is booked.", "--id", "5f2c0001aaaa")
+    told = devmem("forget", workflow, "--id", "5f2c0001", "--yes").stdout
+    assert "1 item" in told
+    assert not json.loads(devmem("show", workflow, "notes", "--json").stdout)
+
+
+def test_a_run_is_reverted_by_it(workflow: Path, devmem: Devmem) -> None:
+    devmem("run", workflow, "--input", "Ann moved the launch to June 2nd.", "--node", "scribe")
+    (run,) = json.loads(devmem("runs", workflow, "notes", "--json").stdout)
+    assert json.loads(devmem("diff", workflow, "notes", "--run", run["run"][:8], "--json").stdout)
+    devmem("revert", workflow, "notes", run["run"][:8])
+    assert not json.loads(devmem("show", workflow, "notes", "--json").stdout)
