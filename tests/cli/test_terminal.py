@@ -178,7 +178,7 @@ def test_a_wrong_option_shows_how_it_is_meant(devmem: Devmem) -> None:
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (RuntimeError("the moon is full"), 70, "internal error: RuntimeError: the moon is full"),
+        (RuntimeError("the moon is full"), 70, "internal error (please report): RuntimeError: the moon is full"),
         (PermissionError(13, "Permission denied", "x.db"), 2, "error: x.db: Permission denied"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BrokenPipeError(), 1, ""),
